@@ -11,9 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
+LONG = 300
+"""Seconds after which what is waited for never comes, also on a machine that is busy with something else."""
 
 # pytest-xdist sets it for its workers: what is printed is the same with it and without
 os.environ.pop("COLUMNS", None)
@@ -21,6 +24,14 @@ os.environ.pop("COLUMNS", None)
 # command that a test starts compiles the whole package
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# The same examples in each run, however long one takes: a change is not refused for what it has not changed.
+# `pytest --hypothesis-profile search` looks for new ones.
+settings.register_profile(
+    "search", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.register_profile("same", settings.get_profile("search"), derandomize=True)
+settings.load_profile("same")
 
 
 def pytest_configure(config):

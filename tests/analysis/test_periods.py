@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from conftest import slow
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.periods import analyze, assert_same, by_period, loop
 from support.random_programs import RandomProgram
@@ -24,9 +24,7 @@ from tracecols.severity import SeverityCube
 from tracecols.testing import Program
 
 SMALL = ("hybrid_2x3", "sweep3d_4", "omp_tasks", "omp_nested", "mpi_mix_5", "late_receiver", "metrics_rusage")
-quick = settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+quick = settings(max_examples=8)
 
 
 # -- sums --------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from conftest import LONG
 
 import tracecols
 from tracecols.cli.progress import COMPILING, progress, reported_compiling
@@ -75,25 +76,37 @@ def test_phases__of_nothing_and_of_nobody():
 def test_bar__says_that_kernels_are_compiled(monkeypatch):
     """A first run stood at 0 % for 13 s without a word."""
     import numba
+    from numba.extending import overload
+
+    watched = watch(monkeypatch)
+
+    def comes(is_shown):
+        """Wait until the bar, which another thread draws, shows something."""
+        until = time.monotonic() + LONG
+        while not is_shown(watched.getvalue()) and time.monotonic() < until:
+            time.sleep(0.01)
+        return is_shown(watched.getvalue())
+
+    def slowly():
+        pass
+
+    @overload(slowly)
+    def compile_slowly():
+        assert comes(lambda text: COMPILING in text)
+        return lambda: None
 
     @numba.njit
     def fresh(x):
+        slowly()
         return x + 1
 
-    watched = watch(monkeypatch)
     with progress("analyzing") as report:
         assert report is not None
         report(1, 4)
-        time.sleep(0.3)
-        before = watched.getvalue()
+        assert comes(lambda text: "analyzing" in text)
+        assert COMPILING not in watched.getvalue()
         fresh(1)
-        time.sleep(0.3)
-        fresh(2)
-    assert "analyzing" in before
-    assert COMPILING not in before
-    during, _, after = watched.getvalue()[len(before) :].rpartition(COMPILING)
-    assert during or after
-    assert "analyzing" in after
+        assert comes(lambda text: not text.rpartition("analyzing")[2].startswith(f": {COMPILING}"))
 
 
 def test_compiling__is_told_once_for_kernels_that_call_kernels():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED, slow
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.epilog_writer import merged
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
@@ -132,9 +132,7 @@ def test_exact__laws_hold_on_random_epilog_programs_however_they_are_divided(see
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 1 << 32), size=st.integers(0, 40))
 def test_exact__laws_hold_on_random_programs_however_they_are_divided(tmp_path_factory, seed, size):
     """Some end in the middle, communicate across communicators, execute tasks, fork outside of all regions."""
@@ -479,7 +477,7 @@ def test_exact__workers_are_reserved_as_long_as_their_master(stores):
         max_size=6,
     )
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
     """The products of amounts and weights have up to 120 bits."""
     weights = np.array([w for _, of in amounts for w in of], np.int64)
@@ -554,7 +552,7 @@ def test_charge_call_paths__divides_by_period_in_proportion_to_the_time_in_each(
         assert dict(zip(charged.call_path[:n].tolist(), charged.time.tolist(), strict=False)) == {1: 14, 0: 4}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)), max_size=30))
 def test_choose_causes__takes_the_longest_wait_then_the_lowest_cause_then_the_first(pairs):
     waiting, wait, cause = (

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
 from support.laws import divide, same
@@ -444,7 +444,6 @@ def added_up(kernel, spent, sum_, n):
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(-3, 5).map(float)), max_size=30), st.integers(1, 9))
-@settings(deadline=None)
 def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(entries, limit):
     expected: dict[int, float] = {}
     for c, x in entries:
@@ -469,7 +468,6 @@ def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(ent
     st.sampled_from([2, 3, 9]),
     st.booleans(),
 )
-@settings(deadline=None)
 def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals, limit, prune):
     """Intervals that begin where the one before begins go on with its sums: that changes nothing, and waits are taken
     off each."""
@@ -509,7 +507,7 @@ def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals,
 
 
 @given(st.lists(st.lists(st.integers(0, 9000), unique=True, max_size=60), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_sums_of_intervals__are_in_the_order_of_call_paths(parts):
     """Many call paths are sorted by bits, few one by one."""
     spent = intervals_of.Entries(np.array([c for part in parts for c in part], np.int32), np.ones(sum(map(len, parts))))
@@ -538,7 +536,6 @@ def test_segments__have_their_call_paths_in_order_whatever_is_met_first(n):
     st.lists(st.integers(-1, 140), max_size=12),
     st.integers(0, 15),
 )
-@settings(deadline=None)
 def test_points__are_numbered_by_rank(rows, wanted, ends):
     """Points of locations of 131 rows each, some of which have one more at their end."""
     n = len(rows)
@@ -567,7 +564,6 @@ def test_points__are_numbered_by_rank(rows, wanted, ends):
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=20), st.integers(0, 4))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits):
     columns = Columns(110, {"x": np.arange(110) ** 3, "y": np.arange(110.0)})
     (tmp_path / "columns").unlink(missing_ok=True)
@@ -676,7 +672,6 @@ LISTED = [False, False, True]
 
 
 @given(st.lists(st.lists(POINT, max_size=8), min_size=1, max_size=3))
-@settings(deadline=None)
 def test_last_synchronisation__is_the_last_point_before_with_the_process(locations):
     points = [p for of in locations for p in of]
     n = len(points)
@@ -730,22 +725,24 @@ def test_costs__are_the_same_however_little_room_there_is_at_first(conventions, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
-def test_numbers_of_points__take_eight_bytes_where_there_are_many(conventions, monkeypatch):
+def test_numbers_of_points__take_eight_bytes_where_there_are_many(monkeypatch):
+    # both in one test: these kernels, which nothing else calls, are compiled once
     chosen = ["delay", "critical_path", "performance_impact", "waitstates_direct_vs_indirect"]
 
-    def found():
+    def found(conventions):
         with late_twice().trace() as trace:
             cube = trace.analyze(conventions, properties=chosen)
             return cube, trace.model.with_quirks(CONVENTIONS[conventions].quirks).delay_pairs
 
-    few, pairs = found()
-    assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
-    monkeypatch.setattr(of_points, "NARROW", 1)
-    many, pairs = found()
-    assert pairs.cause.dtype == np.int64
-    for name in few.properties.id:
-        assert np.array_equal(few.cells[name].value, many.cells[name].value), name
+    for conventions in ("scalasca", "exact"):
+        few, pairs = found(conventions)
+        assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
+        with monkeypatch.context() as patch:
+            patch.setattr(of_points, "NARROW", 1)
+            many, pairs = found(conventions)
+        assert pairs.cause.dtype == np.int64
+        for name in few.properties.id:
+            assert np.array_equal(few.cells[name].value, many.cells[name].value), name
 
 
 def test_charged__properties_are_declared():

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Event
 
 import pytest
+from conftest import LONG
 
 import tracecols
 from tracecols.errors import SourceError, TracecolsError
@@ -56,9 +58,14 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_commands__killed_at_random_moments(tmp_path, data):
     from benchmarks.kill import campaign, cases
 
-    seen, failures = campaign(cases(tmp_path, data / "hybrid_2x3", data / "late_sender"), kills=8, seed=1)
-    assert failures == []
-    assert sum(map(len, seen.values())) > 5
+    of = cases(tmp_path, data / "hybrid_2x3", data / "late_sender")
+    # on a machine that is busy only sometimes commands may be done before they are killed
+    for seed in range(1, 10):
+        seen, failures = campaign(of, kills=8, seed=seed)
+        assert failures == []
+        if any("complete" not in state for found in seen.values() for state in found):
+            return
+    pytest.fail("no command was killed while it worked")
 
 
 @pytest.mark.slow
@@ -204,20 +211,23 @@ def test_interrupt__stops_a_conversion_at_once(tmp_path, monkeypatch):
 
     from tracecols import conversion
 
+    read, reading = [], Event()
+
     class Endless(Numbers):
         def read(self, location, report, *, salvage=False):
             batch = next(iter(super().read(location, report, salvage=salvage)))
             if location:
-                time.sleep(0.2)
+                assert reading.wait(LONG)
                 raise SourceError("made to fail")
-            for _ in range(10_000):
+            for number in range(10_000):
+                reading.set()
                 time.sleep(0.01)
+                read.append(number)
                 yield batch
 
     monkeypatch.setattr(conversion, "plan_parts", lambda n: [range(1), range(1, 2)])
     monkeypatch.setattr(conversion, "open_source", lambda _: Endless([2000] * 2))
-    begin = time.monotonic()
     with pytest.raises(SourceError, match="made to fail"):
         tracecols.convert("numbers", tmp_path / "x.trace", jobs=2)
-    assert time.monotonic() - begin < 20
+    assert len(read) < 10_000
     assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import LONG
 from support.otf2_mutations import Damage
 from support.otf2_workload import everything
 
@@ -22,14 +23,13 @@ from tracecols.converters.otf2.files import Chunks
 from tracecols.converters.registry import open_source
 from tracecols.store import Store
 
-SECONDS = 120
 """A hang inside a kernel cannot be interrupted: the interpreter is ended with a traceback of all threads."""
 
 
 @pytest.fixture(autouse=True)
 def watchdog():
     """End a test run that hangs."""
-    faulthandler.dump_traceback_later(SECONDS, exit=True)
+    faulthandler.dump_traceback_later(LONG, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 
@@ -97,7 +97,7 @@ def test_damage__never_leads_an_index_out_of_its_array(tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=LONG,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

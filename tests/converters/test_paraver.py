@@ -129,7 +129,7 @@ def test_events__out_of_order_are_sorted(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["epoch/epoch_2proc", "epoch/epoch_8proc", "omp/omp1", "omp/omp4"])
+@pytest.mark.parametrize("name", ["epoch/epoch_8proc", "omp/omp4"])
 def test_recorded_events__are_those_of_a_slow_reader(shared_traces, name):
     check_against_oracle(shared_traces / "paraver" / f"{name}.prv.gz")
 

@@ -15,7 +15,7 @@ from tracecols.earl import P2Statistics, Statistics
 from tracecols.kernels.depths import count_depths
 from tracecols.kernels.quantiles import add_to_quantiles
 
-quick = settings(max_examples=60, deadline=None)  # the first one may compile a kernel
+quick = settings(max_examples=60)
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
 
 

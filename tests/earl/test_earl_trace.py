@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.recorded import Recorded
 from support.earl_events import compare, compare_links, rows
@@ -281,7 +281,7 @@ def test_columns__are_what_single_queries_say(data, tmp_path):
     assert [len(t.queue(p, 0)) for p in lengths.pos.tolist()] == lengths.length.tolist()
 
 
-quick = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=12)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import queues, stacks
 from support.pointers import pointers_of
@@ -19,8 +19,6 @@ from tracecols.model.model import enhance
 from tracecols.work.large import LargeArrays
 
 SEEDS = st.integers(0, 1 << 32)
-SIZES = st.integers(0, 45)
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +43,12 @@ def make(fresh, seed, size):
     return program, program.model(path)
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """Random programs of any size with their models, which the tests of single definitions share."""
+    return [make(lambda: tmp_path_factory.mktemp("programs"), seed, seed % 46) for seed in range(60)]
+
+
 def pointers(model):
     """Pointer columns of all events, by row."""
     parts = [pointers_of(model, i) for i in range(model.n_locations)]
@@ -63,129 +67,114 @@ def found(column):
     return {int(i): int(v) for i, v in enumerate(column) if v >= 0}
 
 
-with_programs = settings(quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+def test_stacks__are_those_of_the_definition(programs):
+    for program, model in programs:
+        expected = stacks.Stacks(program.events, program.program)
+        got = pointers(model)
+        assert found(got["enterptr"]) == rows(expected.enterptr)
+        assert found(got["exitptr"]) == rows(expected.exitptr)
+        assert found(got["forkptr"]) == rows(expected.forkptr)
+        names = paths_of(model)
+        path = {i: names[v] for i, v in found(got["call_path"]).items()}
+        assert path == {e.row: p for e, p in expected.path.items()}
+        enters = [e for e in program.events if e.kind == "enter"]
+        assert found(got["cnodeptr"]) == {e.row: expected.cnodeptr(e).row for e in enters}
+        for e in enters:
+            # TASKS has no ENTER of its own
+            if expected.path[e][-2:-1] != (stacks.TASKS,):
+                above = expected.cedgeptr(e)
+                assert got["cedgeptr"][e.row] == (-1 if above is None else above.row)
 
 
 @pytest.mark.slow
-@with_programs
-@given(seed=SEEDS, size=SIZES)
-def test_stacks__are_those_of_the_definition(fresh, seed, size):
-    program, model = make(fresh, seed, size)
-    expected = stacks.Stacks(program.events, program.program)
-    got = pointers(model)
-    assert found(got["enterptr"]) == rows(expected.enterptr)
-    assert found(got["exitptr"]) == rows(expected.exitptr)
-    assert found(got["forkptr"]) == rows(expected.forkptr)
-    names = paths_of(model)
-    path = {i: names[v] for i, v in found(got["call_path"]).items()}
-    assert path == {e.row: p for e, p in expected.path.items()}
-    enters = [e for e in program.events if e.kind == "enter"]
-    assert found(got["cnodeptr"]) == {e.row: expected.cnodeptr(e).row for e in enters}
-    for e in enters:
-        # TASKS has no ENTER of its own
-        if expected.path[e][-2:-1] != (stacks.TASKS,):
-            above = expected.cedgeptr(e)
-            assert got["cedgeptr"][e.row] == (-1 if above is None else above.row)
+def test_profile__is_time_and_visits_of_the_definition(programs):
+    for program, model in programs:
+        expected = stacks.Stacks(program.events, program.program)
+        names, profile = paths_of(model), model.profile
+        assert len(set(names)) == len(names)  # identical paths on different locations are one
+        cells = list(zip(profile.call_path.tolist(), profile.location.tolist(), strict=True))
+        assert len(set(cells)) == len(cells)
+        for measure in ("exclusive", "visits"):
+            got = {
+                (names[c], int(x)): int(v)
+                for c, x, v in zip(profile.call_path, profile.location, profile[measure], strict=True)
+                if v
+            }
+            assert got == {k: v for k, v in getattr(expected, measure).items() if v}
+        opened = sum(e.kind == "enter" for e in program.events) - len(expected.exitptr)
+        assert sum(s.open for s in model.scans) == opened
+        assert sum(s.bad_exits for s in model.scans) == 0
 
 
 @pytest.mark.slow
-@with_programs
-@given(seed=SEEDS, size=SIZES)
-def test_profile__is_time_and_visits_of_the_definition(fresh, seed, size):
-    program, model = make(fresh, seed, size)
-    expected = stacks.Stacks(program.events, program.program)
-    names, profile = paths_of(model), model.profile
-    assert len(set(names)) == len(names)  # identical paths on different locations are one
-    cells = list(zip(profile.call_path.tolist(), profile.location.tolist(), strict=True))
-    assert len(set(cells)) == len(cells)
-    for measure in ("exclusive", "visits"):
-        got = {
-            (names[c], int(x)): int(v)
-            for c, x, v in zip(profile.call_path, profile.location, profile[measure], strict=True)
-            if v
-        }
-        assert got == {k: v for k, v in getattr(expected, measure).items() if v}
-    opened = sum(e.kind == "enter" for e in program.events) - len(expected.exitptr)
-    assert sum(s.open for s in model.scans) == opened
-    assert sum(s.bad_exits for s in model.scans) == 0
+def test_messages__match_as_the_queues_of_the_definition(programs):
+    for program, model in programs:
+        expected = queues.sendptr(program.events)
+        assert found(pointers(model)["sendptr"]) == rows(expected)
+        m = model.messages
+        posts = queues.posted_by(program.events)
+        stack = stacks.Stacks(program.events, program.program)
+        # the call that posts: that of the receive itself where only a probe knew the envelope
+        post_of = {}
+        request = {}
+        for e in program.events:
+            if e.kind == "post":
+                request[e.process, e.request] = e
+            if e.kind == "recv":
+                post_of[e.row] = request.get((e.process, e.request), e) if e.request >= 0 else e
+        for i, recv in enumerate(m.recv.tolist()):
+            assert m.recv_post_enter[i] == stack.enterptr[post_of[recv]].row
+        receives = [e for e in program.events if e.kind == "recv"]
+        assert len(posts) == len(receives) == len(m)  # every receive has its message
+        sends = [e for e in program.events if e.kind == "send"]
+        never = queues.cancelled(program.events)
+        assert m.counts["sends without receive"] == len(sends) - len(never & set(sends)) - len(m)
+        assert m.counts["cancelled requests"] == len(never)
+        assert len(model.sends) == len(sends)
+        assert m.counts["messages received before they were sent"] == 0
 
 
 @pytest.mark.slow
-@with_programs
-@given(seed=SEEDS, size=SIZES)
-def test_messages__match_as_the_queues_of_the_definition(fresh, seed, size):
-    program, model = make(fresh, seed, size)
-    expected = queues.sendptr(program.events)
-    assert found(pointers(model)["sendptr"]) == rows(expected)
-    m = model.messages
-    posts = queues.posted_by(program.events)
-    stack = stacks.Stacks(program.events, program.program)
-    # the call that posts: that of the receive itself where only a probe knew the envelope
-    post_of = {}
-    request = {}
-    for e in program.events:
-        if e.kind == "post":
-            request[e.process, e.request] = e
-        if e.kind == "recv":
-            post_of[e.row] = request.get((e.process, e.request), e) if e.request >= 0 else e
-    for i, recv in enumerate(m.recv.tolist()):
-        assert m.recv_post_enter[i] == stack.enterptr[post_of[recv]].row
-    receives = [e for e in program.events if e.kind == "recv"]
-    assert len(posts) == len(receives) == len(m)  # every receive has its message
-    sends = [e for e in program.events if e.kind == "send"]
-    never = queues.cancelled(program.events)
-    assert m.counts["sends without receive"] == len(sends) - len(never & set(sends)) - len(m)
-    assert m.counts["cancelled requests"] == len(never)
-    assert len(model.sends) == len(sends)
-    assert m.counts["messages received before they were sent"] == 0
+def test_collectives__are_the_instances_of_the_definition(programs):
+    for program, model in programs:
+        complete, left = queues.mpicoll(program.events, program.group)
+        c, m = model.collectives, model.collective_members
+        got = {}
+        for instance, end in zip(m.collective.tolist(), m.end.tolist(), strict=True):
+            got.setdefault(instance, set()).add(end)
+        whole = {frozenset(v) for i, v in got.items() if c.n_members[i] == c.size[i]}
+        assert whole == {frozenset(e.row for e in instance) for instance in complete}
+        assert sum(len(v) for v in got.values()) == len(left) + sum(map(len, complete))
+        assert c.counts["collective operations that lack participants"] == len(got) - len(whole)
 
 
 @pytest.mark.slow
-@with_programs
-@given(seed=SEEDS, size=SIZES)
-def test_collectives__are_the_instances_of_the_definition(fresh, seed, size):
-    program, model = make(fresh, seed, size)
-    complete, left = queues.mpicoll(program.events, program.group)
-    c, m = model.collectives, model.collective_members
-    got = {}
-    for instance, end in zip(m.collective.tolist(), m.end.tolist(), strict=True):
-        got.setdefault(instance, set()).add(end)
-    whole = {frozenset(v) for i, v in got.items() if c.n_members[i] == c.size[i]}
-    assert whole == {frozenset(e.row for e in instance) for instance in complete}
-    assert sum(len(v) for v in got.values()) == len(left) + sum(map(len, complete))
-    assert c.counts["collective operations that lack participants"] == len(got) - len(whole)
+def test_constructs__are_the_instances_of_the_definition(programs):
+    for program, model in programs:
+        complete = queues.ompcoll(program.events, program.construct_team, program.members)
+        m = model.construct_members
+        got = {}
+        for instance, leave in zip(m.construct.tolist(), m.exit.tolist(), strict=True):
+            got.setdefault(instance, set()).add(leave)
+        assert {frozenset(v) for v in got.values()} == {frozenset(e.row for e in i) for i in complete}
+        assert model.constructs.counts["constructs that lack threads"] == 0
+        assert len(model.teams) == len(program.members)
+        assert (model.teams.master >= 0).all()
+        enters = Counter(e.region in CONSTRUCT_NAMES for e in program.events if e.kind == "enter")
+        assert len(m) == enters[True]
 
 
 @pytest.mark.slow
-@with_programs
-@given(seed=SEEDS, size=SIZES)
-def test_constructs__are_the_instances_of_the_definition(fresh, seed, size):
-    program, model = make(fresh, seed, size)
-    complete = queues.ompcoll(program.events, program.construct_team, program.members)
-    m = model.construct_members
-    got = {}
-    for instance, leave in zip(m.construct.tolist(), m.exit.tolist(), strict=True):
-        got.setdefault(instance, set()).add(leave)
-    assert {frozenset(v) for v in got.values()} == {frozenset(e.row for e in i) for i in complete}
-    assert model.constructs.counts["constructs that lack threads"] == 0
-    assert len(model.teams) == len(program.members)
-    assert (model.teams.master >= 0).all()
-    enters = Counter(e.region in CONSTRUCT_NAMES for e in program.events if e.kind == "enter")
-    assert len(m) == enters[True]
-
-
-@pytest.mark.slow
-@with_programs
-@given(seed=SEEDS, size=SIZES)
-def test_lockptr__is_that_of_the_definition(fresh, seed, size):
-    program, model = make(fresh, seed, size)
-    assert found(pointers(model)["lockptr"]) == rows(queues.lockptr(program.events))
-    a = model.lock_acquisitions
-    assert len(a) == sum(e.kind == "acquire" for e in program.events)
-    # in a valid trace the previous event of a lock is the release of the acquisition before
-    events = {e.row: e for e in program.events}
-    before = [events[r].time if r >= 0 else -1 for r in a.lockptr.tolist()]
-    assert a.previous_release_time.tolist() == before
+def test_lockptr__is_that_of_the_definition(programs):
+    for program, model in programs:
+        assert found(pointers(model)["lockptr"]) == rows(queues.lockptr(program.events))
+        a = model.lock_acquisitions
+        assert len(a) == sum(e.kind == "acquire" for e in program.events)
+        # in a valid trace the previous event of a lock is the release of the acquisition before
+        events = {e.row: e for e in program.events}
+        before = [events[r].time if r >= 0 else -1 for r in a.lockptr.tolist()]
+        assert a.previous_release_time.tolist() == before
 
 
 def tables(model):
@@ -202,7 +191,7 @@ def tables(model):
 
 
 @pytest.mark.slow
-@settings(with_programs, max_examples=12)
+@settings(max_examples=12)
 @given(seed=SEEDS, batch=st.integers(1, 9), jobs=st.integers(2, 4))
 def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, batch, jobs):
     _program, model = make(fresh, seed, 45)
@@ -216,7 +205,7 @@ def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, ba
 
 
 @pytest.mark.slow
-@settings(with_programs, max_examples=12)
+@settings(max_examples=12)
 @given(seed=SEEDS, order=SEEDS)
 def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
     _program, model = make(fresh, seed, 45)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import LONG
 from support.otf2_workload import everything
 
 import tracecols
@@ -267,11 +268,10 @@ def test_spill__says_where_there_is_no_room(monkeypatch):
 
 def is_emptied(folder):
     """Whether the files of a folder are removed, which another thread does."""
-    for _ in range(1000):
-        if not list(folder.iterdir()):
-            return True
+    until = time.monotonic() + LONG
+    while list(folder.iterdir()) and time.monotonic() < until:
         time.sleep(0.01)
-    return False
+    return not list(folder.iterdir())
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float64])

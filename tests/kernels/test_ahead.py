@@ -9,6 +9,7 @@ import time
 
 import numba
 import pytest
+from conftest import LONG
 
 from tracecols.cli.progress import compiling_ahead
 from tracecols.kernels import ahead
@@ -119,5 +120,5 @@ def test_start__makes_processes_that_can_be_ended(tmp_path, monkeypatch):
     [process] = ahead.start(1)
     time.sleep(0.3)
     process.terminate()
-    assert process.wait(10) not in (0, 7)
+    assert process.wait(LONG) not in (0, 7)
     assert not ahead.start(0)

@@ -29,7 +29,7 @@ def array(values, dtype=np.int64):
 
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(keys=KEYS)
 def test_number_groups__is_by_first_appearance(compiled, keys):
     with np.errstate(over="ignore"), pytest.MonkeyPatch.context() as patch:
@@ -40,7 +40,7 @@ def test_number_groups__is_by_first_appearance(compiled, keys):
 
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(pairs=st.lists(st.tuples(FEW, st.integers(-2, 2)), max_size=30))
 def test_sum_ascending__has_the_sums_that_are_not_zero(compiled, pairs):
     pairs = sorted(pairs, key=lambda pair: pair[0])
@@ -73,13 +73,13 @@ def test_number_groups__tells_many_keys_apart(spread):
     assert (np.diff(first) > 0).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(keys=KEYS)
 def test_occurrence__counts_from_zero(keys):
     assert occurrence(array(keys)).tolist() == [keys[:i].count(k) for i, k in enumerate(keys)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(elements=st.lists(st.tuples(FEW, st.integers(0, 2)), max_size=40))
 def test_pairs__are_neighbours_of_the_same_key(elements):
     keys, roles = [k for k, _ in elements], [r for _, r in elements]
@@ -87,7 +87,7 @@ def test_pairs__are_neighbours_of_the_same_key(elements):
     assert pair_with_previous(array(keys), role == 1, role == 2).tolist() == oracle.pairs(keys, roles)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(what=st.lists(st.sampled_from("()-"), max_size=40))
 def test_pair_nested__is_what_brackets_mean(what):
     expected, stack = [-1] * len(what), []
@@ -102,7 +102,7 @@ def test_pair_nested__is_what_brackets_mean(what):
         assert pair_nested(text == "(", text == ")").tolist() == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(left=KEYS, right=KEYS)
 def test_joins__are_by_key_and_number(left, right):
     assert join_occurrences(array(left), array(right)).tolist() == oracle.in_order(left, right)
@@ -110,7 +110,7 @@ def test_joins__are_by_key_and_number(left, right):
         assert lookup(array(keys), array(right)).tolist() == [keys.index(k) if k in keys else -1 for k in right]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rows=st.lists(st.tuples(FEW, st.one_of(FEW, FAR), FAR), max_size=30))
 def test_combine__keeps_different_rows_different(rows):
     columns = [array([r[i] for r in rows]) for i in range(3)]

@@ -58,7 +58,7 @@ from tracecols.work.large import LargeArrays
 CALL = 1
 """The region whose instances are calls by themselves."""
 
-moderate = settings(max_examples=150, deadline=None)
+moderate = settings(max_examples=150)
 
 
 # -- the decorator -----------------------------------------------------------------------------------------------------
@@ -278,7 +278,6 @@ def test_scan__is_what_the_definitions_say(tiny, script):
 
 
 @pytest.mark.parametrize("tiny", [False, True])
-@settings(deadline=None)
 @given(script=locations())
 def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_once(tiny, script):
     store = OneLocation(script, read_only)
@@ -343,7 +342,7 @@ def plain(monkeypatch):
 
 @pytest.mark.slow
 def test_scan__as_plain_python_is_what_the_definitions_say(plain):
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(script=locations(), tiny=st.booleans())
     def check(script, tiny):
         store = OneLocation(script, read_only)

@@ -16,7 +16,7 @@ from tracecols.export import drawing as export
 from tracecols.kernels import arrays, protobuf
 from tracecols.kernels import timeline as kernels
 
-moderate = settings(max_examples=100, deadline=None)
+moderate = settings(max_examples=100)
 
 
 @contextmanager
@@ -194,7 +194,7 @@ def marks(draw_):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(times=st.lists(numbers, max_size=8), of=marks(), track=st.integers(1, 2**63 - 1), data=st.data())
 def test_encode_events__is_read_by_the_formats_own_classes(plain, times, of, track, data):
     trace_pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import LONG
 
 import tracecols
 from tracecols.errors import SeverityError, StoreError
@@ -54,7 +55,7 @@ def end(*programs: subprocess.Popen[str]) -> list[str]:
     """Wait for programs, which must end well; returns what they print."""
     printed = []
     for program in programs:
-        out, error = program.communicate(timeout=120)
+        out, error = program.communicate(timeout=LONG)
         assert program.returncode == 0, error
         printed.append(out)
     return printed

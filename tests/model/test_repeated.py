@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import LONG
 
 import tracecols
 from benchmarks import generate
@@ -165,7 +166,7 @@ def test_once__lets_other_objects_go_on():
     class Meets:
         @once
         def number(self):
-            return both.wait(20)  # raises BrokenBarrierError if the other one is not computed meanwhile
+            return both.wait(LONG)  # raises BrokenBarrierError if the other one is not computed meanwhile
 
     meets = [Meets(), Meets()]
     assert sorted(together(2, lambda n: meets[n].number)) == [0, 1]

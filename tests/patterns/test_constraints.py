@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 from conftest import SHARED
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_programs import RandomProgram
 
@@ -190,7 +190,7 @@ def test_first__the_earliest_of_all_locations(archive, told):
     assert [(t, x) for t, x, _ in first] == [(10, 1), (11, 1), (12, 1), (13, 1), (14, 1), (30, 2), (31, 2)]
 
 
-quick = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=15)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import random
 import pandas as pd
 import pytest
 from conftest import SHARED
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.epilog import merge_archive, read_epilog
 from oracles.expert import severities
@@ -48,7 +48,7 @@ def convert(tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(program=PROGRAMS)
 def test_random_programs__have_the_severities_of_the_simulation(program, convert):
     recording = random_recording(**program)

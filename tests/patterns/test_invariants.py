@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import DATA, SHARED, slow
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_programs import RandomProgram
 
@@ -178,9 +178,7 @@ def test_results__do_not_depend_on_the_parts_of_the_store(folder, analyzed, monk
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 32), size=st.integers(0, 40))
 def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_factory, seed, size):
     folder = tmp_path_factory.mktemp("p")

@@ -267,7 +267,7 @@ class TwoRegions:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(  # locations, calls, messages that the call receives: when they were sent
         st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 6), min_size=1, max_size=4)), max_size=5), max_size=3

@@ -176,7 +176,7 @@ def slow_read(sides, has):
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(st.tuples(st.tuples(*[st.booleans()] * 6), st.lists(st.sampled_from(range(6)), max_size=25)), max_size=4)
 )

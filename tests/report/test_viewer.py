@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import slow
-from support.browser import Report, chromium, encoded, link, small
+from support.browser import Report, chromium, copied, encoded, link, new_page, small
 from support.small_cubes import small_cube
 
 import tracecols
@@ -866,9 +866,8 @@ def test_keys__move_open_and_select(report, cube):
 @pytest.mark.slow
 def test_copy__is_a_table_of_the_rows(browser, page, cube):
     report = Report(browser, page, permissions=["clipboard-read", "clipboard-write"])
-    report.pane("properties").get_by_label("Copy as table").click()
-    report.page.wait_for_timeout(100)
-    lines = [line.split("\t") for line in report.page.evaluate("() => navigator.clipboard.readText()").splitlines()]
+    text = copied(report.page, report.pane("properties").get_by_label("Copy as table"))
+    lines = [line.split("\t") for line in text.splitlines()]
     assert lines[0] == ["level", "name", "value", "unit", "percent", "open"]
     idle = next(line for line in lines if line[1] == "Idle Threads")
     assert float(idle[2]) == pytest.approx(cube.total("omp_idle_threads"), rel=1e-12)
@@ -974,13 +973,8 @@ def test_save__and_copy_make_no_formulas(browser, tmp_path):
     )
     rows = list(csv.DictReader(saved(report, "calls", "table (CSV)", tmp_path).open(encoding="utf-8", newline="")))
     assert rows[0]["name"] == f"'{cube.call_paths.name[0]}"
-    report.pane("calls").get_by_label("Copy as table").click()
-    report.page.wait_for_timeout(100)
-    cells = [
-        c
-        for line in report.page.evaluate("() => navigator.clipboard.readText()").splitlines()
-        for c in line.split("\t")
-    ]
+    text = copied(report.page, report.pane("calls").get_by_label("Copy as table"))
+    cells = [c for line in text.splitlines() for c in line.split("\t")]
     assert f"'{cube.call_paths.name[0]}" in [c.strip() for c in cells]
     assert not any(c.strip().startswith("=") for c in cells)
     report.context.close()
@@ -2051,10 +2045,10 @@ def test_truncated__file_says_so(browser, page, tmp_path):
     assert "The values cannot be read" in report.page.get_by_role("alert").inner_text()
     report.context.close()
     (tmp_path / "cut.html").write_text(text[: blocks[1] - 2000], encoding="utf-8")
-    other = browser.new_page()
+    other = new_page(browser)
     other.goto((tmp_path / "cut.html").as_uri())
     assert other.locator(".tc-row").count() == 0
-    other.close()
+    other.context.close()
 
 
 @pytest.mark.slow
@@ -2092,8 +2086,7 @@ def test_layout__fits_the_window(browser, page, width, theme):
 def in_notebook(browser, shown, height):
     """Show a widget in a page of ours; return the page and what goes wrong in it."""
     # anywidget hands the bytes over as a DataView; here a page of ours does
-    context = browser.new_context(viewport={"width": 1000, "height": 700}, bypass_csp=True)
-    shell = context.new_page()
+    shell = new_page(browser, viewport={"width": 1000, "height": 700}, bypass_csp=True)
     trouble = []
     shell.on("pageerror", lambda error: trouble.append(str(error)))
     shell.set_content(f"<style>{shown._css}</style><div id='cell'></div>")
@@ -2158,7 +2151,6 @@ def test_widget__of_a_divided_cube_has_the_pane_time(browser, divided):
             return Math.abs(shown - wanted) <= 1e-9 * wanted;
         }""",
         arg=[row, only(cube, 2, 2).total("visits")],
-        timeout=10_000,
     )
     assert shell.evaluate("() => window.state.selection.periods") == [2, 2]
     shell.evaluate("() => window.stop()")

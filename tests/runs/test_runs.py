@@ -182,14 +182,6 @@ def test_growth__needs_five_values(nightly, tmp_path):
 
 
 @pytest.mark.slow
-def test_campaign__few_alarms_are_false_and_slowdowns_are_located():
-    assert campaign(Kind(0.0), 20)[0] <= 3
-    alarms, located = campaign(Kind(0.05), 20)
-    assert alarms >= 17
-    assert located >= 16
-
-
-@pytest.mark.slow
 def test_campaign__the_stated_rates_hold():
     assert campaign(Kind(0.0), 200)[0] < 10
     assert campaign(Kind(0.05), 200)[1] >= 190

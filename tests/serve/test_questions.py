@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import DATA, SHARED
+from conftest import DATA, LONG, SHARED
 
 from benchmarks import generate
 from tracecols.converters.otf2.write import write_archive
@@ -325,5 +325,5 @@ def test_server__ends_with_its_input(folder, sdk):
     import subprocess
 
     command = [sys.executable, "-m", "tracecols", "serve", "--mcp", str(folder)]
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONG, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -75,7 +75,7 @@ def in_python(text):
     return eval(re.sub(token, replaced, text), {"n": Number, **smaller})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(formulas)
 def test_evaluate__is_what_python_computes(text):
     formula = parse(text)

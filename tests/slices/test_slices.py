@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import DATA, SHARED, slow
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_programs import RandomProgram
 from support.severities import cells
@@ -52,28 +52,27 @@ def by_name(cube, names):
 
 
 def check_sum(store, cuts, names):
-    """Divide a trace and compare the sum of the pieces with the whole."""
-    total = Counter()
+    """Divide a trace and compare the sum of the pieces with the whole; return models and cubes of the pieces."""
+    total, pieces = Counter(), []
     for start, stop in pairwise([None, *sorted(cuts), None]):
         if start == stop:
             continue
         try:
-            _, cube = analyze_piece(store, start, stop)
+            pieces.append(analyze_piece(store, start, stop))
         except AnalysisError:
             continue  # no event lies there
-        total.update(by_name(cube, names))
+        total.update(by_name(pieces[-1][1], names))
     whole = by_name(analyze_model(enhance_store(store, 1)), names)
     whole.subtract(total)
     assert {k: v for k, v in whole.items() if v} == {}
+    return pieces
 
 
 # -- every trace -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 32), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3))
 def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     # nested teams, explicit tasks, buffer flushes, messages under way, masters with higher identifiers, programs that
@@ -88,9 +87,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 32), bounds=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_factory, seed, bounds):
     folder = tmp_path_factory.mktemp("p")
@@ -120,9 +117,9 @@ def test_pieces__of_recordings_add_up(folder, tmp_path):
     first, last = store.manifest["first_time"], store.manifest["last_time"]
     cuts = [first + round(cut * (last - first)) for cut in (0.31, 0.47, 0.8)]
     names = ADD_UP[1:] if folder.name in FOLLOW_THE_LIST else (*ADD_UP, *OF_IDLE_THREADS)
-    check_sum(store, cuts, names)
-    for start, stop in pairwise([None, *cuts, None]):
-        model, cube = analyze_piece(store, start, stop)
+    pieces = check_sum(store, cuts, names)
+    assert len(pieces) == 4
+    for model, cube in pieces:
         assert cube.cells["time"].value.sum() == reserved(model)
 
 
@@ -207,8 +204,7 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
     # where something happens, and just after
     happens = {begin + t for begin in (10, 30, 50) for t in (0, 1, 2, 3, 4, 7, 8, 9, 10)}
     for cut in sorted(happens | {t + 1 for t in happens} | {1, 99}):
-        check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS))
-        _, cube = analyze_piece(store, cut, None)
+        *_, (_, cube) = check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS))
         assert cube.cells["time"].value.sum() == 3 * (100 - cut)
         assert "teams that nobody forked" not in cube.facts["counts"]
 

@@ -19,7 +19,7 @@ COLUMN = st.sampled_from([SMALL, st.integers(0, 2**34), st.integers(10**15, 10**
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_packing__gives_back_every_value(compiled, data):
     measure, pack, unpack = (f if compiled else f.py_func for f in (packing.measure, packing.pack, packing.unpack))

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from conftest import LONG
 from support.otf2_workload import everything
 from support.otf2_writer import Archive
 from support.store_changes import Numbers, change, definitions_for
@@ -546,7 +547,7 @@ def test_memory__does_not_grow_with_the_trace(tmp_path):
             capture_output=True,
             text=True,
             check=True,
-            timeout=100,
+            timeout=LONG,
         )
         peaks[n_chunks] = int(done.stdout) >> 10
         assert Store(tmp_path / "x.trace").manifest["n_events"] == 9000 * n_chunks

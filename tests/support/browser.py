@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
+from conftest import LONG
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
@@ -22,11 +23,25 @@ def chromium():
     if path is None:
         pytest.skip(f"no Chromium on this machine (looked for {', '.join(NAMES)}); on Debian: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=1000 * LONG)
         try:
             yield browser
         finally:
             browser.close()
+
+
+def new_page(browser, **context):
+    """Return a page of a browser of its own, which waits long for what must come."""
+    made = browser.new_context(**context)
+    made.set_default_timeout(1000 * LONG)
+    return made.new_page()
+
+
+def copied(page, button):
+    """Click on a button that copies something; return what the clipboard has then."""
+    page.evaluate("() => navigator.clipboard.writeText('')")
+    button.click()
+    return page.wait_for_function("() => navigator.clipboard.readText()").json_value()
 
 
 def small(png):
@@ -43,8 +58,8 @@ class Report:
     """A report in a page; whatever goes wrong in it or asks for the network is collected."""
 
     def __init__(self, browser, path, fragment="", width=1400, height=900, script="", **context):
-        self.context = browser.new_context(viewport={"width": width, "height": height}, **context)
-        self.page = self.context.new_page()
+        self.page = new_page(browser, viewport={"width": width, "height": height}, **context)
+        self.context = self.page.context
         self.page.add_init_script(script)
         self.path, self.trouble = path, []
         self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
@@ -56,7 +71,7 @@ class Report:
         """Open the file anew."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.path.as_uri()}{fragment}")
-        self.page.wait_for_function("() => document.getElementById('tracecols')?.view", timeout=10_000)
+        self.page.wait_for_function("() => document.getElementById('tracecols')?.view")
         self.settle()
 
     def settle(self):

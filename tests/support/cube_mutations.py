@@ -269,16 +269,17 @@ def limits(seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[None]:
     def late(*_: object) -> None:
         raise Failure(f"takes longer than {seconds} s")
 
-    before, (soft, hard) = signal.signal(signal.SIGALRM, late), resource.getrlimit(resource.RLIMIT_AS)
+    # of processor time, whatever else the machine does
+    before, (soft, hard) = signal.signal(signal.SIGPROF, late), resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     most = used + memory if hard == resource.RLIM_INFINITY else min(used + memory, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 

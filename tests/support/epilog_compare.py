@@ -41,12 +41,15 @@ def compare(recording, trace, *, tolerance=0.0, positions=True):
     everything = trace.read_events(columns=["time", "kind", "region", "location", "pos"])
     assert sorted(wanted) == sorted(locations["id"])
     resolution = trace.manifest["clock"]["resolution"]
+    names = [*regions["name"], ""]
+    communicator_of = windows["communicator"].tolist()
+    by_location = dict(list(everything.groupby("location")))
     for location, lid in enumerate(locations["id"]):
-        events = everything[everything["location"] == location]
+        events = by_location.get(location, everything[:0])
         should = wanted[lid]
         assert events["kind"].tolist() == [e.kind for e in should]
-        names = [regions["name"][r] if r >= 0 else "" for r in events["region"]]
-        assert names == [e.region for e in should]
+        assert [names[r] for r in events["region"].tolist()] == [e.region for e in should]
+        own = recording.locations[lid].process
         times = events["time"].to_numpy() / resolution
         # dividing ticks rounds to a double again
         assert times == pytest.approx([e.time for e in should], rel=4e-16, abs=max(tolerance, 1 / resolution))
@@ -63,11 +66,10 @@ def compare(recording, trace, *, tolerance=0.0, positions=True):
                 continue
             got = dict(sides[row])
             assert got.pop("kind") == e.kind
-            own = recording.locations[lid].process
             # a merged trace knows neither the order of ranks nor one communicator of every process by itself
             on = got.get("communicator", -1)
             if "window" in got and got["window"] >= 0:
-                on = windows["communicator"][got["window"]]
+                on = communicator_of[got["window"]]
                 got["window"] = windows["id"][got["window"]]
             listed = (members[on] or [own]) if on >= 0 else processes
             for column in ("peer", "root", "remote"):

@@ -198,6 +198,16 @@ def check_metrics(
             assert str(found[f"value_{k}"].dtype) == value_types[member]
 
 
+WITH_REGIONS = (
+    EventKind.CALLING_CONTEXT_ENTER,
+    EventKind.CALLING_CONTEXT_EXIT,
+    EventKind.MEASUREMENT_ON_OFF,
+    EventKind.BUFFER_FLUSH,
+    EventKind.PROGRAM_BEGIN,
+)
+"""Events, besides those that enter and leave regions, that may have one."""
+
+
 def expected_regions(
     store: Store, events: list[Event], kind: np.ndarray, rows: dict[str, dict[int, int]], library: Library
 ) -> np.ndarray:
@@ -211,7 +221,7 @@ def expected_regions(
     enters = np.flatnonzero((kind == EventKind.ENTER) | (kind == EventKind.EXIT))
     known = rows["REGION"]
     result[enters] = [known[events[i][2][0]] for i in enters.tolist()]
-    for i in np.flatnonzero((kind != EventKind.ENTER) & (kind != EventKind.EXIT)).tolist():
+    for i in np.flatnonzero(np.isin(kind, WITH_REGIONS)).tolist():
         values = events[i][2]
         match kind[i]:
             case EventKind.CALLING_CONTEXT_ENTER | EventKind.CALLING_CONTEXT_EXIT:

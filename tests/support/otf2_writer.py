@@ -243,13 +243,13 @@ class Location(Recorder):
         """Return the event file: chunks of `Archive.event_chunk` bytes, the last one short."""
         size, encode = self.archive.event_chunk, self.encode
         chunks: list[bytes] = []
-        body, first, n, now = b"", 1, 0, None
+        body, first, n, now = bytearray(), 1, 0, None
         for time, record, events in self.items:
             stamp = b"" if time is None or time == now else b"\x05" + encode.full(time)
             now = now if time is None else time
             if 18 + len(body) + len(stamp) + len(record) + 2 > size:
                 chunks.append((encode.chunk_header(first, first + n - 1) + body + b"\0").ljust(size, b"\xee"))
-                body, first, n = b"", first + n, 0
+                body, first, n = bytearray(), first + n, 0
                 # a chunk begins with the time, even where it did not change
                 stamp = b"" if now is None else b"\x05" + encode.full(now)
                 if 18 + len(stamp) + len(record) + 2 > size:

@@ -12,6 +12,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from conftest import LONG
+
+from support.browser import new_page
+
 START = """() => {
     window.replies = [];
     const worker = new Worker('engine_bundle.js');
@@ -20,7 +24,6 @@ START = """() => {
     worker.postMessage(port1, [port1]);
     window.ask = (text) => port2.postMessage(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)));
 }"""
-SECONDS = 120
 
 
 class TraceProcessor:
@@ -57,7 +60,7 @@ class TraceProcessor:
             msg=[{"seq": self._sequence, "request": self._methods[method].number, **given}]
         ).SerializeToString()
         self._page.evaluate("(text) => window.ask(text)", base64.b64encode(request).decode())
-        found, until = b"", time.monotonic() + SECONDS
+        found, until = b"", time.monotonic() + LONG
         while time.monotonic() < until:
             found += b"".join(base64.b64decode(r) for r in self._page.evaluate("() => window.replies.splice(0)"))
             try:
@@ -67,7 +70,7 @@ class TraceProcessor:
             if replies and is_complete(replies):
                 return replies
             time.sleep(0.02)
-        raise TimeoutError(f"the trace processor has not answered {method} in {SECONDS} s")
+        raise TimeoutError(f"the trace processor has not answered {method} in {LONG} s")
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a query by column; a query that is wrong is a ValueError."""
@@ -105,10 +108,10 @@ def trace_processor(browser: Any, bundle: Path, trace: Path) -> Iterator[TracePr
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(bundle))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = browser.new_page()
+        page = new_page(browser)
         try:
             page.goto(f"http://127.0.0.1:{server.server_port}/no-such-page")
             yield TraceProcessor(page, trace)
         finally:
-            page.close()
+            page.context.close()
             server.shutdown()

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import nbformat
+from conftest import LONG
 from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).parents[2] / "tracecols" / "docs" / "tutorial.ipynb"
@@ -32,7 +33,7 @@ def execute(folder, change=lambda notebook: None):
     change(notebook)
     NotebookClient(
         notebook,
-        timeout=120,
+        timeout=LONG,
         kernel_name="python3",
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},

@@ -13,6 +13,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from conftest import LONG
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
@@ -167,7 +168,7 @@ def test_difference__of_runs_with_other_ranks_has_rows_of_both(tmp_path):
 def answered(url):
     """The status and the body of an answer."""
     try:
-        with urlopen(url, timeout=20) as answer:
+        with urlopen(url, timeout=LONG) as answer:
             return answer.status, answer.read()
     except HTTPError as error:
         return error.code, error.read()
@@ -228,5 +229,5 @@ def test_command__shows_two_runs(hybrid, options, shown):
     assert page.endswith("/compare") and f"#{fragment}".startswith(shown or "#")
     assert answered(page)[0] == 200
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=20)
+    _, error = process.communicate(timeout=LONG)
     assert process.returncode == 0 and "Traceback" not in error, error

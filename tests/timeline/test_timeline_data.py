@@ -190,7 +190,7 @@ def test_n_bins__are_fewer_with_less_memory():
 some_intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 3)), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(found=some_intervals, window=st.tuples(st.integers(-2, 32), st.integers(1, 10)), rows=st.integers(1, 9))
 def test_overlapping__finds_what_overlaps(found, window, rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("i") / "x.arrow"
@@ -382,7 +382,7 @@ def drawings(draw):
     return found + [(time + 1, -1)] * depth
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(drawn=drawings(), shortest=st.integers(0, 12), sizes=st.lists(st.integers(0, 40), max_size=3))
 @pytest.mark.parametrize("plain", [pytest.param(False, id="compiled"), pytest.param(True, id="plain")])
 def test_collect_slices__merges_short_neighbours(plain, drawn, shortest, sizes):

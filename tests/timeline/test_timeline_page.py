@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import struct
+import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.browser import chromium, small
+from conftest import LONG
+from support.browser import chromium, copied, new_page, small
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
@@ -60,8 +62,8 @@ class Page:
 
     def __init__(self, browser, server, fragment="", width=1400, height=800, **context):
         self.server, self.trouble = server, []
-        self.context = browser.new_context(viewport={"width": width, "height": height}, **context)
-        self.page = self.context.new_page()
+        self.page = new_page(browser, viewport={"width": width, "height": height}, **context)
+        self.context = self.page.context
         self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
         self.page.on("console", lambda m: self.trouble.append(m.text) if m.type in ("error", "warning") else None)
         self.page.on(
@@ -75,11 +77,21 @@ class Page:
         self.page.goto(f"{self.server.url}{fragment}")
         self.settle()
 
+    def follow(self, fragment):
+        """Change the part of the address that says what is shown, as a link does."""
+        self.page.evaluate(
+            """(fragment) => new Promise((go) => {
+                addEventListener("hashchange", () => go(), { once: true });
+                location.hash = fragment;
+            })""",
+            fragment,
+        )
+        self.settle()
+
     def settle(self):
         """Wait until all that was asked for is there and drawn."""
         self.page.wait_for_function(
-            "() => { const v = document.getElementById('timeline').view; return v?.answer && v.isSettled && v.drawn; }",
-            timeout=20_000,
+            "() => { const v = document.getElementById('timeline').view; return v?.answer && v.isSettled && v.drawn; }"
         )
         self.page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go, 30)))")
 
@@ -93,7 +105,6 @@ class Page:
         """Press keys one after the other."""
         for key in keys:
             self.page.keyboard.press(key)
-            self.page.wait_for_timeout(60)
             self.settle()
 
     def array(self, name):
@@ -170,9 +181,7 @@ def test_drawn__slices_are_those_of_the_table(page, path):
     first = int(trace.manifest["first_time"])
     length = page.view("view.about.length")
     start, stop = int(length * 0.6), int(length * 0.6) + 400_000
-    page.page.evaluate(f"() => {{ location.hash = '#from={start}&to={stop}'; }}")
-    page.page.wait_for_timeout(100)
-    page.settle()
+    page.follow(f"#from={start}&to={stop}")
     assert page.view("view.answer.says.shortest") <= (stop - start) // 800
     table = trace.frame("region_instances", raw=True)
     inside = table[(table.enter_time - first < stop) & (table.exit_time - first > start)]
@@ -325,9 +334,7 @@ def test_mouse__zooms_pans_and_selects(page):
 def test_range__is_copied_as_options(browser, server, path):
     found = Page(browser, server, permissions=["clipboard-read", "clipboard-write"])
     found.press("w", "w")
-    found.page.get_by_text("copy --from --to").click()
-    text = found.page.evaluate("() => navigator.clipboard.readText()")
-    words = text.split()
+    words = copied(found.page, found.page.get_by_text("copy --from --to")).split()
     assert words[0] == "--from" and words[2] == "--to"
     trace = tracecols.open(path)
     first = int(trace.manifest["first_time"])
@@ -356,9 +363,7 @@ def test_table__that_is_saved_has_what_is_drawn(page, path, tmp_path):
     """Each region instance and each wait once, at its time."""
     length, resolution, zero = (page.view(f"view.about.{name}") for name in ("length", "resolution", "zero"))
     start, stop = int(length * 0.6), int(length * 0.6) + 400_000
-    page.page.evaluate(f"() => {{ location.hash = '#from={start}&to={stop}'; }}")
-    page.page.wait_for_timeout(100)
-    page.settle()
+    page.follow(f"#from={start}&to={stop}")
     file = saved(page, "b", tmp_path)
     assert file.name.startswith("hybrid.") and file.suffix == ".csv"
     rows = rows_of(file)
@@ -489,7 +494,7 @@ def trees_of(page):
     tab = found.value
     tab.on("pageerror", lambda error: page.trouble.append(str(error)))
     tab.on("console", lambda m: page.trouble.append(m.text) if m.type in ("error", "warning") else None)
-    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls")
     tab.evaluate("() => document.getElementById('tracecols').view.model.ready")
     return tab
 
@@ -551,15 +556,14 @@ def test_trees__of_a_long_range_say_how_far_they_are_and_can_be_cancelled(browse
     assert tab.evaluate("() => document.documentElement.dataset.theme") == scheme
     tab.keyboard.press("Escape")
     tab.wait_for_function("() => document.querySelector('[role=status]').textContent.includes('cancelled')")
-    for _ in range(100):
-        if ended:
-            break
+    until = time.monotonic() + LONG
+    while not ended and time.monotonic() < until:
         found.page.wait_for_timeout(50)
     assert ended == ["Cancelled"]
     goes_on.set()
     # the button has the focus
     tab.keyboard.press("Enter")
-    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls")
     found.context.close()
     assert found.trouble == []
 
@@ -619,7 +623,7 @@ def test_trees__come_back_to_the_timeline(page):
     # the same tab is used again
     page.page.keyboard.press("0")
     page.page.keyboard.press("r")
-    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls")
     assert len(page.context.pages) == 2
 
 
@@ -712,7 +716,7 @@ def test_fold__leads_to_the_instance_in_the_run_and_to_its_trees(page):
     with page.context.expect_page() as found:
         page.page.keyboard.press("i")
     tab = found.value
-    tab.wait_for_function("() => document.getElementById('timeline').view?.drawn", timeout=60_000)
+    tab.wait_for_function("() => document.getElementById('timeline').view?.drawn")
     assert tab.evaluate("() => document.getElementById('timeline').view.about.folded.phase") == "h_region"
     tab.keyboard.press("ArrowDown")
     begin, end, location = tab.evaluate(
@@ -722,7 +726,7 @@ def test_fold__leads_to_the_instance_in_the_run_and_to_its_trees(page):
     with page.context.expect_page() as found:
         tab.keyboard.press("r")
     trees = found.value
-    trees.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    trees.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls")
     assert selected(trees)["time"] == 6 * (end - begin)
     tab.bring_to_front()
     tab.keyboard.press("Enter")
@@ -733,7 +737,7 @@ def test_fold__leads_to_the_instance_in_the_run_and_to_its_trees(page):
 
 @pytest.mark.slow
 def test_fold__that_is_not_there_is_said(browser, server):
-    found = browser.new_context().new_page()
+    found = new_page(browser)
     found.goto(f"{server.url}fold?phase=no_such_region")
     found.wait_for_selector("[role=alert]")
     assert "no region of this trace is called" in found.locator("[role=alert]").text_content()
@@ -908,8 +912,7 @@ class TwoRuns(Page):
     def settle(self):
         self.page.wait_for_function(
             "() => { const v = document.getElementById('timeline').views;"
-            " return v?.every((one) => one.isSettled && one.drawn) && v.some((one) => one.answer); }",
-            timeout=20_000,
+            " return v?.every((one) => one.isSettled && one.drawn) && v.some((one) => one.answer); }"
         )
         self.page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go, 30)))")
 
@@ -1047,7 +1050,7 @@ def test_two_runs__lead_to_the_trees_of_their_own(two):
     with two.context.expect_page() as found:
         two.page.keyboard.press("r")
     tab = found.value
-    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls")
     assert "/b/trees?" in tab.url
     length = two.of("b.withinRun[1] - b.withinRun[0]")
     assert selected(tab)["time"] == 4 * length
@@ -1055,7 +1058,7 @@ def test_two_runs__lead_to_the_trees_of_their_own(two):
 
 @pytest.mark.slow
 def test_one_run__has_no_page_of_two(browser, server):
-    found = browser.new_context().new_page()
+    found = new_page(browser)
     assert found.goto(f"{server.url}compare").status == 404
     assert found.goto(f"{server.url}b/").status == 404
     found.context.close()
@@ -1117,7 +1120,7 @@ def test_server__that_has_ended_is_said(browser, server):
     found = Page(browser, server)
     found.page.route("**/data/view?*", lambda route: route.abort())
     found.page.keyboard.press("w")
-    found.page.wait_for_function("() => document.querySelector('.note.trouble')", timeout=10_000)
+    found.page.wait_for_function("() => document.querySelector('.note.trouble')")
     assert "was tracecols view ended?" in found.page.locator(".note").text_content()
     found.context.close()
 

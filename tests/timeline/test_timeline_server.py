@@ -16,6 +16,7 @@ from time import sleep
 
 import numpy as np
 import pytest
+from conftest import LONG
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
@@ -48,7 +49,7 @@ def server(path):
 
 def ask(server, target, method="GET", **headers):
     """Send a request; return the status, the headers and the body."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LONG)
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, target, headers=headers)
     answer = connection.getresponse()
@@ -277,7 +278,7 @@ def test_preparing__says_why_it_cannot(path, archive, tmp_path):
     with Preparing(Store(copy), 1, Budget()) as preparing:
         preparing._process.kill()
         preparing.later(unwatched, lambda _: None, lambda reason: (reasons.append(reason), ended.set()))
-        assert ended.wait(20)
+        assert ended.wait(LONG)
     assert "ended (exit code -9)\n  if the memory did not suffice" in reasons[0]
 
 
@@ -309,11 +310,11 @@ def test_command__says_where_and_ends_with_the_terminal(path, number):
     url = where.split()[-1]
     port = int(url.split(":")[2].split("/")[0])
     assert f"ssh -L {port}:127.0.0.1:{port} 10.0.0.2" in process.stdout.readline()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONG)
     connection.request("GET", url.partition(str(port))[2])
     assert connection.getresponse().status == 200
     process.send_signal(number)
-    out, error = process.communicate(timeout=20)
+    out, error = process.communicate(timeout=LONG)
     assert process.returncode == 0, error
     assert "Traceback" not in out + error
 
@@ -385,13 +386,13 @@ def test_analysis__ends_between_reports_as_well(server, monkeypatch):
             ended.set()
 
     monkeypatch.setattr(trees, "analyse", quietly)
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LONG)
     connection.request("GET", f"/{server.token}/data/trees?from=7&to=90000001")
     answer = connection.getresponse()
-    assert reached.wait(20)
+    assert reached.wait(LONG)
     answer.close()
     connection.close()
-    assert ended.wait(5)
+    assert ended.wait(LONG)
     assert not trees.is_ready(Selection(7, 90_000_001))
 
 
@@ -420,14 +421,14 @@ def test_analysis__ends_when_the_page_does_not_wait_any_more(server, stage, monk
     if stage == "waiting":
         trees._lock.acquire()
     start = 1_000 + ord(stage[0])
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LONG)
     connection.request("GET", f"/{server.token}/data/trees?from={start}&to=90000000")
     answer = connection.getresponse()
     assert json.loads(answer.readline())["stage"] in ("waiting", "cutting")
-    assert reached.wait(20)
+    assert reached.wait(LONG)
     answer.close()
     connection.close()
-    assert ended.wait(20)
+    assert ended.wait(LONG)
     if stage == "waiting":
         trees._lock.release()
     monkeypatch.undo()

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from conftest import LONG
 
 from tracecols.errors import AnalysisError
 from tracecols.work import large
@@ -105,7 +106,7 @@ def test_pages__leave_the_memory_of_the_process_and_come_back(tmp_path, monkeypa
     values = arrays.empty(1 << 22, np.int64)
     for rows in blocks(values.size):
         values[rows] = np.arange(rows.start, rows.stop)
-    until = time.monotonic() + 20
+    until = time.monotonic() + LONG
     while large.resident_of_files() - before > 4 << 20 and time.monotonic() < until:
         time.sleep(0.01)
     assert large.resident_of_files() - before <= 4 << 20

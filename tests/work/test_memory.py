@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import LONG
 
 import tracecols
 from tracecols.cli import group
@@ -186,7 +187,7 @@ def test_within__gives_back_what_is_free():
     del blocks[::2]
     assert memory.resident() > held - (64 << 20)
     with memory.within(held // 2):
-        until = time.monotonic() + 20
+        until = time.monotonic() + LONG
         while memory.resident() > held - (64 << 20):
             assert time.monotonic() < until
             time.sleep(0.01)

@@ -116,6 +116,8 @@ def compare(
     if operation == "difference" and len(cubes) > 2:
         raise click.UsageError("a difference is of two cubes; of more there are mean, minimum, maximum and merge.")
     operation = operation or ("difference" if len(cubes) == 2 else "mean")
+    for output in outputs:
+        check_not_read(output, *cubes)
     runs = Comparison([cube_of(path, jobs) for path in cubes], run_names(cubes), how.by, how.with_startup)
     head = runs.united[0]
     hint = "tracecols show --min-share 0 prints all that have values"
@@ -123,13 +125,14 @@ def compare(
     series = how.scaling or len(cubes) > 2
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
     table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
-    plain = json.dumps(as_plain(runs, "scaling" if series else "changes", table, regressed), indent=1) + "\n"
+    plain = ""
+    if as_json or any(o.suffix == ".json" for o in outputs):
+        plain = json.dumps(as_plain(runs, "scaling" if series else "changes", table, regressed), indent=1) + "\n"
     made = getattr(runs, operation)() if any(o.suffix not in (".json", *TABLES) for o in outputs) else None
     numbers = {
         o: text_output(o, "a comparison", COMPARISON.encode(), force=force) for o in outputs if o.suffix == ".json"
     }
     for output in outputs:
-        check_not_read(output, *cubes)
         if output in numbers:
             numbers[output].check()
         elif output.suffix in TABLES:

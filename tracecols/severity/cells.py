@@ -32,21 +32,25 @@ class Made(Mapping[str, "Cells"]):
     def __init__(self, names: Iterable[str], make: Callable[[str], Cells]) -> None:
         self._names, self._make = dict.fromkeys(names), make
         self._kept: dict[str, Cells] = {}
+        self._n = 0
 
     def __getitem__(self, name: str) -> Cells:
         if name not in self._names:
             raise KeyError(name)
         found = self._kept.pop(name, None)
-        if found is None:
-            found = self._make(name)
-        self._kept[name] = found
-        # a list, as other threads may ask at the same time
-        kept = list(self._kept.items())
-        n = sum(len(cells) for _, cells in kept)
-        for other, cells in kept:
-            if n > MOST_KEPT and other != name:
-                self._kept.pop(other, None)
-                n -= len(cells)
+        if found is not None:
+            self._kept[name] = found
+            return found
+        self._kept[name] = found = self._make(name)
+        self._n += len(found)
+        if self._n > MOST_KEPT:
+            # a list, as other threads may ask at the same time
+            kept = list(self._kept.items())
+            self._n = sum(len(cells) for _, cells in kept)
+            for other, cells in kept:
+                if self._n > MOST_KEPT and other != name:
+                    self._kept.pop(other, None)
+                    self._n -= len(cells)
         return found
 
     def __contains__(self, name: object) -> bool:

@@ -285,18 +285,20 @@ class Comparison:
 
         head = self.united[0]
         axis = head.properties
-        chosen = self.below(*properties or ["time"])
+        number: list[int] = []
+        call_path: list[int] = []
         parts = []
-        for each in chosen:
+        for each in self.below(*properties or ["time"]):
             values = np.stack([cube.by_call_path(each, "eee") for cube in self.united])
             at = np.flatnonzero(values.any(axis=0))
-            number = axis.number[each]
-            frame = pd.DataFrame(
-                {"property": each, "title": axis.title[number], "unit": axis.unit[number]}, index=range(at.size)
-            )
-            frame["call_path"] = head.call_paths.paths_of(at.tolist())
-            parts.append(frame.assign(**{n: v[at] for n, v in zip(self.names, values, strict=True)}))
-        frame = self._with_change(pd.concat(parts, ignore_index=True))
+            number += [axis.number[each]] * at.size
+            call_path += at.tolist()
+            parts.append(values[:, at])
+        columns = {"property": axis.id, "title": axis.title, "unit": axis.unit}
+        frame = pd.DataFrame({name: [of[n] for n in number] for name, of in columns.items()}, dtype=str)
+        frame["call_path"] = head.call_paths.paths_of(call_path)
+        frame[self.names] = np.concatenate(parts, axis=1).T
+        frame = self._with_change(frame)
         order = np.argsort(-frame.change.abs().to_numpy(), kind="stable")
         return frame.iloc[order].reset_index(drop=True)
 
