@@ -369,11 +369,19 @@ def test_options__that_do_not_go_together(commands, words, message, trace):
         assert message in found.output
 
 
+def configured(settings):
+    """Change Dask's configuration, in a context.
+
+    What `distributed` adds to it when it is imported must be there before, or it is removed with the change."""
+    import dask
+    import distributed  # noqa: F401
+
+    return dask.config.set(settings)
+
+
 def waiting(time):
     """Wait for a scheduler no longer than this, in a context."""
-    import dask
-
-    return dask.config.set({"distributed.comm.timeouts.connect": time})
+    return configured({"distributed.comm.timeouts.connect": time})
 
 
 @pytest.fixture
@@ -445,10 +453,8 @@ def test_scheduler_file__is_waited_for(client, tmp_path):
 
 def certificates(security):
     """Let Dask's configuration name the certificates of a cluster."""
-    import dask
-
     names = {"ca-file": "ca_file", "client.cert": "client_cert", "client.key": "client_key"}
-    return dask.config.set(
+    return configured(
         {f"distributed.comm.tls.{name}": getattr(security, f"tls_{of}", None) for name, of in names.items()}
     )
 
@@ -468,10 +474,8 @@ def test_tls__without_certificates_is_refused(trace, impatient):
 
 
 def test_tls__with_certificates_that_cannot_be_read(trace, impatient, tmp_path):
-    import dask
-
     names = ("ca-file", "client.cert", "client.key")
-    with dask.config.set({f"distributed.comm.tls.{name}": str(tmp_path / "none.pem") for name in names}):
+    with configured({f"distributed.comm.tls.{name}": str(tmp_path / "none.pem") for name in names}):
         found = asked(trace, "--scheduler", "tls://127.0.0.1:1")
     assert "error: the certificates for tls://127.0.0.1:1 cannot be used: " in found
 
@@ -564,15 +568,9 @@ def mortal(tmp_path):
 @pytest.mark.parametrize("when", ["before it is asked", "while workers work"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_scheduler__that_dies_is_told_without_a_traceback(how, when, mortal, tmp_path, capfd):
-    import dask
-
     path, scheduler = mortal
     # what a client waits for a scheduler to come back
-    with (
-        dask.config.set({"distributed.comm.timeouts.connect": "10s"}),
-        pytest.raises(ClusterError, match="scheduler"),
-        clusters.connected_to(None, path) as client,
-    ):
+    with waiting("10s"), pytest.raises(ClusterError, match="scheduler"), clusters.connected_to(None, path) as client:
         client.wait_for_workers(1, timeout=LONG)
         if when == "before it is asked":
             scheduler.send_signal(how)
