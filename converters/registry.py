@@ -38,19 +38,19 @@ _PACKED = b"\x1f\x8b"
 """How gzip'ed files begin."""
 
 
-def _begins(path: Path, *with_: bytes) -> bool:
-    """Say whether a file, or what is packed in it, may begin with one of some texts: formats that cannot be in it are
-    not imported."""
+def _may_begin(path: Path, text: bytes) -> bool:
+    """Say whether a file, or what is packed in it, may begin with a text after white space: readers of formats that
+    cannot be in it are not imported."""
     try:
         with open_regular(path) as file:
             head = file.read(64).lstrip(b" \t\r\n\xef\xbb\xbf")
     except OSError:
         return False
-    return not head or head.startswith((*with_, _PACKED))
+    return not head or head.startswith((text, _PACKED))
 
 
 def _is_paraver(path: Path) -> bool:
-    if not _begins(path, b"#Paraver"):
+    if not _may_begin(path, b"#Paraver"):
         return False
     from tracecols.converters.paraver.files import begins_as_paraver
 
@@ -84,7 +84,7 @@ def _open_nsight_files(files: tuple[Path, ...]) -> Source:
 
 
 def _is_kineto(path: Path) -> bool:
-    if path.is_file() and not _begins(path, b"{"):
+    if path.is_file() and not _may_begin(path, b"{"):
         return False
     from tracecols.converters.kineto.files import files_of
 
@@ -92,7 +92,7 @@ def _is_kineto(path: Path) -> bool:
 
 
 def _is_nsight(path: Path) -> bool:
-    if path.is_file() and not _begins(path, b"SQLite format 3"):
+    if path.is_file() and not _may_begin(path, b"SQLite format 3"):
         return False
     from tracecols.converters.nsight.tables import exports_of
 

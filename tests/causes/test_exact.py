@@ -587,7 +587,7 @@ ROWS = st.lists(st.integers(0, 20), unique=True, max_size=12).map(sorted)
 """Rows of events, ascending."""
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(ROWS, ROWS, st.sets(st.integers(0, 20)))
 def test_list_marks__are_those_of_points_and_others_in_order_of_rows(rows, others, forked):
     """Of two locations, which have rows 0 to 9 and from 10 on; each ends at a point without a mark."""

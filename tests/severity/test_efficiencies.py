@@ -20,7 +20,7 @@ from tracecols.export.tables import export
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.diagnosis import duration
 from tracecols.report.efficiency import render
-from tracecols.report.plain import value_in_words
+from tracecols.report.text import value_in_words
 from tracecols.report.viewer.overview import overview
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity import SeverityCube

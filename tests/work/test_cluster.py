@@ -374,8 +374,8 @@ def configured(settings):
 
     What `distributed` adds to it when it is imported must be there before, or it is removed with the change."""
     import dask
-    import distributed  # noqa: F401
 
+    clusters.import_distributed()
     return dask.config.set(settings)
 
 

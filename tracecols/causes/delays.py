@@ -276,7 +276,7 @@ class Comparison:
         self._filled = self._n_kept = 0
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
-    def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64], within: NDArray[np.int64]) -> None:
+    def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64], inside: NDArray[np.int64]) -> None:
         """Describe the causing sides of some pairs, which are compared one after the other, and the waiting sides that
         are in the same partition: entries near both are read once.
 
@@ -284,16 +284,16 @@ class Comparison:
         ----------
         pair, row : (n_some,) int64
             The pairs, and the row that each has among these.
-        within : (n_within,) int64
+        inside : (n_inside,) int64
             Which of these pairs have both sides in the partition.
         """
         names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
         cause, own, since, self._waiting, self._waiting_since = numbers_of(self._pairs, pair, *names)
         is_idle, has_own, self._row = self._pairs.kind[pair] == IDLE, own >= 0, row
         # nothing waits where threads idle
-        idle = np.append(is_idle, np.zeros(within.size, bool))
-        begins = np.append(np.where(has_own, own, since), self._waiting_since[within])
-        both, self._of_causing = self._intervals.spans(begins, np.append(cause, self._waiting[within]), idle)
+        idle = np.append(is_idle, np.zeros(inside.size, bool))
+        begins = np.append(np.where(has_own, own, since), self._waiting_since[inside])
+        both, self._of_causing = self._intervals.spans(begins, np.append(cause, self._waiting[inside]), idle)
         self._causing, self._waits = (kernels.part_of(both, of) for of in (slice(pair.size), slice(pair.size, None)))
         limited = has_own if self._quirks.needs_shared_call_paths else has_own[:0]
         self._within, self._of_within = self._intervals.spans(

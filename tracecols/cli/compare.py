@@ -160,8 +160,8 @@ def compare(
         echo(plain, nl=False)
     else:
         from tracecols.report.comparison import ComparisonDisplay
-        from tracecols.report.plain import text_width
         from tracecols.report.screen import Screen
+        from tracecols.report.text import text_width
 
         display = ComparisonDisplay(runs, chosen, how.rows, set(regressed), text_width())
         console = Screen(soft_wrap=True, width=1000)

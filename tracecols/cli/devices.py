@@ -36,8 +36,8 @@ def devices(source: Path, steps: str | None, rows: int, as_json: bool, jobs: int
     from tracecols.cli.sources import opened
     from tracecols.errors import AnalysisError
     from tracecols.report.devices import Answers, plain, render
-    from tracecols.report.plain import text_width
     from tracecols.report.screen import Screen
+    from tracecols.report.text import text_width
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store, progress("analyzing") as report:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> None:
     """Print a diagnosis, in colours on a terminal."""
     from tracecols.report.diagnosis import STYLES, WIDTH, lines
-    from tracecols.report.plain import text_width
+    from tracecols.report.text import text_width
 
     for line, style in lines(diagnosis, source, min(WIDTH, text_width())):
         echo(line, err=err, **STYLES[style])

@@ -69,8 +69,8 @@ def rules(
       tracecols rules run.trace --set big_messages.threshold=1MB --set slow_slaves.master=3
     """
     from tracecols.errors import RuleError
-    from tracecols.report.plain import text_width
     from tracecols.report.screen import Screen
+    from tracecols.report.text import text_width
     from tracecols.rules.display import render
     from tracecols.rules.evaluate import RULES, evaluate, find_rule, plain, read_settings
     from tracecols.severity.cube import SeverityCube

@@ -122,9 +122,9 @@ def add(
 @option("as_json")
 def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json: bool) -> None:
     """List the runs of an experiment with their parameters and runtimes."""
-    from tracecols.report.plain import text_width
     from tracecols.report.runs import runs_table
     from tracecols.report.screen import Screen
+    from tracecols.report.text import text_width
     from tracecols.runs import Experiment
 
     table = Experiment(folder).frame(where, with_startup=with_startup)
@@ -142,9 +142,9 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 @grouped(asked=Asked)
 def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     """Show the severities of runs side by side, by property and call path, the mean of repetitions."""
-    from tracecols.report.plain import text_width
     from tracecols.report.runs import head_of, severities_table
     from tracecols.report.screen import Screen
+    from tracecols.report.text import text_width
     from tracecols.runs import Experiment
 
     series = asked.series(folder)
@@ -206,9 +206,9 @@ def trend(
       tracecols runs trend nightly --along commit --last 2 --require 'growth<=2%'
       tracecols runs trend sizes --along processes --growth --at 4096
     """
-    from tracecols.report.plain import text_width
     from tracecols.report.runs import changes_shown, growth_shown
     from tracecols.report.screen import Screen
+    from tracecols.report.text import text_width
     from tracecols.runs import Experiment
     from tracecols.runs.changes import too_few
 

@@ -180,8 +180,8 @@ def print_prediction(
 
         echo(json.dumps(plain(predicted, table, factor, mended), indent=1))
         return
-    from tracecols.report.plain import text_width
     from tracecols.report.screen import Screen
+    from tracecols.report.text import text_width
 
     console = Screen(soft_wrap=True, width=1000)
     width = text_width()

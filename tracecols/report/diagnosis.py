@@ -11,7 +11,7 @@ from typing import Any
 from tracecols.enhance.scan.paths import fitted
 from tracecols.given.printable import escaped
 from tracecols.given.quantities import counted, in_words
-from tracecols.report.plain import value_in_words
+from tracecols.report.text import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
 from tracecols.severity.efficiencies import Metric, is_above_one, why_above_one
 

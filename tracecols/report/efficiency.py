@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.report.plain import text_width, value_in_words
 from tracecols.report.tables import TextTable, plain_rows
+from tracecols.report.text import text_width, value_in_words
 from tracecols.severity.efficiencies import (
     MODEL_TITLES,
     MODELS,

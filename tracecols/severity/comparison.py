@@ -285,18 +285,17 @@ class Comparison:
 
         head = self.united[0]
         axis = head.properties
-        number: list[int] = []
-        call_path: list[int] = []
-        parts = []
+        parts, paths, numbers = [], [], []
         for each in self.below(*properties or ["time"]):
             values = np.stack([cube.by_call_path(each, "eee") for cube in self.united])
             at = np.flatnonzero(values.any(axis=0))
-            number += [axis.number[each]] * at.size
-            call_path += at.tolist()
             parts.append(values[:, at])
+            paths.append(at)
+            numbers.append(np.full(at.size, axis.number[each]))
         columns = {"property": axis.id, "title": axis.title, "unit": axis.unit}
-        frame = pd.DataFrame({name: [of[n] for n in number] for name, of in columns.items()}, dtype=str)
-        frame["call_path"] = head.call_paths.paths_of(call_path)
+        number = np.concatenate(numbers)
+        frame = pd.DataFrame({name: np.asarray(of, object)[number] for name, of in columns.items()}, dtype=str)
+        frame["call_path"] = head.call_paths.paths_of(np.concatenate(paths).tolist())
         frame[self.names] = np.concatenate(parts, axis=1).T
         frame = self._with_change(frame)
         order = np.argsort(-frame.change.abs().to_numpy(), kind="stable")

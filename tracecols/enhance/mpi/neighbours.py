@@ -95,10 +95,8 @@ def read_channels(store: Store, process: NDArray[np.int32], communicators: Commu
         own = process[location]
         other = communicators.process_of(rows["communicator"], rows["peer"].astype(np.int64), own)
         sends = np.flatnonzero(SENDS.take(rows["kind"]) & (other >= 0) & (other != own))
-        key, n_bytes = (
-            own.take(sends).astype(np.int64) * n + other.take(sends),
-            rows["length"].take(sends).astype(np.int64),
-        )
+        key = own.take(sends).astype(np.int64) * n + other.take(sends)
+        n_bytes = rows["length"].take(sends).astype(np.int64)
         tallies.append(_tally(key, np.ones(sends.size, np.int64), n_bytes))
         n_pairs += len(tallies[-1])
         if n_pairs > 2 * MOST_NEIGHBOURS * n + BATCH:

@@ -122,11 +122,12 @@ def match_constructs(
             "role": lambda: names[role],
             "role_number": role,
             "latest_enter_time": lambda: latest.take(instance),
+            "location": call_instances.location.take(rows),
+            "enter": call_instances.enter.take(rows),
+            "exit": call_instances.exit.take(rows),
             "enter_time": enter,
-            **{
-                c: getattr(call_instances, c).take(rows)
-                for c in ("location", "enter", "exit", "exit_time", "call_path")
-            },
+            "exit_time": call_instances.exit_time.take(rows),
+            "call_path": call_instances.call_path.take(rows),
             "task_time": call_instances.tasks[rows],
         },
     )

@@ -1,4 +1,4 @@
-"""Text in the terminal without rich, whose import takes as long as the diagnosis of a small trace."""
+"""Text in the terminal for commands that do not import rich: widths, and values with their units."""
 
 from __future__ import annotations
 
