@@ -22,20 +22,26 @@ COLUMN = st.sampled_from([SMALL, st.integers(0, 2**34), st.integers(10**15, 10**
 @settings(max_examples=150)
 @given(data=st.data())
 def test_packing__gives_back_every_value(compiled, data):
-    measure, pack, unpack = (f if compiled else f.py_func for f in (packing.measure, packing.pack, packing.unpack))
-    n = data.draw(st.integers(1, 20))
-    values = np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n)), np.int64)
-    base = np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n) | st.just([])), np.int64)
+    pack, unpack = (f if compiled else f.py_func for f in (packing.pack, packing.unpack))
+    # more than one group, of values that are alike
+    n, n_same = data.draw(st.integers(1, 20)), data.draw(st.sampled_from([1, 1, 300, 5000 if compiled else 300]))
+    values = np.repeat(np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n)), np.int64), n_same)
+    base = data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n) | st.just([]))
+    base = np.repeat(np.array(base, np.int64), n_same)
+    n_groups = -(-values.size // packing.GROUP)
+    widths, lows, starts = np.zeros(n_groups, np.uint8), np.zeros(n_groups, np.int64), np.zeros(n_groups + 1, np.int64)
+    words = np.zeros(values.size + n_groups, np.uint64)
+    first = data.draw(st.integers(0, values.size - 1))
+    stop = data.draw(st.integers(first + 1, values.size))
+    some, again = slice(first // packing.GROUP, -(-stop // packing.GROUP)), np.zeros(stop - first, np.int64)
     with np.errstate(over="ignore"):
-        low, high = measure(values, base)
-        if int(high) - int(low) + 2 > 2**32:
-            return
-        codes = np.zeros(n, np.uint32)
-        pack(values, base, np.int64(low), codes)
-        again = np.zeros(n, np.int64)
-        unpack(codes, base, np.int64(low), again)
-    assert again.tolist() == values.tolist()
-    assert ((codes == 0) == (values == -1)).all()
+        pack(values, base, widths, lows, starts, words)
+        read = words[starts[some.start] : starts[some.stop]]
+        unpack(read, widths[some], lows[some], first % packing.GROUP, base[first:stop], again)
+    assert again.tolist() == values[first:stop].tolist()
+    spans = [int(of.max()) - int(of.min()) for of in np.split(values, range(packing.GROUP, values.size, packing.GROUP))]
+    if not base.size:
+        assert all(w <= min(64, (s + 1).bit_length()) for w, s in zip(widths.tolist(), spans, strict=True))
 
 
 @pytest.fixture
@@ -78,21 +84,21 @@ def test_spill__reads_what_it_wrote(spilling):
                 assert kept.rows(name, start, stop).tolist() == array[start:stop].tolist()
 
 
-def test_spill__writes_narrow_columns(spilling):
+def test_spill__writes_few_bits(spilling):
     kept = spilling.keep(columns(), RELATIVE)
-    stored = {name: column.stored for name, column in kept._stored.items()}
-    assert stored == {
-        "row": np.uint16,
-        "time": np.uint32,
-        "enter": np.uint8,
-        "enter_time": np.uint8,
-        "wide": np.int64,
-        "nothing": np.uint8,
-        "kind": np.uint8,
-        "flag": np.bool_,
-        "empty": np.int64,
-    }
-    assert kept._path.stat().st_size == 1000 * (2 + 4 + 1 + 1 + 8 + 1 + 1 + 1)
+    written = {name: column.nbytes for name, column in kept._stored.items()}
+    # the codes are 1 .. n, or 0 for null; 1000 of them are in words of 64 bits
+    bits = {"row": 10, "time": 19, "enter": 1, "enter_time": 1, "wide": 50, "nothing": 0}
+    assert {name: written.pop(name) for name in bits} == {name: 8 * -(-1000 * n // 64) for name, n in bits.items()}
+    assert written == {"kind": 1000, "flag": 1000, "empty": 0}
+    assert kept._path.stat().st_size == sum(column.nbytes for column in kept._stored.values())
+
+
+def test_spill__finds_values_in_any_group(spilling):
+    given = np.repeat(np.arange(3 * packing.GROUP) * 5, 2)
+    kept = spilling.keep(table(row=given))
+    for wanted in (-3, 0, 5 * packing.GROUP // 2, 5 * packing.GROUP // 2 + 1, 10 * packing.GROUP, given[-1], 2**62):
+        assert kept.search("row", [wanted]).tolist() == [np.searchsorted(given, wanted)]
 
 
 @pytest.mark.parametrize("name", ["row", "wide"])

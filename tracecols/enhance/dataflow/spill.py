@@ -3,11 +3,10 @@ of a cluster see. It is decided here, and nowhere else."""
 
 from __future__ import annotations
 
-import mmap
 import shutil
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,8 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
-from tracecols.work.large import LargeArrays, blocks
-from tracecols.work.memory import Budget, Held, read_at_random
+from tracecols.work.large import BLOCK, LargeArrays, blocks
+from tracecols.work.memory import Budget, Held
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, temporary_folder
 
 SMALLEST = 1 << 12
@@ -47,49 +46,50 @@ class StoredColumn:
     ----------
     offset, n : int
         First byte; number of rows.
-    dtype, stored : dtype
-        What the column is; what is in the file: codes (see `kernels.packing`), or the same.
-    low : int
-        What the codes are counted from.
+    dtype : dtype
+        What the column is.
     base : str, optional
-        Column that they are relative to.
+        Column that its codes are relative to.
+    widths, lows, starts : array, optional
+        How groups of rows are coded and where (`kernels.packing.pack`), if codes are in the file.
     """
 
     offset: int
     n: int
     dtype: np.dtype[Any]
-    stored: np.dtype[Any]
-    low: int = 0
     base: str | None = None
+    widths: NDArray[np.uint8] | None = None
+    lows: NDArray[np.int64] | None = None
+    starts: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, name: str, columns: Columns, base: str | None) -> StoredColumn:
-        """Decide how a column is coded."""
+    def written(cls, file: BinaryIO, name: str, columns: Columns, base: str | None) -> StoredColumn:
+        """Write a column to the end of a file."""
         array = columns[name]
-        found = cls(0, array.size, array.dtype, array.dtype)
-        if array.size and array.dtype in (np.int32, np.int64):
-            low, high = packing.measure(array, NOTHING if base is None else columns[base])
-            n_codes = high - low + 2
-            fits = (t for t in (np.uint8, np.uint16, np.uint32) if n_codes <= np.iinfo(t).max + 1)
-            narrow = np.dtype(next(fits, array.dtype))
-            if narrow.itemsize < array.itemsize:
-                found.stored, found.low, found.base = narrow, low, base
+        found = cls(file.tell(), array.size, array.dtype)
+        if array.dtype not in (np.int32, np.int64):
+            write_array(file, array)
+            return found
+        n_groups = -(-array.size // packing.GROUP)
+        widths, lows, starts = (
+            np.empty(n_groups, np.uint8),
+            np.empty(n_groups, np.int64),
+            np.zeros(n_groups + 1, np.int64),
+        )
+        below = NOTHING if base is None else columns[base]
+        words = np.empty(min(array.size, BLOCK) + BLOCK // packing.GROUP, np.uint64)
+        for rows in blocks(array.size):
+            first, stop = rows.start // packing.GROUP, -(-rows.stop // packing.GROUP)
+            some = slice(first, stop)
+            packing.pack(array[rows], below[rows], widths[some], lows[some], starts[first : stop + 1], words)
+            write_array(file, words[: int(starts[stop] - starts[first])])
+        found.base, found.widths, found.lows, found.starts = base, widths, lows, starts
         return found
 
     @property
-    def is_packed(self) -> bool:
-        """Whether codes are in the file."""
-        return self.stored != self.dtype
-
-    def coded(self, name: str, columns: Columns) -> Iterator[NDArray[Any]]:
-        """Yield what is in the file, piece by piece."""
-        array, base = columns[name], NOTHING if self.base is None else columns[self.base]
-        for rows in blocks(self.n, None if self.is_packed else max(self.n, 1)):
-            codes = array[rows]
-            if self.is_packed:
-                codes = np.empty(rows.stop - rows.start, self.stored)
-                packing.pack(array[rows], base[rows], self.low, codes)
-            yield codes
+    def nbytes(self) -> int:
+        """Bytes in the file."""
+        return self.n * self.dtype.itemsize if self.starts is None else 8 * int(self.starts[-1])
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
@@ -133,7 +133,7 @@ def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
 
 
 class SpilledColumns:
-    """Columns in a scratch file, integers as narrow codes; every access reads the file.
+    """Columns in a scratch file, integers as codes of few bits; every access reads the file.
 
     Parameters
     ----------
@@ -148,12 +148,10 @@ class SpilledColumns:
 
     def __init__(self, columns: Columns, relative: Mapping[str, str], path: Path) -> None:
         self._path, self._n, self.names = path, len(columns), columns.names
-        self._stored = {name: StoredColumn.of(name, columns, relative.get(name)) for name in columns.names}
         with path.open("ab") as file:
-            for name, column in self._stored.items():
-                column.offset = file.tell()
-                for codes in column.coded(name, columns):
-                    write_array(file, codes)
+            self._stored = {
+                name: StoredColumn.written(file, name, columns, relative.get(name)) for name in columns.names
+            }
 
     def __len__(self) -> int:
         return self._n
@@ -170,28 +168,31 @@ class SpilledColumns:
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Read the rows of a column with start <= row < stop."""
         column = self._stored[name]
+        values = np.empty(stop - start, column.dtype)
         if start == stop:
-            return np.zeros(0, column.dtype)
-        stored = np.empty(stop - start, column.stored)
-        read_into(stored, self._path, column.offset + start * column.stored.itemsize)
-        if not column.is_packed:
-            return stored
-        values = np.empty(stored.size, column.dtype)
-        packing.unpack(stored, self.rows(column.base, start, stop) if column.base else NOTHING, column.low, values)
+            return values
+        if column.widths is None or column.lows is None or column.starts is None:
+            read_into(values, self._path, column.offset + start * column.dtype.itemsize)
+            return values
+        some = slice(start // packing.GROUP, -(-stop // packing.GROUP))
+        words = np.empty(int(column.starts[some.stop] - column.starts[some.start]), np.uint64)
+        read_into(words, self._path, column.offset + 8 * int(column.starts[some.start]))
+        base = NOTHING if column.base is None else self.rows(column.base, start, stop)
+        packing.unpack(words, column.widths[some], column.lows[some], start % packing.GROUP, base, values)
         return values
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
-        """Find where values belong in an ascending column without nulls that is not relative to another one;
-        (n_values,) int64."""
-        column = self._stored[name]
-        if not column.n:
-            return np.zeros(len(values), np.int64)
-        with open(self._path, "rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        read_at_random(mapped)
-        kept = np.frombuffer(mapped, column.stored, column.n, column.offset)
-        codes = [min(v - column.low + 1, np.iinfo(np.int64).max) for v in values] if column.is_packed else values
-        return np.searchsorted(kept, np.array(codes, np.int64))
+        """Find where values belong in an ascending column of integers without nulls that is not relative to another
+        one; (n_values,) int64."""
+        column, found = self._stored[name], np.zeros(len(values), np.int64)
+        for i, value in enumerate(values):
+            # those of the group before the first one that begins there
+            group = int(np.searchsorted(column.lows, value)) - 1  # type: ignore[arg-type]
+            if group >= 0:
+                first = group * packing.GROUP
+                rows = self.rows(name, first, min(first + packing.GROUP, column.n))
+                found[i] = first + np.searchsorted(rows, value)
+        return found
 
 
 def _when_forgotten(columns: ColumnSource, function: Callable[..., None], *given: Any) -> weakref.finalize[..., Any]:
