@@ -714,10 +714,10 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
         Whether the path is one, which never goes on at one place at several times.
     stops : Stops
     seen, work : (n_points,) bool, int64
-        Scratch; false.
+        Scratch; false. Of a single path (0,) and (1,).
     until : (n_points,) int32 or int64, written
         Of stops on the path, which are -1 before, the point up to which their location is on it.
-    path : (3, n_points + 1) int64, written
+    path : (3, n_points + 1) int32 or int64, written
         In the order of the walk: stops (-1 is the beginning of a location), up to which point their location is on the
         path, and the points at which it goes on (-1 none).
 
@@ -768,7 +768,8 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
         other = _origin_of(s, stops)
         path[2, n_found - 1] = other
         if other >= 0 and (is_single or not seen[other]):
-            seen[other] = True
+            if not is_single:
+                seen[other] = True
             work[n] = other
             n += 1
     return n_found

@@ -112,7 +112,7 @@ class Caused(NamedTuple):
         Kind of the wait.
     cause, waiting, since, counts_from : (n_pairs,) int32 or int64
         Points: the causing one, the waiting one (-1 none), the one after which the interval of the cause begins, and
-        the first that takes on costs.
+        the first that takes on costs, (0,) if that is always the one after it.
     waits_before : (n_points + 1,) int32 or int64
     wait : (n_waits,) float64 or int64
     """
@@ -197,7 +197,9 @@ def _waits_of(p, pairs):
     before, x, since = pairs.waits_before, pairs.cause[p], pairs.since[p]
     stop = np.int64(before[x])
     first = min(np.int64(before[since + 1]), stop)
-    counts_from = min(np.int64(before[max(since + 1, pairs.counts_from[p])]), stop)
+    counts_from = first
+    if pairs.counts_from.size > 0:
+        counts_from = min(np.int64(before[max(since + 1, pairs.counts_from[p])]), stop)
     e, v = pairs.waiting[p], np.int64(-1)
     if e >= 0 and before[e + 1] > before[e]:
         v = np.int64(before[e])

@@ -56,8 +56,6 @@ class Known(NamedTuple):
     Attributes
     ----------
     location, call_path : (n_points,) int32
-    total, completion : (n_points,) float64 or int64
-        How long the call of a point takes, and what of that comes after the point.
     met : (n_call_paths,) int32 or int64
         Number of each call path in the order in which they are met.
     start, shift : (n_locations + 1,), (n_locations,) int64
@@ -68,8 +66,6 @@ class Known(NamedTuple):
 
     location: NDArray[np.int32]
     call_path: NDArray[np.int32]
-    total: NDArray[Any]
-    completion: NDArray[Any]
     met: NDArray[np.signedinteger[Any]]
     start: NDArray[np.int64]
     shift: NDArray[np.int64]
@@ -77,7 +73,7 @@ class Known(NamedTuple):
 
 
 @kernel
-def describe_spans(since, until, is_whole, points, spans):
+def describe_spans(since, until, is_whole, change, points, spans):
     """Describe the intervals between points.
 
     Parameters
@@ -86,6 +82,8 @@ def describe_spans(since, until, is_whole, points, spans):
         Points of the same location; `since` -1 is its beginning, `until` -1 no interval.
     is_whole : (n,) bool
         Whether each begins when `since` begins to complete, not after its call.
+    change : (n,) float64 or int64
+        How much less than the call of `since` takes comes after the point, below zero.
     points : Known
     spans : Spans, written
         `first` and `stop` are the rows of the cuts of both points, -1 of the beginning and of no interval.
@@ -102,7 +100,7 @@ def describe_spans(since, until, is_whole, points, spans):
             begin = s + 1
             spans.first[i] = s - points.shift[here]
             if is_whole[i]:
-                spans.change[i] = points.completion[s] - points.total[s]
+                spans.change[i] = change[i]
                 if points.call_path[s] >= 0:
                     spans.call[i] = points.met[points.call_path[s]]
         spans.stop[i] = until[i] - points.shift[here]

@@ -137,7 +137,7 @@ def start_locations(rows, start):
 
 
 @kernel
-def place_points(found, rows, first, stop, out):
+def place_points(found, rows, first, stop, before, out):
     """Write the points at the rows first <= row < stop to where they belong; of those of one event the first that is
     found.
 
@@ -147,6 +147,8 @@ def place_points(found, rows, first, stop, out):
         Columns of one element hold for all rows.
     rows : Rows
     first, stop : int
+    before : int
+        Number of the first point of `out`.
     out : Points, written
         `location` is -1 where nothing has been written.
     """
@@ -155,6 +157,7 @@ def place_points(found, rows, first, stop, out):
         if _of_row(found.call_path, i) < 0 or not first <= found.event[i] < stop:
             continue
         p, here = _point_at(found.event[i], here, rows)
+        p -= before
         if out.location[p] >= 0:
             continue
         out.location[p] = _of_row(found.location, i)

@@ -76,17 +76,15 @@ class Marks(NamedTuple):
 
 
 class OwnPoints(NamedTuple):
-    """The points of some locations among those of the trace.
+    """The points of some locations, one location after the other.
 
     Attributes
     ----------
-    first, end : (n,) int64
-        First point of each location, and how many points there are up to the end of each.
+    end : (n,) int64
+        How many points there are up to the end of each location.
     event, kind : (n_points,) int64, int8
-        Of all points of the trace.
     """
 
-    first: NDArray[np.int64]
     end: NDArray[np.int64]
     event: NDArray[np.int64]
     kind: NDArray[np.int8]
@@ -145,9 +143,8 @@ def list_marks(points, fork, end, others, marks, of_point):
     n, other, entered, i = 0, 0, 0, 0
     nothing = marks.value.dtype.type(0)
     for here in range(points.end.size):
-        first = points.first[here] - i
         while i < points.end[here]:
-            row, kind = points.event[first + i], points.kind[first + i]
+            row, kind = points.event[i], points.kind[i]
             of_point[i] = -1
             if kind != end:
                 while other < others.row.size and others.row[other] < row:

@@ -596,7 +596,7 @@ def test_list_marks__are_those_of_points_and_others_in_order_of_rows(rows, other
     bounds = [[row for row in rows if (row >= 10) == here] for here in (False, True)]
     event = np.array([row for own in bounds for row in [*own, last]], np.int64)
     kind = np.array([end if row == last else fork if row in forked else plain for row in event.tolist()], np.int8)
-    first = np.array([0, len(bounds[0]) + 1])
+    end_of_first = len(bounds[0]) + 1
     n, dtype = event.size + len(others), np.int64
     marks = segments.Marks(*(np.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
     enter = np.array(sorted(forked), np.int64)
@@ -609,7 +609,7 @@ def test_list_marks__are_those_of_points_and_others_in_order_of_rows(rows, other
         100 * enter,
     )
     of_point = np.empty(event.size, np.int64)
-    own = segments.OwnPoints(first, np.array([first[1], event.size]), event, kind)
+    own = segments.OwnPoints(np.array([end_of_first, event.size]), event, kind)
     n = segments.list_marks(own, fork, end, given_others, marks, of_point)
     expected = [(row, 0, *((segments.JOIN_TEAM, 100 * row) if row in forked else (segments.CUT, 0))) for row in rows]
     expected += [(row, 1, segments.LEAVE_TEAM, k) for k, row in enumerate(others)]

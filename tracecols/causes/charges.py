@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -280,7 +280,7 @@ def _on_path(
         return _stretches(facts, quirks, points, spent, path, here, of, call_path, maps.time, created)
     # without what the location waited in the call at which it begins to be on the path
     stop = np.where(since >= 0, since, 0)
-    wait = np.where(since >= 0, points.wait[stop], 0)
+    wait = np.where(since >= 0, points.at("wait", stop), 0)
     at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
     less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
     at, paths = np.concatenate([of, of[at_stop]]), np.concatenate([call_path, call_path[at_stop]])
@@ -423,11 +423,11 @@ def _differences(
     """Say in one note what root causes would lack with the peculiarities of the reference, as far as that is known
     without them."""
 
-    def seconds(ticks: Times) -> str:
-        return f"{ticks.sum() / facts.resolution:.6g} s"
+    def seconds(ticks: Any) -> str:
+        return f"{ticks / facts.resolution:.6g} s"
 
-    waits = pairs.wait[np.flatnonzero(np.isin(DELAYS, UNKNOWN_DELAYS)[pairs.kind])]
-    lost = factors.lost
+    waits = pairs.at("wait", np.flatnonzero(np.isin(DELAYS, UNKNOWN_DELAYS)[pairs.kind]))
+    n_lost, lost = factors.lost
     location = np.concatenate([o.location for o in own])
     here = np.unique(location)
     many = int((np.bincount(location, minlength=1) > LIMIT).sum())
@@ -438,12 +438,12 @@ def _differences(
     found = (
         (
             waits.size,
-            f"waits whose causes it does not know are charged ({counted(waits.size, 'wait')}, {seconds(waits)})",
+            f"waits whose causes it does not know are charged ({counted(waits.size, 'wait')}, {seconds(waits.sum())})",
         ),
         (
-            lost.size,
+            n_lost,
             (
-                f"waits for messages beyond what the other side lost are charged ({counted(lost.size, 'wait')}, "
+                f"waits for messages beyond what the other side lost are charged ({counted(n_lost, 'wait')}, "
                 f"{seconds(lost)})"
             ),
         ),
@@ -451,7 +451,7 @@ def _differences(
         (workers, f"the ends of parallel regions on worker threads count ({counted(workers, 'thread')})"),
         (
             n_everywhere and absent.size,
-            f"inter-partition imbalance though a location visits all of the critical path ({seconds(absent)})",
+            f"inter-partition imbalance though a location visits all of the critical path ({seconds(absent.sum())})",
         ),
     )
     texts = [text for n, text in found if n]

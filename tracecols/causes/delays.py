@@ -71,11 +71,11 @@ class Intervals:
         if not self._quirks.leaves_out_others:
             # the last JOIN before the end, which nested regions inside of outer ones are not in front of
             location = self._points.location.take(until)
-            row = np.minimum(self._points.event.take(until), pick(self._last_row, location))
+            row = np.minimum(self._points.at("event", until), pick(self._last_row, location))
             at = np.searchsorted(spent.join_row, row, "left") - 1
             is_here = (at >= 0) & (pick(spent.join_row, at) >= self._facts.first_rows.take(location))
             return np.where(is_here, pick(spent.join_cut, at), spent.begin.take(location))
-        at = np.searchsorted(spent.join_row, pick(self._points.event, since), "right")
+        at = np.searchsorted(spent.join_row, self._points.at("event", since), "right")
         after = pick(spent.join_cut, np.minimum(at, spent.join_row.size - 1))
         stop = self.stop(until)
         begin = np.where((at < spent.join_row.size) & (after <= stop), after, stop)
@@ -95,14 +95,17 @@ class Intervals:
             begins to complete.
         """
         points, index, spent, n = self._points, self._index, self._spent, until.size
-        counts = index.waits_before.dtype
+        counts_of = index.waits_before
+        counts = counts_of.dtype
         spans = kernels.Spans(
             *(np.empty(n, t) for t in (np.int64, np.int64, counts, counts, np.int32, index.wait.dtype))
         )
-        of_points = points["location"], points["call_path"], points["total"], points["completion"]
-        met = self._facts.call_paths.whole.met
-        known = kernels.Known(*of_points, met, index.start, spent.shift, index.waits_before)
-        kernels.describe_spans(since, until, np.ones(n, bool) if idle is None else ~idle, known, spans)
+        known = kernels.Known(
+            points.location, points.call_path, self._facts.call_paths.whole.met, index.start, spent.shift, counts_of
+        )
+        change = points.at("completion", since) - points.at("total", since)
+        is_whole = np.ones(n, bool) if idle is None else ~idle
+        kernels.describe_spans(since, until, is_whole, change, known, spans)
         first, stop = picked(spent.cuts, "cut", spans.first), picked(spent.cuts, "left", spans.stop)
         begins, absent = np.flatnonzero((since < 0) & (until >= 0)), np.flatnonzero(until < 0)
         first[absent] = 0
@@ -176,7 +179,7 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
         `delay_pairs`: all of the trace.
     rows : (n,) int64
     """
-    return [pairs[name].take(rows).astype(np.int64, copy=False) for name in columns]
+    return [pairs.at(name, rows).astype(np.int64, copy=False) for name in columns]
 
 
 @dataclass(frozen=True, eq=False)

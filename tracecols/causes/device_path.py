@@ -15,6 +15,7 @@ from tracecols.causes.device_operations import DeviceOperations
 from tracecols.causes.device_waits import DeviceWaits
 from tracecols.causes.host_lines import lines_of_locations
 from tracecols.causes.index import PointIndex
+from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import CREATED, FORK, has_mpi, has_openmp
 from tracecols.causes.points import in_ticks
 from tracecols.causes.quirks import Quirks
@@ -76,7 +77,7 @@ def device_path(
     facts: Facts,
     quirks: Quirks,
     scans: Sequence[LocationScan],
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     delay_pairs: CompoundTable,
     point_index: PointIndex,
     every_device_operations: Sequence[DeviceOperations],

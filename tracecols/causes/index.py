@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import location_starts
 from tracecols.causes.points import Times, number_type
 from tracecols.enhance.dataflow.columns import CompoundTable
@@ -78,8 +79,6 @@ class PointIndex:
         How long each waits.
     cause_start : (n_locations + 1,) int64
         First pair by the location of its cause; pairs are in the order of their causes.
-    pair_of : (n_points,) int32 or int64
-        Pair of each waiting point, the last of several; -1 none.
     """
 
     start: NDArray[np.int64]
@@ -88,7 +87,6 @@ class PointIndex:
     wait_path: NDArray[np.int32]
     wait: Times
     cause_start: NDArray[np.int64]
-    pair_of: NDArray[np.signedinteger[Any]]
 
     def points_of(self, members: NDArray[np.int64]) -> Ranges:
         """Return the points of some locations, one location after the other."""
@@ -105,18 +103,16 @@ class PointIndex:
 
 @step(CAUSES, "point_index", keeps=("point_index",))
 def index_points(
-    facts: Facts, sync_points: CompoundTable, delay_pairs: CompoundTable, spill: Spill | None, jobs: int
+    facts: Facts, sync_points: KeptTable, delay_pairs: CompoundTable, spill: Spill | None, jobs: int
 ) -> PointIndex:
     """Find where the points and the pairs of each location are, and which points wait."""
     large, n = large_arrays(spill, jobs), len(sync_points)
-    number, wait, call_path = number_type(n), sync_points.wait, sync_points.call_path
+    number, wait, call_path = number_type(n), sync_points.whole("wait", large), sync_points.call_path
     waits_before = large.empty(n + 1, number)
     kernels.count_waits(wait, waits_before)
     n_waits, met = int(waits_before[-1]), facts.call_paths.whole.met
     waits, wait_path, waited = (large.empty(n_waits, of) for of in (number, met.dtype, wait.dtype))
     kernels.list_waits(wait, call_path, met, waits, wait_path, waited)
-    pair_of = large.full(n, -1, number_type(len(delay_pairs)))
-    kernels.list_last_pairs(delay_pairs.waiting, pair_of)
     start = location_starts(facts, sync_points.location)
     return PointIndex(
         start=start,
@@ -125,5 +121,4 @@ def index_points(
         wait_path=wait_path,
         wait=waited,
         cause_start=np.searchsorted(delay_pairs.cause, start.astype(delay_pairs.cause.dtype)),
-        pair_of=pair_of,
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.kernels import near as kernels
+from tracecols.schema import Table
 from tracecols.work.large import LargeArrays, blocks
 
 BITS = 12
@@ -74,6 +77,43 @@ def whole(source: ColumnSource, name: str, large: LargeArrays) -> NDArray[Any]:
     """Return a whole column; (n,), of a file in an array that `large` makes."""
     n = np.array([0, len(source)])
     return Near(source, n[:1], n[1:], large).column(name)
+
+
+class KeptTable(CompoundTable):
+    """A declared table, some of whose columns are kept for long: of these only what lies near the rows that are needed
+    is read.
+
+    Parameters
+    ----------
+    held : mapping
+        Columns in memory, or in arrays of the whole trace.
+    kept : mapping
+        Where the other columns are.
+    """
+
+    def __init__(
+        self, table: Table, n: int, held: Mapping[str, NDArray[Any]], kept: Mapping[str, ColumnSource]
+    ) -> None:
+        super().__init__(table, n, {**held, **{name: partial(of.column, name) for name, of in kept.items()}})
+        self._kept = dict(kept)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        del state["_lock"]
+        return state
+
+    def at(self, name: str, index: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
+        """Return a column at some rows, anything at negative ones; (n_index,)."""
+        return picked(self._kept[name], name, index) if name in self._kept else super().at(name, index)
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+        stop = min(stop, len(self))
+        return self._kept[name].rows(name, start, stop) if name in self._kept else super().rows(name, start, stop)
+
+    def whole(self, name: str, large: LargeArrays) -> NDArray[Any]:
+        """Return a column in an array that `large` makes, and hold it no longer than who asks."""
+        return whole(self._kept[name], name, large) if name in self._kept else self[name]
 
 
 def picked(source: ColumnSource, name: str, row: NDArray[np.int64], null: int = -1) -> NDArray[Any]:

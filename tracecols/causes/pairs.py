@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.causes.near import KeptTable
 from tracecols.causes.points import (
     EVERYBODY,
     NOBODY,
@@ -27,10 +28,10 @@ from tracecols.causes.points import (
     time_type,
 )
 from tracecols.causes.quirks import Quirks
-from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, pieced
 from tracecols.enhance.dataflow.grouping import lookup, number
 from tracecols.enhance.dataflow.partitions import Division
-from tracecols.enhance.dataflow.spill import Spill, large_arrays
+from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
@@ -42,6 +43,9 @@ from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
+
+HELD = ("location", "kind", "wait", "call_path", "partner", "communicator")
+"""Columns of points that are looked at in any order while pairs are matched; the others are read where they are."""
 
 RANGES = 256
 """Ranges of rows, at most, whose points are put in order one after the other."""
@@ -123,10 +127,11 @@ def match_causes(
     division: Division,
     spill: Spill | None,
     jobs: int,
-) -> tuple[CompoundTable, CompoundTable]:
+) -> tuple[KeptTable, KeptTable]:
     """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
     large = large_arrays(spill, jobs)
-    rows, points = _points(facts, quirks, scans, found_points, large)
+    rows, held, kept_columns = _points(facts, quirks, scans, found_points, spill, large)
+    points = KeptTable(SYNC_POINTS, held["kind"].size, held, kept_columns)
     idle, idle_since = _idle_threads(facts, quirks, rows, points, every_thread_regions, division, large)
     every = _pairs(quirks, rows, len(points), found_points, idle, large)
     kept = _kept(quirks, points, every, idle.size, large)
@@ -138,7 +143,11 @@ def match_causes(
 
     # each column takes the place of the one before
     pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
-    since = {c: large.full(n_pairs, -1, number) for c in SINCE}
+    since = {c: large.full(n_pairs, -1, number) for c in SINCE[:2]}
+    # one value for all, unless members of collective operations have intervals of their own
+    for c in SINCE[2:]:
+        alike = np.broadcast_to(number.type(-1), n_pairs)
+        since[c] = large.full(n_pairs, -1, number) if is_by_members(quirks) else alike
 
     def find_intervals(of_threads: bool) -> None:
         # each finds those of other pairs
@@ -149,17 +158,33 @@ def match_causes(
 
     for _ in side_by_side(jobs, find_intervals, (False, True)):
         pass
-    beside = [c for c in ("set", "label", *WITHIN_CALL) if c in points.names]
-    table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
-    kept_columns = {c: pairs[c] for c in OF_PAIR if c != "communicator"} | since
-    return table, CompoundTable(DELAY_PAIRS, n_pairs, kept_columns)
+    kept_columns["wait"] = keep(Columns(len(points), {"wait": held["wait"]}), spill)
+    held = {c: held[c] for c in ("location", "kind", "call_path")}
+    apart = {"wait": pairs.wait, "cause_since": since.pop("cause_since"), "waiting_since": since.pop("waiting_since")}
+    of_pairs = dict.fromkeys(apart, keep(Columns(n_pairs, apart), spill))
+    held_of_pairs = {c: pairs[c] for c in ("kind", "cause", "waiting")} | since
+    table = KeptTable(SYNC_POINTS, len(points), held, kept_columns)
+    return table, KeptTable(DELAY_PAIRS, n_pairs, held_of_pairs, of_pairs)
 
 
 def _points(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], found: Sequence[Synchronisation], large: LargeArrays
-) -> tuple[ranking.Rows, Columns]:
-    """Put all points in order, one for an event; columns of `points.OF_POINT`, and `label` and `points.WITHIN_CALL`
-    where periods divide the trace."""
+    facts: Facts,
+    quirks: Quirks,
+    scans: Sequence[LocationScan],
+    found: Sequence[Synchronisation],
+    spill: Spill | None,
+    large: LargeArrays,
+) -> tuple[ranking.Rows, dict[str, NDArray[Any]], dict[str, ColumnSource]]:
+    """Put all points in order, one for an event.
+
+    Returns
+    -------
+    rows : Rows
+        Where they are.
+    held, kept : dict
+        Columns of `points.OF_POINT`: arrays (`HELD`), and where the others are, with `label` and `points.WITHIN_CALL`
+        if periods divide the trace.
+    """
     # every location that has events ends at a point
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = facts.locations.is_cpu & has_events
@@ -177,45 +202,55 @@ def _points(
     n = int(count_rows(ranks)) + int(ends.sum())
     rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
     is_divided = facts.call_paths.divider is not None
-    columns = {
-        name: large.empty(n if is_divided or name not in WITHIN_CALL else 0, dtype or time_type(quirks))
-        for name, dtype in OF_POINT.items()
-    }
-    columns["location"][:] = -1
+    types = {name: dtype or time_type(quirks) for name, dtype in OF_POINT.items()}
+    needed = [name for name in OF_POINT if is_divided or name not in WITHIN_CALL]
+    held = {name: large.empty(n, types[name]) for name in HELD}
+    held["location"][:] = -1
+    of_end = _ends(facts, scans, ends)
+    at_end = location_starts_of(rows)[1:][ends] - 1
 
-    def place(here: tuple[int, int]) -> None:
+    def place(here: tuple[int, int]) -> ColumnSource:
+        before, stop = _points_before(rows, here)
+        apart = [name for name in needed if name not in HELD]
+        columns = {name: np.empty(0, types[name]) for name in OF_POINT}
+        columns |= {name: held[name][before:stop] for name in HELD}
+        columns |= {name: large.empty(stop - before, types[name]) for name in apart}
         for part, (low, high) in zip(parts, spans, strict=True):
             if low < here[1] and high > here[0]:
-                of_found = part.between(*here, [c for c in OF_POINT if columns[c].size])
-                ranking.place_points(ranking.Points(**columns | of_found), rows, *here, ranking.Points(**columns))
+                of_found = part.between(*here, needed)
+                given = ranking.Points(**columns | of_found)
+                ranking.place_points(given, rows, *here, before, ranking.Points(**columns))
+        of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())
+        for name in needed:
+            columns[name][at_end[of_here] - before] = of_end[name][of_here]
+        if is_divided:
+            # the call path in the period, beside that of the whole time
+            label, path_of = columns["call_path"].copy(), facts.call_paths.path_of
+            columns["call_path"][:] = path_of(label)
+            columns["label"] = label
+            apart.append("label")
+        return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill)
 
-    for _ in side_by_side(large.jobs, place, _ranges_of_rows(facts, n_rows, large.jobs)):
-        pass
-    at = location_starts_of(rows)[1:][ends] - 1
-    last_time = np.array([scans[i].last_time for i in np.flatnonzero(ends).tolist()], np.int64)
-    of_end: dict[str, Any] = {
-        "location": np.flatnonzero(ends),
-        "event": AT_END,
-        "kind": END,
-        "begin_time": last_time,
-        "wait": 0,
-        "total": 0,
-        "completion": 0,
-        "call_path": -1,
-        "partner": -1,
-        "communicator": -1,
-        "set": -1,
-        "lead": 0,
-        "tail": 0,
-    }
-    for name, column in columns.items():
-        if column.size:
-            column[at] = of_end[name]
-    if is_divided:
-        # the call path in the period, beside that of the whole time
-        label, path_of = columns["call_path"], facts.call_paths.path_of
-        columns |= {"label": label, "call_path": large.computed(n, np.int32, lambda here: path_of(label[here]))}
-    return rows, Columns(n, {name: column for name, column in columns.items() if is_divided or name not in WITHIN_CALL})
+    of_ranges = [*side_by_side(large.jobs, place, _ranges_of_rows(facts, n_rows, large.jobs))]
+    return rows, held, dict.fromkeys(of_ranges[0].names, pieced(of_ranges))
+
+
+def _ends(facts: Facts, scans: Sequence[LocationScan], ends: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    """Return the columns of the points at which locations end."""
+    of = np.flatnonzero(ends)
+    last_time = np.array([scans[i].last_time for i in of.tolist()], np.int64)
+    same = {"event": AT_END, "kind": END, "call_path": -1, "partner": -1, "communicator": -1, "set": -1}
+    other = {"location": of, "begin_time": last_time}
+    return {name: other.get(name, np.full(of.size, same.get(name, 0))) for name in OF_POINT}
+
+
+def _points_before(rows: ranking.Rows, here: tuple[int, int]) -> tuple[int, int]:
+    """Return how many points are before rows at which no location ends."""
+    bounds = np.array(here)
+    location = np.searchsorted(rows.first_row, bounds, "right") - 1
+    before = np.empty(bounds.size, np.int64)
+    ranking.start_locations(rows._replace(first_row=bounds, ends_before=rows.ends_before[location]), before)
+    return int(before[0]), int(before[1])
 
 
 def _ranges_of_rows(facts: Facts, n_rows: int, jobs: int) -> list[tuple[int, int]]:
@@ -442,7 +477,7 @@ def _intervals_of_threads(
     # a thread and the one that created it synchronise last when that happens
     joins = large.chosen(len(pairs), lambda here: pairs.kind[here] == DELAYS.index("join"))
     joins = joins[pick(points.kind, cause_since[joins]) == CREATED]
-    creates, waiting = points_at(rows, points.set[cause_since[joins]]), pairs.waiting[joins]
+    creates, waiting = points_at(rows, points.at("set", cause_since[joins])), pairs.waiting[joins]
     by_creator = (creates >= 0) & (pick(points.location, creates) == points.location[waiting]) & (creates < waiting)
     waiting_since[joins[by_creator]] = creates[by_creator]
 
@@ -463,13 +498,17 @@ def _intervals_of_processes(
     causing, waits = taken(cause, mpi), taken(waiting, mpi)
     since["waiting_since"][mpi] = last.find(waits, last.processes_of(causing))
     # each member by itself: what the cause did since it has synchronised with this one
-    is_by_members = quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths
-    alone = mpi[OF_TWO[pairs.kind[mpi]]] if is_by_members else mpi
-    if is_by_members:
+    alone = mpi[OF_TWO[pairs.kind[mpi]]] if is_by_members(quirks) else mpi
+    if is_by_members(quirks):
         causing, waits = taken(cause, alone), taken(waiting, alone)
     since["cause_since"][alone] = last.find(causing, last.processes_of(waits))
-    if is_by_members:
+    if is_by_members(quirks):
         _intervals_of_members(facts, quirks, points, pairs, mpi[~OF_TWO[pairs.kind[mpi]]], last, since)
+
+
+def is_by_members(quirks: Quirks) -> bool:
+    """Whether members of collective operations have intervals of their own."""
+    return quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -575,9 +614,10 @@ def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: Large
     everybody = np.unique(facts.process[facts.locations.is_cpu]).astype(np.int64)
     members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
     collective = POINTS.index("collective")
-    in_set = large.chosen(len(points), lambda here: (points.kind[here] == collective) & (points.set[here] >= 0))
+    in_set = large.chosen(len(points), lambda here: points.kind[here] == collective)
+    in_set = in_set[points.at("set", in_set) >= 0]
     process = facts.process[points.location[in_set]]
-    numbers, first = number(points.set[in_set])
+    numbers, first = number(points.at("set", in_set))
     by_set = np.lexsort((process, numbers))
     sizes = np.append([m.size for m in members], np.bincount(numbers, minlength=first.size)).astype(np.int64)
     member = np.concatenate([np.zeros(0, np.int64), *members, process[by_set]])

@@ -334,7 +334,7 @@ def _waits_inside(
     """Return the waits from the first to the last one inside of some intervals, and where those of each are there."""
     low, high = int(first.min(initial=index.waits.size)), int(stop.max(initial=0))
     here = slice(min(low, high), high)
-    begin = clock(facts, quirks)(points.begin_time[index.waits[here]])
+    begin = clock(facts, quirks)(points.at("begin_time", index.waits[here]))
     return kernels.Waits(index.wait_path[here], begin, index.wait[here]), first - here.start, stop - here.start
 
 
@@ -354,7 +354,7 @@ def _before_interval(
         Whether they do.
     """
     call_path, begin_time, lead, total, completion, tail = (
-        points[c].take(since) for c in ("call_path", "begin_time", "lead", "total", "completion", "tail")
+        points.at(c, since) for c in ("call_path", "begin_time", "lead", "total", "completion", "tail")
     )
     path = np.where(known, pick(facts.call_paths.whole.met, call_path), -1).astype(np.int32)
     begin = clock(facts, quirks)(begin_time) - lead
@@ -525,9 +525,11 @@ def _period_of(
     assert edges is not None  # asked where periods divide the trace
 
     def period_of(at: NDArray[np.int64]) -> NDArray[np.int32]:
-        period = pick(labels.period, labels.at(points.label[at], points.begin_time[at], points.location[at]))
+        period = pick(
+            labels.period, labels.at(points.at("label", at), points.at("begin_time", at), points.location[at])
+        )
         last = np.searchsorted(edges.segment, segments.stop[points.location[at]]) - 1
-        is_end = (points.label[at] < 0) & (last >= 0)
+        is_end = (points.at("label", at) < 0) & (last >= 0)
         period[is_end] = pick(edges.period, last)[is_end]
         return period
 
@@ -584,8 +586,8 @@ def find_path_periods(
     )
     if quirks.splits_path:
         # without what the location waited in the call at which it begins to be on the path
-        begin = clock(facts, quirks)(sync_points.begin_time[since])
-        less, more = kernels.Part(begin_path, begin, begin + sync_points.wait[since]), None
+        begin = clock(facts, quirks)(sync_points.at("begin_time", since))
+        less, more = kernels.Part(begin_path, begin, begin + sync_points.at("wait", since)), None
     else:
         # the ends lie inside of the calls of points, after the cuts
         reached, left = segments.resumed_at(since, location)[1], segments.left_time(until, location)
@@ -799,9 +801,9 @@ def _in_waits(
     facts: Facts, quirks: Quirks, points: CompoundTable, code: int, at: NDArray[np.int64], amount: Times
 ) -> Weights:
     """Divide amounts that are parts of waits like these."""
-    begin = points.begin_time[at]
+    begin = points.at("begin_time", at)
     row, label, ticks = labels_of(facts).divide(
-        points.label[at], begin, begin + in_ticks(facts, quirks, points.wait[at]), points.location[at]
+        points.at("label", at), begin, begin + in_ticks(facts, quirks, points.at("wait", at)), points.location[at]
     )
     end = np.searchsorted(row, np.arange(at.size), "right")
     kept = np.diff(end, prepend=0) > 0

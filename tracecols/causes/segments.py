@@ -489,7 +489,7 @@ def _nested(
     n = 0
     for here in blocks(len(own_points)):
         of = own_points[here]
-        n += int((has_call[points.kind[of]] * (1 + (points.wait[of] > 0))).sum())
+        n += int((has_call[points.kind[of]] * (1 + (points.at("wait", of) > 0))).sum())
     dtype = time_type(quirks)
     nested = kernels.Nested(
         large.empty(n, np.int64), large.empty(n, dtype), large.full(n, -1, np.int64), large.zeros(n, dtype)
@@ -502,7 +502,7 @@ def _nested(
         is_call = has_call[points.kind[some]]
         bounds = np.append(0, np.cumsum(is_call))[own_points.bounds(here, locations)]
         of = some[is_call]
-        row, begin, wait = points.event[of], times(points.begin_time[of]), points.wait[of]
+        row, begin, wait = points.at("event", of), times(points.at("begin_time", of)), points.at("wait", of)
         resumes = begin + wait
         if exits.size:
             with_tasks = _lookup_near(exits, row)
@@ -571,7 +571,7 @@ def _second_rows(
     for k in range(2):
         at = index.start[locations] + k
         here = np.flatnonzero(at < index.start[locations + 1])
-        is_point[here] |= points.event[at[here]] == second[here]
+        is_point[here] |= points.at("event", at[here]) == second[here]
     return second[~is_point]
 
 
@@ -590,7 +590,11 @@ def _marks(
     n, dtype = len(own_points) + others.row.size, others.value.dtype
     marks = kernels.Marks(*(large.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
     of_point = large.empty(len(own_points), np.int64)
-    own = kernels.OwnPoints(own_points.first, own_points.end, points.event, points.kind)
+    row, kind = large.empty(len(own_points), np.int64), large.empty(len(own_points), np.int8)
+    for here in blocks(len(own_points)):
+        of = own_points[here]
+        row[here], kind[here] = points.at("event", of), points.kind.take(of)
+    own = kernels.OwnPoints(own_points.end, row, kind)
     return first(marks, int(kernels.list_marks(own, FORK, END, others, marks, of_point))), of_point
 
 

@@ -13,7 +13,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.delays import Delays
 from tracecols.causes.index import PointIndex
-from tracecols.causes.pairs import CREATED, END, FORK, IDLE, THREAD_BARRIER, has_mpi, has_openmp
+from tracecols.causes.near import KeptTable
+from tracecols.causes.pairs import CREATED, END, FORK, IDLE, THREAD_BARRIER, has_mpi, has_openmp, is_by_members
 from tracecols.causes.points import Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
@@ -32,6 +33,9 @@ N_P2P_KINDS = 2
 
 ROOM = 1 << 12
 """Items of lists of amounts, at first."""
+
+Rows = slice | NDArray[np.int64]
+"""Some of many rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +111,8 @@ class Factors:
         Of pairs: time of the wait that goes back to waits of the causing side.
     propagated : Amounts
         Of points that wait how much of that makes others wait in point-to-point communication.
-    lost : (n,) float64 or int64
-        Of waits for messages that exceed what the other side lost by how much they do.
+    lost : tuple
+        How many waits for messages exceed what the other side lost, and by how much together.
     n_forced : int
         Points gone through before all they depend on, because they depend on each other.
     """
@@ -118,7 +122,7 @@ class Factors:
     shares: Sequence[Amounts]
     indirect: Amounts
     propagated: Amounts
-    lost: Times
+    lost: tuple[int, Any]
     n_forced: int
 
 
@@ -128,24 +132,24 @@ class _Sides:
 
     Attributes
     ----------
-    total, waited : (n_pairs,) float64 or int64
-        The sum of their delays; what they waited in the interval.
-    others : (n_pairs,) int32
-        Of idle threads how many they are.
-    lost : (n,) float64 or int64
+    total : (n_pairs,) float64 or int64
+        The sum of their delays.
+    waited, others : callable
+        Return of some pairs what they waited in the interval, and of idle threads how many they are.
+    lost : tuple
         As in `Factors`.
     """
 
     total: Times
-    waited: Times
-    others: NDArray[np.int32]
-    lost: Times
+    waited: Callable[[Rows], Times]
+    others: Callable[[Rows], NDArray[np.integer[Any]]]
+    lost: tuple[int, Any]
 
 
 def _sides(
     facts: Facts,
     points: CompoundTable,
-    pairs: CompoundTable,
+    pairs: KeptTable,
     index: PointIndex,
     delays: Sequence[Delays],
     since: NDArray[np.signedinteger[Any]],
@@ -164,21 +168,22 @@ def _sides(
         pass
     sums = _Sums(index.wait, large)
 
-    def waited_in(here: slice) -> Times:
+    def waited_in(here: Rows) -> Times:
         own = pairs.own_since[here]
         begin = np.where(own >= 0, own, since[here])
         return sums.between(index.waits_before.take(begin + 1), index.waits_before.take(pairs.cause[here]))
 
-    waited = large.computed(n, dtype, waited_in)
+    def lost_in(here: slice) -> tuple[int, Any]:
+        p2p = np.flatnonzero(pairs.kind[here] < N_P2P_KINDS) + here.start
+        lost = pairs.at("wait", p2p) - (total[p2p] + waited_in(p2p))
+        lost = lost[lost > 0]
+        return lost.size, lost.sum()
 
-    def lost_in(here: slice) -> Times:
-        p2p = np.flatnonzero(pairs.kind[here] < N_P2P_KINDS)
-        lost = pairs.wait[here][p2p] - (total[here][p2p] + waited[here][p2p])
-        return lost[lost > 0]
+    def others_of(here: Rows) -> NDArray[np.integer[Any]]:
+        return facts.locations.n_threads.take(points.location.take(pairs.cause[here])) - 1
 
-    n_threads = facts.locations.n_threads
-    others = large.computed(n, np.int32, lambda here: n_threads.take(points.location.take(pairs.cause[here])) - 1)
-    return _Sides(total, waited, others, large.joined(n, dtype, side_by_side(large.jobs, lost_in, blocks(n), 1)))
+    n_lost, lost = zip((0, dtype.type(0)), *side_by_side(large.jobs, lost_in, blocks(n)), strict=True)
+    return _Sides(total, waited_in, others_of, (sum(n_lost), sum(lost)))
 
 
 @step(SWEEP, "factors", keeps=("factors",))
@@ -186,7 +191,7 @@ def sweep_costs(
     facts: Facts,
     quirks: Quirks,
     sync_points: CompoundTable,
-    delay_pairs: CompoundTable,
+    delay_pairs: KeptTable,
     point_index: PointIndex,
     every_delays: Sequence[Delays],
     spill: Spill | None,
@@ -197,7 +202,7 @@ def sweep_costs(
     beginning = (point_index.start - 1).astype(cause.dtype)
 
     def since_of(here: slice) -> NDArray[np.signedinteger[Any]]:
-        since = delay_pairs.cause_since[here]
+        since = delay_pairs.rows("cause_since", here.start, here.stop)
         return np.where(since >= 0, since, beginning.take(sync_points.location.take(cause[here])))
 
     since = large.computed(n, cause.dtype, since_of)
@@ -208,48 +213,82 @@ def sweep_costs(
     (order, n_forced), sides = side_by_side(jobs, lambda begin: begin(), begun)
     of_blocks = side_by_side(jobs, lambda here: np.bincount(kind[here], minlength=len(DELAYS)), blocks(n))
     kinds = np.flatnonzero(sum(of_blocks, np.zeros(len(DELAYS), int))).astype(np.int8)
-    caused = kernels.Caused(
-        kind, cause, delay_pairs.waiting, since, delay_pairs.counts_from, point_index.waits_before, point_index.wait
-    )
-    dtype, wait = point_index.wait.dtype, delay_pairs.wait
+    counts_from = delay_pairs.counts_from if is_by_members(quirks) else since[:0]
+    of_waits = point_index.waits_before, point_index.wait
+    caused = kernels.Caused(kind, cause, delay_pairs.waiting, since, counts_from, *of_waits)
+    dtype, number = point_index.wait.dtype, number_type(n)
     propagated = large.zeros(point_index.wait.size, dtype)
-    costs, shares = (_Pool(n_lists, dtype, large) for n_lists in (propagated.size, n))
 
     def passed_on() -> Amounts:
-        kept = large.chosen(propagated.size, lambda here: propagated[here] > 0)
-        return Amounts.among_all(point_index.waits[kept], propagated[kept])
+        kept = large.chosen(propagated.size, lambda here: propagated[here] > 0, point_index.waits.dtype)
+        row = large.computed(kept.size, kept.dtype, lambda here: point_index.waits.take(kept[here]))
+        return Amounts(row, large.computed(kept.size, dtype, lambda here: propagated.take(kept[here])))
+
+    def wait_of(here: slice) -> Times:
+        return delay_pairs.rows("wait", here.start, here.stop)
 
     if not quirks.rounds_seconds:
 
         def charged_to(here: slice) -> Times:
-            idle = sides.others[here] * (sides.total[here] + sides.waited[here])
-            return np.where(kind[here] == IDLE, idle, wait[here])
+            charged, idle = wait_of(here).copy(), np.flatnonzero(kind[here] == IDLE)
+            at = idle + here.start
+            charged[idle] = sides.others(at) * (sides.total[at] + sides.waited(at))
+            return charged
 
         charged = large.computed(n, dtype, charged_to)
-        # no interval has more waits than its location
-        most = int(np.diff(point_index.waits_before[point_index.start]).max(initial=0)) + 1
-        scratch = np.empty((4, most), np.int64)
-        given = order, caused, N_P2P_KINDS, sides.total, charged
-        _in_pools(order.size, costs, shares, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch))
-        _in_pools(n, costs, shares, lambda at, *of: kernels.settle_costs(at, caused, *of))
-        # where nothing carries costs on, the wait is charged to the causing side
-        np.maximum(charged, 0, out=charged)
-        p2p = large.chosen(n, lambda here: (kind[here] < N_P2P_KINDS) & (wait[here] != charged[here]))
-        indirect = Amounts.among_all(p2p, wait[p2p] - charged[p2p])
-        return Factors(charged, kinds, shares.by_kind(kinds), indirect, passed_on(), sides.lost, n_forced)
+        total, lost = sides.total, sides.lost
+        # only what is still needed has a place
+        del sides
+        shares = _divided(order, caused, total, charged, propagated, point_index, large)
+        del order, since, caused, total
+        p2p = large.chosen(n, lambda here: (kind[here] < N_P2P_KINDS) & (wait_of(here) != charged[here]), number)
+        rest = large.computed(p2p.size, dtype, lambda here: delay_pairs.at("wait", p2p[here]) - charged.take(p2p[here]))
+        return Factors(charged, kinds, shares.by_kind(kinds), Amounts(p2p, rest), passed_on(), lost, n_forced)
 
+    costs, shares = (_Pool(n_lists, dtype, large) for n_lists in (propagated.size, n))
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
-    whole = sides.total + sides.waited
+    waited, others = large.computed(n, dtype, sides.waited), sides.others(slice(0, n))
+    whole = sides.total + waited
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = delay_pairs.wait / whole
     if quirks.limits_scales:
         scale = np.where(is_p2p, np.minimum(scale, 1.0), scale)
-    scale = np.where(whole > 0, np.where(is_idle, sides.others, scale), 0.0)
+    scale = np.where(whole > 0, np.where(is_idle, others, scale), 0.0)
     thread_kind = DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1
-    of_pairs = order, caused, N_P2P_KINDS, thread_kind, scale, whole, sides.waited
+    of_pairs = order, caused, N_P2P_KINDS, thread_kind, scale, whole, waited
     _in_pools(order.size, costs, shares, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
-    indirect = Amounts.of(np.where(is_p2p, scale * sides.waited, 0.0))
+    indirect = Amounts.of(np.where(is_p2p, scale * waited, 0.0))
     return Factors(scale, kinds, shares.by_kind(kinds), indirect, passed_on(), sides.lost, n_forced)
+
+
+def _divided(
+    order: NDArray[np.signedinteger[Any]],
+    caused: kernels.Caused,
+    total: Times,
+    charged: Times,
+    propagated: Times,
+    index: PointIndex,
+    large: LargeArrays,
+) -> _Pool:
+    """Divide waits in whole ticks between causing sides, which are charged, and their own waits; return what of later
+    waits causing sides are charged with.
+
+    Parameters
+    ----------
+    total, charged : (n_pairs,) int64
+        What causing sides lost; the waits, written: what of them is charged.
+    propagated : (n_waits,) int64, written
+    """
+    n, dtype = charged.size, charged.dtype
+    costs, shares = (_Pool(n_lists, dtype, large) for n_lists in (propagated.size, n))
+    # no interval has more waits than its location
+    most = int(np.diff(index.waits_before[index.start]).max(initial=0)) + 1
+    given, scratch = (order, caused, N_P2P_KINDS, total, charged), np.empty((4, most), np.int64)
+    _in_pools(order.size, costs, shares, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch))
+    _in_pools(n, costs, shares, lambda at, *of: kernels.settle_costs(at, caused, *of))
+    # where nothing carries costs on, the wait is charged to the causing side
+    np.maximum(charged, 0, out=charged)
+    return shares
 
 
 class _Pool:
@@ -269,12 +308,14 @@ class _Pool:
         self.lists = kernels.Lists(large.full(n, -1, number), below, kind, amount, np.array([-1, room, 0]))
 
     def grow(self) -> None:
-        """Make room for more items."""
-        head, below, kind, amount, state = self.lists
-        n, n_used = below.size, int(state[2])
-        below, kind, amount = (self._large.with_room(of, n_used) for of in (below, kind, amount))
-        state[1] += below.size - n
-        self.lists = kernels.Lists(head, below, kind, amount, state)
+        """Make room for a quarter more items."""
+        n, (_, _, n_used) = self.lists.below.size, self.lists.state.tolist()
+        more = max(ROOM, n // 4)
+        # one after the other, so that no two are there twice
+        for name in ("below", "kind", "amount"):
+            longer = self._large.with_room(getattr(self.lists, name), n_used, n + more)
+            self.lists = self.lists._replace(**{name: longer})
+        self.lists.state[1] += more
 
     def by_kind(self, kinds: NDArray[np.int8]) -> list[Amounts]:
         """Return the items of each kind."""
@@ -305,8 +346,7 @@ def _in_pools(n: int, costs: _Pool, shares: _Pool, carry: Callable[..., int]) ->
     """Run a kernel that goes on from a place among n ones, and writes to lists, until it is done."""
     at = 0
     while (at := int(carry(at, costs.lists, shares.lists))) < n:
-        for pool in (costs, shares):
-            pool.grow()
+        min(costs, shares, key=lambda pool: int(pool.lists.state[1])).grow()
 
 
 def _ordered(
@@ -316,11 +356,19 @@ def _ordered(
     n_locations = index.start.size - 1
     n_open = large.zeros(len(points), np.int32)
     kernels.count_open(pairs.cause, pairs.waiting, n_open)
-    order = large.empty(len(pairs), index.pair_of.dtype)
+    pair_of = _last_pairs(len(points), pairs, large)
+    order = large.empty(len(pairs), pair_of.dtype)
     scratch, is_blocked = np.empty((3, n_locations), np.int64), np.zeros(n_locations, bool)
-    given = index.cause_start, index.start, points.location, pairs.cause, index.pair_of, n_open
+    given = index.cause_start, index.start, points.location, pairs.cause, pair_of, n_open
     n_forced = kernels.order_pairs(*given, scratch, is_blocked, order)
     return order, int(n_forced)
+
+
+def _last_pairs(n_points: int, pairs: CompoundTable, large: LargeArrays) -> NDArray[np.signedinteger[Any]]:
+    """Return the pair of each waiting point, the last of several, -1 none; (n_points,) int32 or int64."""
+    found = large.full(n_points, -1, number_type(len(pairs)))
+    causes.list_last_pairs(pairs.waiting, found)
+    return found
 
 
 class _Sums:
@@ -375,7 +423,7 @@ class Path:
 def find_critical_path(
     facts: Facts,
     quirks: Quirks,
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     delay_pairs: CompoundTable,
     point_index: PointIndex,
     spill: Spill | None,
@@ -385,12 +433,16 @@ def find_critical_path(
     begin, n, large = _start(facts, quirks, sync_points, point_index), len(sync_points), large_arrays(spill)
     if begin < 0:
         return Path(nothing, nothing, no_times, no_times)
-    until_of = large.full(n, -1, delay_pairs.cause.dtype)
-    seen, work = large.zeros(n, bool), large.empty(n, np.int64)
-    path = large.empty(3 * (n + 1), np.int64).reshape(3, n + 1)
-    stops = _stops(facts, quirks, sync_points, delay_pairs, point_index)
+    number = delay_pairs.cause.dtype
+    until_of = large.full(n, -1, number)
+    # a single path goes on at one place at a time
+    n_places = n if quirks.splits_path else 1
+    seen, work = large.zeros(n if quirks.splits_path else 0, bool), large.empty(n_places, np.int64)
+    path = large.empty(3 * (n + 1), number).reshape(3, n + 1)
+    stops = _stops(facts, quirks, sync_points, delay_pairs, point_index, large)
     n_found = causes.walk_critical_path(begin, not quirks.splits_path, stops, seen, work, until_of, path)
-    since, until, other = path[:, :n_found]
+    since, until, other = path[:, :n_found].astype(np.int64)
+    del path
     if quirks.splits_path:
         # of several paths that reach the beginning the last one
         beginning = until[since < 0][-1:]
@@ -403,7 +455,7 @@ def find_critical_path(
 
 
 def _stops(
-    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, index: PointIndex
+    facts: Facts, quirks: Quirks, points: KeptTable, pairs: CompoundTable, index: PointIndex, large: LargeArrays
 ) -> causes.Stops:
     """Say at which points the critical path may go on elsewhere."""
     kinds = np.arange(len(POINTS))
@@ -415,14 +467,26 @@ def _stops(
         always = ends | (kinds == FORK) | (kinds == THREAD_BARRIER)
         if_waits, if_forked = kinds < N_MPI, np.zeros(kinds.size, bool)
         barriers = np.flatnonzero(points.kind == THREAD_BARRIER)
-        team_member = barriers[np.argsort(points.set[barriers], kind="stable")]
-        team_set = points.set[team_member]
+        team_member = barriers[np.argsort(points.at("set", barriers), kind="stable")]
+        team_set = points.at("set", team_member)
     else:
         always, if_waits, if_forked = np.zeros(kinds.size, bool), ~is_fork, is_fork
-    of_points = points.location, points.kind, points.event, points.wait, points.set
+    event, wait, sets = (points.whole(c, large) for c in ("event", "wait", "set"))
     of_kinds = ends, always, if_waits, if_forked, is_fork
-    of_pairs = index.pair_of, pairs.cause
-    return causes.Stops(index.start, facts.first_rows, *of_points, *of_pairs, *of_kinds, team_set, team_member)
+    of_pairs = _last_pairs(len(points), pairs, large), pairs.cause
+    return causes.Stops(
+        index.start,
+        facts.first_rows,
+        points.location,
+        points.kind,
+        event,
+        wait,
+        sets,
+        *of_pairs,
+        *of_kinds,
+        team_set,
+        team_member,
+    )
 
 
 def _times_on_path(
@@ -445,8 +509,8 @@ def _times_on_path(
 def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64]) -> Times:
     """Return when the calls of points begin: a thread is in a parallel region from the FORK on; the launch of one that
     is created is the matter of who creates it."""
-    begins = clock(facts, quirks)(points.begin_time[at])
-    return begins - np.where(points.kind[at] == FORK, points.total[at], 0)
+    begins = clock(facts, quirks)(points.at("begin_time", at))
+    return begins - np.where(points.kind[at] == FORK, points.at("total", at), 0)
 
 
 def _resumes(
@@ -455,17 +519,17 @@ def _resumes(
     """Return when points have waited long enough, so that the critical path goes on at the points they wait for."""
     kind, of_origin = points.kind[at], _begins(facts, quirks, points, origin)
     begins = _begins(facts, quirks, points, at)
-    waited = np.minimum(begins + points.total[at], of_origin)
+    waited = np.minimum(begins + points.at("total", at), of_origin)
     resumes: Times = np.where(kind == CREATED, begins, np.where(kind == FORK, of_origin, waited))
     return resumes
 
 
 def list_stops(
-    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, index: PointIndex
+    facts: Facts, quirks: Quirks, points: KeptTable, pairs: CompoundTable, index: PointIndex
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
     """Return the points at which a single critical path may go on elsewhere, those at which it does, and when."""
     found, origin = np.empty((2, len(points)), np.int64)
-    n = causes.list_path_stops(_stops(facts, quirks, points, pairs, index), found, origin)
+    n = causes.list_path_stops(_stops(facts, quirks, points, pairs, index, LargeArrays()), found, origin)
     found, origin = found[:n], origin[:n]
     return found, origin, _resumes(facts, quirks, points, found, origin)
 
@@ -476,10 +540,10 @@ def _start(facts: Facts, quirks: Quirks, points: CompoundTable, index: PointInde
     if not quirks.leaves_out_startup:
         chosen = index.start[1:][np.diff(index.start) > 0] - 1
         chosen = chosen[points.kind[chosen] == END]
-        return int(chosen[np.argmax(points.begin_time[chosen])]) if chosen.size else -1
+        return int(chosen[np.argmax(points.at("begin_time", chosen))]) if chosen.size else -1
     if not (has_mpi(facts) or has_openmp(facts)):
         return -1
     chosen = np.flatnonzero(points.kind == POINTS.index("MPI_Finalize"))
     if not chosen.size:
         chosen = np.flatnonzero((points.kind == END) & (facts.locations.master[points.location] == points.location))
-    return int(chosen[np.argmax(points.begin_time[chosen])]) if chosen.size else -1
+    return int(chosen[np.argmax(points.at("begin_time", chosen))]) if chosen.size else -1

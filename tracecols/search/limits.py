@@ -56,8 +56,9 @@ def ticks_of_all(model: Model) -> int:
 
 def capacity_suffices_for_causes(model: Model) -> bool:
     """Return whether memory and temporary files suffice for the root causes of a trace."""
-    capacity = model.executor.capacity
-    return capacity is None or CALL_BYTES * model.n_calls <= capacity
+    capacity, spill = model.executor.capacity, model.get("spill")
+    # what the scan has written is a part of what they take
+    return capacity is None or CALL_BYTES * model.n_calls <= capacity + (0 if spill is None else spill.n_written)
 
 
 def lacking_for_causes(store: Store, capacity: int | None) -> str | None:

@@ -255,14 +255,14 @@ def _pairs(of_slice: Model) -> Iterator[Columns]:
     first = int(of_slice.store.manifest["first_time"] or 0)
     location = points["location"]
     for at in range(0, len(pairs), ROWS):
-        rows = {name: pairs[name][at : at + ROWS].astype(np.int64) for name in pairs.names if name != "kind"}
+        rows = {name: pairs.rows(name, at, at + ROWS).astype(np.int64) for name in pairs.names if name != "kind"}
         known = rows["waiting"] >= 0
         waiting, cause = rows["waiting"][known], rows["cause"][known]
-        begin = points["begin_time"][waiting]
+        begin, comes = (points.at("begin_time", of) for of in (waiting, cause))
         yield {
-            "begin": begin, "end": begin + points["total"][waiting].astype(np.int64), "location": location[waiting],
-            "cause_location": location[cause], "cause_time": points["begin_time"][cause],
-            "cause_since": np.minimum(_passed(points, rows["cause_since"][known], first), points["begin_time"][cause]),
+            "begin": begin, "end": begin + points.at("total", waiting).astype(np.int64), "location": location[waiting],
+            "cause_location": location[cause], "cause_time": comes,
+            "cause_since": np.minimum(_passed(points, rows["cause_since"][known], first), comes),
             "waiting_since": np.minimum(_passed(points, rows["waiting_since"][known], first), begin),
         }  # fmt: skip
 
@@ -270,7 +270,7 @@ def _pairs(of_slice: Model) -> Iterator[Columns]:
 def _passed(points: CompoundTable, point: NDArray[np.int64], first: int) -> NDArray[np.int64]:
     """Return when the waiting of points was over; `first` for none."""
     at = np.maximum(point, 0)
-    over = points["begin_time"][at] + points["wait"][at].astype(np.int64)
+    over = points.at("begin_time", at) + points.at("wait", at).astype(np.int64)
     return np.where(point >= 0, over, first)
 
 

@@ -177,9 +177,9 @@ class LargeArrays:
         found[:] = value
         return found
 
-    def with_room(self, array: NDArray[Any], filled: int) -> NDArray[Any]:
-        """Return a copy of the first elements with room for twice as many as before."""
-        found = self.empty(2 * array.size, array.dtype)
+    def with_room(self, array: NDArray[Any], filled: int, room: int | None = None) -> NDArray[Any]:
+        """Return a copy of the first elements with room for so many, by default twice as many as before."""
+        found = self.empty(2 * array.size if room is None else room, array.dtype)
         found[:filled] = array[:filled]
         return found
 
@@ -211,19 +211,21 @@ class LargeArrays:
         return found[:n]
 
     def chosen(
-        self,
-        n: int,
-        is_chosen: Callable[[slice], NDArray[np.bool_]],
-        dtype: DTypeLike = np.int64,
-        most: int | None = None,
+        self, n: int, is_chosen: Callable[[slice], NDArray[np.bool_]], dtype: DTypeLike = np.int64
     ) -> NDArray[Any]:
-        """Find those of n rows that are chosen, `most` at most, ascending; `is_chosen(rows)` says which of a slice of
-        rows are."""
+        """Find those of n rows that are chosen, ascending; `is_chosen(rows)` says which of a slice of rows are."""
 
-        def chosen_of(rows: slice) -> NDArray[np.int64]:
-            return np.flatnonzero(is_chosen(rows)) + rows.start
+        # a bit for each row is held until it is known how many there are
+        def bits_of(rows: slice) -> tuple[int, NDArray[np.uint8]]:
+            found = is_chosen(rows)
+            return int(np.count_nonzero(found)), np.packbits(found)
 
-        return self.joined(n if most is None else most, dtype, side_by_side(self.jobs, chosen_of, blocks(n), self.jobs))
+        counts, bits = zip((0, np.zeros(0, np.uint8)), *side_by_side(self.jobs, bits_of, blocks(n)), strict=True)
+
+        def chosen_of(k: int) -> NDArray[np.int64]:
+            return np.flatnonzero(np.unpackbits(bits[k]).view(bool)) + (k - 1) * BLOCK
+
+        return self.joined(sum(counts), dtype, side_by_side(self.jobs, chosen_of, range(1, len(bits)), self.jobs))
 
     def _mapped(self, size: int) -> NDArray[np.uint8]:
         """Make a file of so many bytes and map it."""

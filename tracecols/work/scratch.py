@@ -10,6 +10,7 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from tracecols.errors import AnalysisError
@@ -31,6 +32,15 @@ def free_for_files(parent: Path | None = None) -> int:
         return shutil.disk_usage(parent or tempfile.gettempdir()).free
     except OSError:
         return 0
+
+
+def bytes_in(folder: Path) -> int:
+    """Return the bytes of the files in a folder, of which some may be removed meanwhile."""
+    found = 0
+    for entry in os.scandir(folder):
+        with suppress(OSError):
+            found += entry.stat().st_size
+    return found
 
 
 class ScratchFolder:

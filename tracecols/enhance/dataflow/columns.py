@@ -117,6 +117,10 @@ class Columns:
         """Return the same columns in arrays of their own."""
         return Columns(self._n, {name: self[name].copy() for name in self._columns})
 
+    def at(self, name: str, index: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
+        """Return a column at some rows, anything at negative ones; (n_index,)."""
+        return pick(self[name], index)
+
     def take(self, index: NDArray[np.int64]) -> Columns:
         """Return some rows, in the order of their numbers in `index`; (n_index,)."""
         return Columns(index.size, {name: self[name].take(index) for name in self._columns})

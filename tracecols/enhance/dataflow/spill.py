@@ -23,9 +23,9 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
-from tracecols.work.large import BLOCK, LargeArrays, blocks
+from tracecols.work.large import LargeArrays, blocks
 from tracecols.work.memory import Budget, Held
-from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, temporary_folder
+from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, bytes_in, temporary_folder
 
 SMALLEST = 1 << 12
 """Bytes of columns on a cluster below which they go with the values that hold them: to open a file costs more."""
@@ -33,6 +33,9 @@ SMALLEST = 1 << 12
 BUDGET = 1 << 28
 """Bytes of columns that are held in memory, at most: in files they are packed. Eight times as many, packed in memory,
 took 1.3 GB more and 3 % less time (10^8 events)."""
+
+PIECE = 64 * packing.GROUP
+"""Rows that are coded together."""
 
 NOTHING = np.zeros(0, np.int64)
 """Base of codes that are relative to no column."""
@@ -77,8 +80,8 @@ class StoredColumn:
             np.zeros(n_groups + 1, np.int64),
         )
         below = NOTHING if base is None else columns[base]
-        words = np.empty(min(array.size, BLOCK) + BLOCK // packing.GROUP, np.uint64)
-        for rows in blocks(array.size):
+        words = np.empty(min(array.size, PIECE) + PIECE // packing.GROUP, np.uint64)
+        for rows in blocks(array.size, PIECE):
             first, stop = rows.start // packing.GROUP, -(-rows.stop // packing.GROUP)
             some = slice(first, stop)
             packing.pack(array[rows], below[rows], widths[some], lows[some], starts[first : stop + 1], words)
@@ -388,6 +391,13 @@ class Spill:
             _remover.begin()
             _when_forgotten(written, _remover.remove, path)
         return written
+
+    @property
+    def n_written(self) -> int:
+        """Bytes of the files of this process."""
+        with self._lock:
+            scratch = self._scratch
+        return 0 if scratch is None else bytes_in(scratch.path)
 
     def _new_file(self) -> Path:
         """Return the path of a new file in the scratch folder of this process."""
