@@ -448,7 +448,7 @@ class Spread(NamedTuple):
 
     Attributes
     ----------
-    interval : (n_pairs,) int64
+    interval : (n_pairs,) int32 or int64
         The interval of each pair.
     comes : (n_pairs,) int32
         The period in which each cause comes, which is charged for call paths without time in the interval.
@@ -463,7 +463,7 @@ class Spread(NamedTuple):
     labels : Labels
     """
 
-    interval: NDArray[np.int64]
+    interval: NDArray[np.signedinteger[Any]]
     comes: NDArray[np.int32]
     period: NDArray[np.int32]
     is_single: NDArray[np.bool_]
@@ -527,7 +527,7 @@ def _take_sums(n, location, n_charged, sums, charged):
 @inner_part
 def _add_by_period(c, x, p, spread, shares, n, sums):
     """Add what a pair costs a call path to its sums by period; nearly all lies in one."""
-    i = spread.interval[p]
+    i = np.int64(spread.interval[p])
     path = np.int64(spread.creation[c]) if c >= 0 else np.int64(-1)
     if spread.is_single[i] or path < 0:
         return _add(label_of(path, spread.period[i], spread.labels), x, n, sums)
@@ -538,7 +538,7 @@ def _add_by_period(c, x, p, spread, shares, n, sums):
 def _divide_by_period(path, x, p, spread, shares, n, sums):
     """Add what a pair costs a call path to its sums by period, in proportion to the time spent in each."""
     labels = spread.labels
-    key = spread.interval[p] * labels.n_paths + path
+    key = np.int64(spread.interval[p]) * labels.n_paths + path
     first = first_at_least(key, 0, spread.key.size, spread.key)
     stop = first
     while stop < spread.key.size and spread.key[stop] == key:

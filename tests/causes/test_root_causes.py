@@ -32,7 +32,7 @@ from tracecols.causes.segments import LIMIT
 from tracecols.causes.sweep import Amounts
 from tracecols.enhance.dataflow import partitions, spill
 from tracecols.enhance.dataflow.columns import Columns, pieced
-from tracecols.enhance.dataflow.spill import SpilledColumns
+from tracecols.enhance.dataflow.spill import Spill, SpilledColumns
 from tracecols.enhance.scan import teams
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, costs, edges, segments, sums
@@ -42,10 +42,11 @@ from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.patterns.found_by import Charged
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind as K
-from tracecols.schema.causes import CHARGED, DELAY_IDS, DEVICE_CHARGED, POINTS
+from tracecols.schema.causes import CHARGED, DELAY_IDS, DEVICE_CHARGED, POINTS, SYNC_POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Program, severities
 from tracecols.work import large
+from tracecols.work.large import LargeArrays
 from tracecols.work.memory import Budget
 
 KEPT = sorted(p.parent for p in DATA.glob("*/reference.parquet"))
@@ -131,6 +132,9 @@ def test_root_causes__for_which_there_is_no_room_are_computed_only_when_asked_fo
         assert {"mpi_latesender", "imbalance"} <= set(cube.properties.id)
         (n,) = [n for note, n in cube.facts["counts"].items() if "root causes" in note]
         assert n > 5
+        # what the scan has written has its place already
+        monkeypatch.setattr(Spill, "n_written", 1 << 40)
+        assert trace.analyze(memory="400MB").total("delay_latesender") > 0
         asked = trace.analyze(properties=["delay_latesender"], memory="400MB")
     assert severities(asked, "delay_latesender") == {(A, 0): 6, (A, 1): 1, (RECV, 1): 1, (B, 1): 2}
     assert not any("root causes" in note for note in asked.facts["counts"])
@@ -582,6 +586,12 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
                 assert y[a : a + n].tolist() == columns.y[begin : begin + n].tolist()
         rows = np.append(first, -1)
         assert near.picked(source, "x", rows).tolist() == [*columns.x[first].tolist(), -1]
+        kept = near.KeptTable(SYNC_POINTS, 110, dict.fromkeys(SYNC_POINTS.names, columns.x), {"y": source})
+        # in more than one block
+        monkeypatch.setattr(large, "BLOCK", 3)
+        assert kept.at("y", first).tolist() == columns.y[first].tolist()
+        assert kept.at("location", first).tolist() == columns.x[first].tolist()
+        assert kept.rows("y", 7, 200).tolist() == columns.y[7:].tolist() == kept.whole("y", LargeArrays())[7:].tolist()
         if source is not columns and stop.size:
             # at most a group of rows more at both ends of each range
             assert x.size <= min(110, (stop - first).sum() + 2 * ((1 << bits) - 1) * np.count_nonzero(stop > first))
@@ -594,6 +604,7 @@ def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
     trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"), jobs=1)
     held = trace.analyze(conventions, properties=["delay", "performance_impact"])
     monkeypatch.setattr(spill, "BUDGET", 0)
+    monkeypatch.setattr("tracecols.causes.pairs.SEVERAL", 0)
     monkeypatch.setattr(near, "BITS", 1)
     # arrays of the whole trace as well, which are made a few rows at a time
     monkeypatch.setattr(large, "BLOCK", 7)

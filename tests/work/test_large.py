@@ -79,7 +79,7 @@ def test_arrays__block_by_block(n, memory, jobs, tmp_path, small_blocks):
     assert np.array_equal(arrays.zeros(n, np.int8), np.zeros(n, np.int8))
     assert np.array_equal(arrays.computed(n, np.int32, lambda here: 2 * values[here]), 2 * values)
     assert np.array_equal(arrays.chosen(n, lambda here: values[here] > 2), np.flatnonzero(values > 2))
-    narrow = arrays.chosen(n, lambda here: values[here] > 2, np.int8, np.count_nonzero(values > 2))
+    narrow = arrays.chosen(n, lambda here: values[here] > 2, np.int8)
     assert narrow.dtype == np.int8 and np.array_equal(narrow, np.flatnonzero(values > 2))
     joined = arrays.joined(n, np.int64, (values[here][::2] for here in blocks(n)))
     assert np.array_equal(joined, np.concatenate([values[:0], *(values[here][::2] for here in blocks(n))]))
@@ -113,6 +113,20 @@ def test_pages__leave_the_memory_of_the_process_and_come_back(tmp_path, monkeypa
     assert values[::100_000].tolist() == list(range(0, 1 << 22, 100_000))
     large._pages.release()
     assert int(values.sum()) == (1 << 22) * ((1 << 22) - 1) // 2
+
+
+def test_files__are_made_longer_where_they_are(tmp_path):
+    arrays = LargeArrays(0, tmp_path)
+    values = arrays.empty(1 << 20, np.int64)
+    values[:] = np.arange(1 << 20)
+    grown = arrays.with_room(values, 1 << 20, 3 << 20)
+    assert large._file_of(grown) is not None and large._file_of(grown[1:]) is None
+    # the same pages
+    values[5] = -5
+    assert grown.size == 3 << 20 and grown[5] == -5 and grown[-1] == 0
+    grown[5] = 5
+    del values
+    assert np.array_equal(grown[: 1 << 20], np.arange(1 << 20))
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="disk space cannot be reserved")

@@ -156,6 +156,8 @@ def test_spill__writes_what_exceeds_the_budget_where_it_is_told(tmp_path):
             assert all(np.array_equal(of.column("a"), columns.a) for of in held)
             folders = list(tmp_path.iterdir())
             assert sum(len(list(f.iterdir())) for f in folders) == n_files
+            assert kept.n_written == sum(path.stat().st_size for f in folders for path in f.iterdir())
+            assert (kept.n_written > 0) == (n_files > 0)
     assert not list(tmp_path.iterdir())
 
 

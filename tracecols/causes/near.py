@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined, pick
 from tracecols.kernels import near as kernels
 from tracecols.schema import Table
 from tracecols.work.large import LargeArrays, blocks
@@ -104,7 +104,12 @@ class KeptTable(CompoundTable):
 
     def at(self, name: str, index: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
         """Return a column at some rows, anything at negative ones; (n_index,)."""
-        return picked(self._kept[name], name, index) if name in self._kept else super().at(name, index)
+        if name not in self._kept:
+            return super().at(name, index)
+        source = self._kept[name]
+        # of all rows together all of the column might be near
+        parts = [picked(source, name, index[here]) for here in blocks(index.size)]
+        return joined(parts) if parts else picked(source, name, index)
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows of a column with start <= row < stop."""

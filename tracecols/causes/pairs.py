@@ -50,6 +50,9 @@ HELD = ("location", "kind", "wait", "call_path", "partner", "communicator")
 RANGES = 256
 """Ranges of rows, at most, whose points are put in order one after the other."""
 
+SEVERAL = 1 << 20
+"""Rows of events from which on points are put in order in several ranges of rows."""
+
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
 
@@ -223,6 +226,9 @@ def _points(
         of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())
         for name in needed:
             columns[name][at_end[of_here] - before] = of_end[name][of_here]
+        if not quirks.splits_path:
+            # only several critical paths go on at all threads of a barrier
+            columns["set"][columns["kind"] == THREAD_BARRIER] = -1
         if is_divided:
             # the call path in the period, beside that of the whole time
             label, path_of = columns["call_path"].copy(), facts.call_paths.path_of
@@ -231,7 +237,8 @@ def _points(
             apart.append("label")
         return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill)
 
-    of_ranges = [*side_by_side(large.jobs, place, _ranges_of_rows(facts, n_rows, large.jobs))]
+    ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, large.jobs)
+    of_ranges = [*side_by_side(large.jobs, place, ranges)]
     return rows, held, dict.fromkeys(of_ranges[0].names, pieced(of_ranges))
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tracecols.causes.delays import Delays, Intervals, numbers_of
 from tracecols.causes.index import PointIndex
 from tracecols.causes.pairs import CREATED, END, IDLE
-from tracecols.causes.points import Times, clock, in_ticks, time_type
+from tracecols.causes.points import Times, clock, in_ticks, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments
 from tracecols.causes.shares import add_up, divide_ticks
@@ -373,14 +373,14 @@ class DelayPeriods:
     ----------
     comes : (n_pairs,) int32
         The period in which each cause comes whose interval lies in several.
-    interval : (n_pairs,) int64
+    interval : (n_pairs,) int32 or int64
         What interval each pair of the partition has.
     intervals : PeriodTimes
         Those in which the causing sides spent more time than the waiting sides.
     """
 
     comes: NDArray[np.int32]
-    interval: NDArray[np.int64]
+    interval: NDArray[np.signedinteger[Any]]
     intervals: PeriodTimes
 
     def spread(self, facts: Facts) -> charging.Spread:
@@ -465,7 +465,7 @@ def _of_delays(
     intervals: Intervals,
     period_of: Callable[[NDArray[np.int64]], NDArray[np.int32]],
     large: LargeArrays,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], PeriodTimes]:
+) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.int32], PeriodTimes]:
     """Find in which periods the causing sides of the pairs of a partition spent their time, `BLOCK` pairs at a time.
 
     Parameters
@@ -475,13 +475,13 @@ def _of_delays(
 
     Returns
     -------
-    interval, comes : (n_pairs,) int64, int32
+    interval, comes : (n_pairs,) int32 or int64, int32
         As `DelayPeriods` has them.
     times : PeriodTimes
         Of the intervals.
     """
     n = len(delays.pairs)
-    interval, comes = large.empty(n, np.int64), large.full(n, -1, np.int32)
+    interval, comes = large.empty(n, number_type(n)), large.full(n, -1, np.int32)
     found: list[PeriodTimes] = []
     n_intervals = 0
     for rows in blocks(n):

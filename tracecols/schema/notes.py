@@ -81,7 +81,7 @@ COUNTED = (
         "of them"
     ),
     (
-        "{call instance|call instances}: root causes take about 200 bytes for each in memory and temporary files, more "
+        "{call instance|call instances}: root causes take about 120 bytes for each in memory and temporary files, more "
         "than there is room for"
     ),
     "{cell|cells} of call paths and CPUs: computational imbalance",

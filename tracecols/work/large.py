@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from pathlib import Path
 from threading import Lock, Thread
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -105,12 +105,40 @@ _pages = _Pages()
 """Those of this process."""
 
 
-def _reserve(file: IO[bytes], size: int) -> None:
-    """Reserve the disk space of a file: a mapped page for which there is none would end the process."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, size)
-    else:
-        file.truncate(size)
+class _MappedFile(mmap.mmap):
+    """A file without a name that is mapped into memory."""
+
+    descriptor: int
+
+    @classmethod
+    def of(cls, descriptor: int, size: int) -> _MappedFile:
+        """Map so many bytes of a file, whose descriptor is closed with it.
+
+        Raises
+        ------
+        OSError
+            If there is no disk space for them: a mapped page for which there is none would end the process.
+        """
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, size)
+            else:
+                os.ftruncate(descriptor, size)
+            found = cls(descriptor, size)
+        except OSError:
+            os.close(descriptor)
+            raise
+        found.descriptor = descriptor
+        weakref.finalize(found, os.close, descriptor).atexit = False
+        return found
+
+
+def _file_of(array: NDArray[Any]) -> _MappedFile | None:
+    """Return the file that all of an array is in, if it is in one."""
+    base: Any = array
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    return base if isinstance(base, _MappedFile) and len(base) == array.nbytes else None
 
 
 class LargeArrays:
@@ -178,8 +206,13 @@ class LargeArrays:
         return found
 
     def with_room(self, array: NDArray[Any], filled: int, room: int | None = None) -> NDArray[Any]:
-        """Return a copy of the first elements with room for so many, by default twice as many as before."""
-        found = self.empty(2 * array.size if room is None else room, array.dtype)
+        """Return the first elements with room for so many, by default twice as many as before; the array must not be
+        used any more, since its file is made longer."""
+        room = 2 * array.size if room is None else room
+        file = _file_of(array)
+        if file is not None:
+            return self._mapped(room * array.itemsize, file).view(array.dtype)
+        found = self.empty(room, array.dtype)
         found[:filled] = array[:filled]
         return found
 
@@ -227,12 +260,14 @@ class LargeArrays:
 
         return self.joined(sum(counts), dtype, side_by_side(self.jobs, chosen_of, range(1, len(bits)), self.jobs))
 
-    def _mapped(self, size: int) -> NDArray[np.uint8]:
-        """Make a file of so many bytes and map it."""
+    def _mapped(self, size: int, shorter: _MappedFile | None = None) -> NDArray[np.uint8]:
+        """Make a file of so many bytes, or make one longer, and map it."""
         try:
-            with tempfile.TemporaryFile(dir=self._folder, prefix="tracecols-") as file:
-                _reserve(file, size)
-                mapped = mmap.mmap(file.fileno(), size)
+            if shorter is None:
+                with tempfile.TemporaryFile(dir=self._folder, prefix="tracecols-") as file:
+                    mapped = _MappedFile.of(os.dup(file.fileno()), size)
+            else:
+                mapped = _MappedFile.of(os.dup(shorter.descriptor), size)
         except OSError as error:
             where = self._folder or tempfile.gettempdir()
             raise AnalysisError(
