@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import RLock
-from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -34,7 +33,7 @@ from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.scan.facts import Definitions, Facts
-from tracecols.enhance.scan.gaps import EVENT_BYTES
+from tracecols.enhance.scan.gaps import EVENT_BYTES, window_events
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan.scan import LocationScan, Scans, plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
@@ -43,18 +42,12 @@ from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
 from tracecols.work.executors import Executor, Report, Threads, not_reported
-from tracecols.work.memory import Turns, give_back
+from tracecols.work.memory import Turns
 
 Result = TypeVar("Result")
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what is to be done."""
-
-LONG = 1.0
-"""Seconds of a stage after which memory that is free goes back to the system. Shorter ones do not leave much, and pages
-that are needed again are made empty by the system: after every stage that was a quarter of the processor time of a
-search of 1.5 s (2 x 10^7 events, two threads)."""
-
 
 LATER_BYTES, MOST_LATER = 300, 150_000_000
 """Bytes of memory that a task of the stages of root causes takes for each call instance and attributed event of its
@@ -399,7 +392,6 @@ class Run:
         together = side_by_side_of(needed)
         done: list[str] = []
         for i, stages in enumerate(together):
-            began = monotonic()
             numbers = [(stage, number) for stage in stages for number in self._numbers(stage)]
             task = SliceTask(self, "+".join(stages), {s: tuple(keeps[s]) for s in stages}, chosen & {*stages}, visit)
             # what nothing looks at is not waited for
@@ -410,8 +402,6 @@ class Run:
                 yield from found
             done += stages
             self.spill.forget(no_longer_read(done, needed[len(done) :]))
-            if monotonic() - began > LONG:
-                give_back()
 
 
 @dataclass(frozen=True, eq=False)
@@ -543,6 +533,8 @@ class ScanTask:
         Where the scans are kept, by their locations.
     memory : int, optional
         Bytes for each task of the steps within processes.
+    window : int
+        Events of a process, about, that a task of these looks at together.
     """
 
     definitions: Definitions
@@ -550,7 +542,8 @@ class ScanTask:
     divider: Divider
     jobs: int
     spill: Spill
-    memory: int | None = None
+    memory: int | None
+    window: int
     name = "scan"
 
     def __call__(self, number: int, report: Report) -> None:
@@ -558,7 +551,7 @@ class ScanTask:
 
         def scan() -> dict[int, LocationScan]:
             given = d.store, d.regions, d.locations, d.order, d.first_rows
-            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members, self.memory)
+            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members, self.memory, self.window)
             return dict(zip(members.tolist(), scans, strict=True))
 
         spill.get("scan", number, scan)
@@ -604,13 +597,11 @@ def _scan(
         size = max(SMALLEST_SCAN, min(LARGEST_SCAN, total // (SCANS_PER_SLOT * executor.slots)))
         groups = [np.sort(group) for group in plan_processes(groups[0], n_events, d.process, size)]
     jobs = executor.jobs if executor.folder is None else 1
-    began = monotonic()
+    window = window_events(total, executor.slots, executor.memory)
     for _ in executor.map(
-        ScanTask(d, tuple(groups), divider, jobs, spill, executor.memory), range(len(groups)), report
+        ScanTask(d, tuple(groups), divider, jobs, spill, executor.memory, window), range(len(groups)), report
     ):
         pass
-    if monotonic() - began > LONG:
-        give_back()
     group = np.zeros(d.n_locations, np.int64)
     for number, members in enumerate(groups):
         group[members] = number

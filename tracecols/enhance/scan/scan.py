@@ -24,7 +24,7 @@ from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
-from tracecols.enhance.scan.gaps import find_gaps, sample_times
+from tracecols.enhance.scan.gaps import WINDOW_EVENTS, find_gaps, sample_times
 from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
 from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, TeamBegins, TeamEvents, Teams
@@ -1161,6 +1161,7 @@ def scan_locations(
     divider: Divider = WHOLE,
     members: NDArray[np.int64] | None = None,
     memory: int | None = None,
+    window: int = WINDOW_EVENTS,
 ) -> list[LocationScan]:
     """Scan locations, wave by wave; those that inherit from others after them.
 
@@ -1178,6 +1179,8 @@ def scan_locations(
         Rows of the locations of whole processes, ascending; all by default.
     memory : int, optional
         Bytes for each thread.
+    window : int, optional
+        Events of a process, about, that later steps look at together.
 
     Returns
     -------
@@ -1192,7 +1195,7 @@ def scan_locations(
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members, large=spill.large)
         of_process = np.bincount(locations.process[members], n_events[members])
-        samples = {p: sample_times(store, int(of_process[p]), memory) for p in set(locations.process[members].tolist())}
+        samples = {p: sample_times(store, int(of_process[p]), window) for p in set(locations.process[members].tolist())}
         scans = {
             i: LocationScan(
                 store,
