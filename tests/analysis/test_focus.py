@@ -4,13 +4,14 @@ events; inside and outside together are the whole."""
 from __future__ import annotations
 
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import DATA, slow
 from support.laws import WHOLE
-from support.recordings import convert, name_of, recordings
+from support.recordings import convert, kinds, name_of, recordings
 
 import tracecols
 from tracecols.enhance.definitions.locations import Locations
@@ -153,16 +154,19 @@ def test_inside_and_outside__are_the_whole(name, opened):
         check_sums(cube)
 
 
-@pytest.mark.parametrize("source", slow(recordings()), ids=name_of)
-def test_inside_and_outside__are_the_whole_in_all_recorded_traces(source, opened):
-    trace = opened(source)
-    for conventions in ("exact", "scalasca", "expert"):
-        cube = trace.analyze(conventions)
-        if cube.outside is not None:
-            check_sums(cube)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "conventions"),
+    list(zip(kinds(), cycle(("scalasca", "exact", "expert")), strict=False)),
+    ids=lambda x: x if isinstance(x, str) else name_of(x),
+)
+def test_inside_and_outside__are_the_whole_in_traces_of_all_kinds(source, conventions, opened):
+    cube = opened(source).analyze(conventions)
+    if cube.outside is not None:
+        check_sums(cube)
 
 
-@pytest.mark.parametrize("source", slow(recordings("injected", "otf2_gpu", "otf2_clocks")), ids=name_of)
+@pytest.mark.parametrize("source", slow(kinds("injected", "otf2_gpu", "otf2_clocks")), ids=name_of)
 def test_inside_and_outside__are_the_whole_by_bin_and_phase(source, opened):
     trace = opened(source)
     whole = trace.analyze().focused()

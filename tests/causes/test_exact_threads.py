@@ -122,9 +122,9 @@ def test_conditions__of_random_queues_cost_what_they_wait(seed, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(5, 45, 20))
+@pytest.mark.parametrize("first", range(5, 25, 10))
 def test_conditions__of_many_random_queues_cost_what_they_wait(first, monkeypatch):
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 10):
         check_queue(seed, monkeypatch)
 
 
@@ -460,7 +460,7 @@ def test_random__bins_have_what_is_executed_in_them_on_the_critical_path(creates
 @pytest.mark.parametrize("creates", [True, False], ids=["created", "tasks"])
 @pytest.mark.parametrize("first", [100])
 def test_random__campaign(first, creates, tmp_path, monkeypatch):
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 8):
         check_random(
             RandomThreads(seed, tmp_path / f"{seed}" / "traces.otf2", creates), tmp_path / f"{seed}", monkeypatch
         )

@@ -82,16 +82,15 @@ WORKED_OUT = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("divided", [False, True])
-@pytest.mark.parametrize("name", WORKED_OUT)
-def test_root_causes__are_those_worked_out_by_hand(name, divided, monkeypatch):
+def test_root_causes__are_those_worked_out_by_hand(divided, monkeypatch):
     if divided:
         monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     with late_twice().trace() as trace:
-        found = severities(trace.analyze("scalasca"), name)
-    # thirds are no binary fractions
-    assert found == pytest.approx(WORKED_OUT[name], abs=1e-12)
+        cube = trace.analyze("scalasca")
+    for name, expected in WORKED_OUT.items():
+        # thirds are no binary fractions
+        assert severities(cube, name) == pytest.approx(expected, abs=1e-12), name
 
 
 def test_delays__cost_as_much_as_is_waited():
@@ -726,23 +725,21 @@ def test_costs__are_the_same_however_little_room_there_is_at_first(conventions, 
 
 @pytest.mark.slow
 def test_numbers_of_points__take_eight_bytes_where_there_are_many(monkeypatch):
-    # both in one test: these kernels, which nothing else calls, are compiled once
+    # by one set of conventions: nothing else calls these kernels, and they take seconds to compile
     chosen = ["delay", "critical_path", "performance_impact", "waitstates_direct_vs_indirect"]
 
-    def found(conventions):
+    def found():
         with late_twice().trace() as trace:
-            cube = trace.analyze(conventions, properties=chosen)
-            return cube, trace.model.with_quirks(CONVENTIONS[conventions].quirks).delay_pairs
+            cube = trace.analyze(properties=chosen)
+            return cube, trace.model.with_quirks(CONVENTIONS["exact"].quirks).delay_pairs
 
-    for conventions in ("scalasca", "exact"):
-        few, pairs = found(conventions)
-        assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
-        with monkeypatch.context() as patch:
-            patch.setattr(of_points, "NARROW", 1)
-            many, pairs = found(conventions)
-        assert pairs.cause.dtype == np.int64
-        for name in few.properties.id:
-            assert np.array_equal(few.cells[name].value, many.cells[name].value), name
+    few, pairs = found()
+    assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
+    monkeypatch.setattr(of_points, "NARROW", 1)
+    many, pairs = found()
+    assert pairs.cause.dtype == np.int64
+    for name in few.properties.id:
+        assert np.array_equal(few.cells[name].value, many.cells[name].value), name
 
 
 def test_charged__properties_are_declared():

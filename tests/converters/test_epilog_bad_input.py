@@ -160,6 +160,15 @@ def path(tmp_path) -> Path:
     return tmp_path / "trace" / "epik.elg"
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> Store:
+    """The store of `make`."""
+    path = tmp_path_factory.mktemp("sound") / "trace" / "epik.elg"
+    path.parent.mkdir()
+    make().write(path)
+    return accepted(path)
+
+
 @pytest.fixture
 def folder(tmp_path) -> Path:
     """Where to write an archive."""
@@ -876,10 +885,8 @@ NONSENSE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("spoil", "words"), [n[1:] for n in NONSENSE], ids=[n[0] for n in NONSENSE])
-def test_events__with_one_that_is_nonsense(spoil, words, path):
-    whole = make()
-    whole.write(path)
-    expected = accepted(path)
+def test_events__with_one_that_is_nonsense(spoil, words, path, sound):
+    expected = sound
     w = make()
     spoil(w)
     spoilt = w.events[20:]

@@ -31,8 +31,8 @@ RECORDED = [
     pytest.param(anchor, id=f"{folder.name}-{anchor.parent.name}", marks=pytest.mark.slow if folder != DATA else ())
     for folder, names in (
         (DATA, ("*",)),
-        (SHARED / "otf2", ("hybrid_multi", "metrics_rusage", "omp_nested", "omp_tasks", "rma", "subcomm", "userreg")),
-        (SHARED / "epilog", ("fuzz_1", "fuzz_5", "io_4", "omp_1x3")),
+        (SHARED / "otf2", ("hybrid_multi", "metrics_rusage", "omp_nested", "omp_tasks", "rma")),
+        (SHARED / "epilog", ("fuzz_1", "io_4", "omp_1x3")),
     )
     for name in names
     for pattern in (f"{name}/traces.otf2", f"{name}/epik.elg")

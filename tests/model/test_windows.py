@@ -64,13 +64,7 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
     ("name", "size", "given"),
     [
         ("multizone", (2, 2, 2_000), {"depth": 2}),
-        *slow(
-            [
-                ("multizone", (2, 2, 4_000), {"depth": 2}),
-                ("multizone", (3, 3, 12_000), {"depth": 2}),
-                ("multizone", (1, 4, 12_000), {}),
-            ]
-        ),
+        *slow([("multizone", (3, 3, 12_000), {"depth": 2}), ("multizone", (1, 4, 12_000), {})]),
         *slow([("sweep", (6, 1, 8_000), {}), ("fft", (4, 2, 8_000), {})]),
         *slow([("master", (5, 3, 8_000), {}), ("halo", (4, 1, 8_000), {}), ("irregular", (3, 3, 8_000), {})]),
         *slow([("rma", (4, 1, 8_000), {}), ("offload", (2, 2, 8_000), {})]),
@@ -79,8 +73,9 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
 def test_windows__change_nothing(name, size, given, tmp_path, monkeypatch):
     path = generated(name, tmp_path, *size, **given)
     # windows of more events than there are divide nothing
-    sizes = [n for n in (100, 1000, 5000) if n < size[2] // 2]
-    most = assert_same(path, monkeypatch, sizes, ("exact", "scalasca", "expert"))
+    sizes = [n for n in (100, 1000) if n < size[2] // 2]
+    conventions = ("exact", "scalasca", "expert") if size[2] < 8_000 else ("exact",)
+    most = assert_same(path, monkeypatch, sizes, conventions)
     assert most > 10 or name not in ("multizone", "rma", "fft", "sweep", "master")
     # launches on the host precede what streams do
     assert not most or name != "offload"
@@ -114,7 +109,7 @@ def test_windows__with_periods(periods, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
     program = RandomProgram(seed, tmp_path / "traces.otf2", 60)
     path = program.model(tmp_path).store.path
@@ -122,7 +117,7 @@ def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_windows__of_random_threads(seed, tmp_path, monkeypatch):
     program = RandomThreads(seed, tmp_path / "traces.otf2", creates=bool(seed % 2))
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
@@ -138,7 +133,7 @@ def test_windows__in_one_parallel_region(seed, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_windows__in_parallel_regions_that_may_not_be_divided(seed, tmp_path, monkeypatch):
     program = OneRegion(seed, tmp_path / "traces.otf2", 60, odd=True)
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)

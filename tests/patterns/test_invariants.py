@@ -11,6 +11,7 @@ from conftest import DATA, SHARED, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_programs import RandomProgram
+from support.recordings import ALIKE
 
 import tracecols
 from tracecols import conversion
@@ -27,6 +28,9 @@ every_trace = pytest.mark.parametrize(
     "folder",
     [*(p for p in TRACES if p.name in KEPT), *slow(p for p in TRACES if p.name not in KEPT)],
     ids=lambda p: p.name,
+)
+each_kind = pytest.mark.parametrize(
+    "folder", [p for p in TRACES if p.name not in ALIKE or p.name == "coll"], ids=lambda p: p.name
 )
 
 VIOLATIONS = {
@@ -148,7 +152,7 @@ def same(cube, other):
 
 
 @pytest.mark.slow
-@every_trace
+@each_kind
 def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatch):
     model, cube = analyzed(folder)
     # a prime number of events; the two large traces are read row group by row group for every batch
@@ -163,7 +167,7 @@ def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatc
 
 
 @pytest.mark.slow
-@every_trace
+@each_kind
 def test_results__do_not_depend_on_the_parts_of_the_store(folder, analyzed, monkeypatch, tmp_path):
     model, cube = analyzed(folder)
     locations = model.store.definitions["locations"].num_rows
@@ -178,7 +182,7 @@ def test_results__do_not_depend_on_the_parts_of_the_store(folder, analyzed, monk
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), size=st.integers(0, 40))
 def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_factory, seed, size):
     folder = tmp_path_factory.mktemp("p")

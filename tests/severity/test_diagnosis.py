@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED, slow
 from support.device_program import Rank, Simulation
+from support.recordings import ALIKE
 from support.small_cubes import ODD_NAMES, small_cube
 
 import tracecols
@@ -243,7 +244,7 @@ def check_findings(cube):
         assert sum(found.values()) + looked_at.total("comp") <= looked_at.total("time") * (1 + 1e-9)
 
 
-FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_gpu", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir())]  # fmt: skip
+FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_gpu", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir() and p.name not in ALIKE)]  # fmt: skip
 QUICK = [p for p in FOLDERS if p.parent == DATA or p.name == "omp_tasks"]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, slow
-from support.recordings import convert, name_of, recordings
+from support.recordings import convert, kinds, name_of
 
 import tracecols
 from tracecols.cli import group
@@ -26,18 +26,7 @@ from tracecols.severity.diagnosis import factors
 from tracecols.severity.efficiencies import REPLAY, metrics, times_of
 
 QUICK = [DATA / "hybrid_2x3"]
-OTHERS = [p for p in recordings() if p.parent.name not in {q.name for q in QUICK}]
-
-ALIKE = (
-    "bgq_ctest_epik_hyb_32x64", "cart", "cart_6", "chain3", "clock_coll_4", "clock_coll_4_corrected",
-    "clock_hyb_2x3_corrected", "coll", "coll_4", "deep_call_paths_one_more", "fuzz_10", "fuzz_12", "fuzz_2", "fuzz_5",
-    "fuzz_7", "gatherv_nosender", "hpcg_2x2", "hta_ns_no_base", "iallreduce_late", "imbalance_assembly", "late_receiver",
-    "late_sender", "mg_S_4", "mpi_mix_5", "no_overlap", "p2p_4", "pipeline", "recording", "rma_fence_4", "rma_gats_4",
-    "scan_rank0_sends_nothing", "subcomm", "sweep3d_4", "tracelens_b200_rank0", "user_3", "userreg", "wavefront_coarse",
-    "wrong_order",
-)  # fmt: skip
-"""Traces with the processes, threads, devices and paradigms of another one: commands take the same ways through
-them."""
+OTHERS = [p for p in kinds() if p.parent.name not in {q.name for q in QUICK}]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +112,7 @@ def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [*QUICK, *(p for p in OTHERS if p.parent.name not in ALIKE)], ids=name_of)
+@pytest.mark.parametrize("source", [*QUICK, *OTHERS], ids=name_of)
 def test_factors__are_equal_wherever_they_are_told(source, converted):
     store, folder = converted(source)
     cube, other = folder / "x.severity", folder / "y.severity"

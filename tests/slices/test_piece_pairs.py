@@ -590,6 +590,6 @@ def test_piece__pairs_operations_as_the_whole_trace(what, seed, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", CHECKS)
-@pytest.mark.parametrize("seed", [*range(20, 30), 324])
+@pytest.mark.parametrize("seed", [20, 21, 22, 324])
 def test_pieces__of_random_programs_pair_operations_as_the_whole_trace(what, seed, tmp_path):
     CHECKS[what](seed, tmp_path)

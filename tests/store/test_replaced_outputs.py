@@ -108,8 +108,16 @@ def test_output__replaces_what_the_same_command_made(command, made, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes there")
-@EACH
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        *((kind, SOME[(i + 3 * k) % len(SOME)]) for i, kind in enumerate(KINDS) for k in range(2)),
+        *slow(
+            (kind, command) for kind in KINDS for command in ("convert", "analyze", "report", "export a store as .otf2")
+        ),
+        *slow((KINDS[i % len(KINDS)], command) for i, command in enumerate(COMMANDS)),
+    ],
+)
 def test_output__never_replaces_what_is_no_regular_file(kind, command, made, tmp_path, monkeypatch):
     monkeypatch.setattr(reader.Store, "read", None)  # refused before events are read
     monkeypatch.setattr(reader.Store, "read_together", None)
