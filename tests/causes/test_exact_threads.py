@@ -441,7 +441,7 @@ def test_random__the_critical_path_is_what_is_executed_on_it(seed, creates, tmp_
 
 @pytest.mark.parametrize("creates", [True, False], ids=["created", "tasks"])
 def test_random__bins_have_what_is_executed_in_them_on_the_critical_path(creates, tmp_path):
-    for seed in (10, 15):
+    for seed in (10,):
         program = RandomThreads(seed, tmp_path / f"{seed}" / "traces.otf2", creates)
         trace = tracecols.open(tracecols.convert(program.path, tmp_path / f"{seed}.trace", jobs=1), jobs=1)
         stretches = trace.critical_path(raw=True)[["location", "begin_time", "end_time"]].to_numpy().tolist()

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import DATA
+from conftest import DATA, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
@@ -586,7 +586,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
             assert x.size <= min(110, (stop - first).sum() + 2 * ((1 << bits) - 1) * np.count_nonzero(stop > first))
 
 
-@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
+@pytest.mark.parametrize("conventions", ["exact", *slow(["scalasca"])])
 def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
     """What other partitions have kept is read where it is needed."""
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 200)

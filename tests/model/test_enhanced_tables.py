@@ -455,19 +455,20 @@ def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypa
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("name", sorted({s.makes[0] for s in map(STEP_OF.get, TABLES) if s.stage in OF_SLICES}))
-def test_tables__are_freed_with_the_last_reference(store, name):
+def test_tables__are_freed_with_the_last_reference(store):
     """Tables that asked themselves for columns kept all that a window was made of until garbage was collected."""
-    whole, step = model.enhance(Store(store), 1), STEP_OF[name]
-    read = [whole._read(what) for what in step.reads]
+    whole = model.enhance(Store(store), 1)
+    steps = {s.makes[0]: s for s in map(STEP_OF.get, TABLES) if s.stage in OF_SLICES}
+    read = {name: [whole._read(what) for what in step.reads] for name, step in steps.items()}
     gc.collect()
     gc.disable()
     try:
-        made = step.function(*read)
-        tables = [of for of in (made if isinstance(made, tuple) else (made,)) if isinstance(of, CompoundTable)]
-        left = [weakref.ref(table) for table in tables]
-        del made, tables
-        assert [ref() for ref in left] == [None] * len(left)
+        for name, step in steps.items():
+            made = step.function(*read[name])
+            tables = [of for of in (made if isinstance(made, tuple) else (made,)) if isinstance(of, CompoundTable)]
+            left = [weakref.ref(table) for table in tables]
+            del made, tables
+            assert [ref() for ref in left] == [None] * len(left), name
     finally:
         gc.enable()
 

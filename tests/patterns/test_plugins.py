@@ -162,6 +162,7 @@ def of_the_page(tmp_path):
     return tmp_path / "mine.py"
 
 
+@pytest.mark.slow
 def test_pattern__on_parameters_and_markers(tmp_path):
     file = of_the_page(tmp_path)
     program = Program(processes=2)

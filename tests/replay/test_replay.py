@@ -161,7 +161,7 @@ def kernels_run(request, monkeypatch):
             monkeypatch.setattr(maxplus, name, getattr(maxplus, name).py_func)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(graph=graphs(), wide=st.integers(1, 3))
 def test_sweep__is_the_longest_way_by_definition(kernels_run, graph, wide):
     first, edges, weight, start, order = graph
@@ -219,7 +219,7 @@ def nodes_by_definition(events, given):
 
 
 @pytest.mark.parametrize("run", [kernels.find_nodes, kernels.find_nodes.py_func], ids=["compiled", "plain"])
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     events=st.lists(
         st.tuples(st.sampled_from([ENTER, EXIT, OTHER]), st.integers(-1, 3), st.sampled_from([-1, -1, 0, 5])),

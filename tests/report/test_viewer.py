@@ -686,6 +686,7 @@ def test_escape__closes_colours_wherever_the_focus_is(browser, cube, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_command__of_a_report_names_a_store_that_is_there(data, tmp_path, monkeypatch):
     """A report of run1.severity said hybrid_2x3.trace, which was never there (issue 33, number 6)."""
     monkeypatch.chdir(tmp_path)
@@ -1709,6 +1710,7 @@ def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
     without.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["phase", "bin"])
 def test_profile__parts_divide_the_time_of_each_period(divided, kind):
     """What the time was spent on: each property that does not overlap others is in one part, and the parts add up to

@@ -408,6 +408,12 @@ def test_command__prints_ranked_verdicts(data, tmp_path):
     assert "    master = 0: rank of the master" in result.output
 
 
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("cube")
+    return tracecols.open(tracecols.convert(data / "hybrid_2x3", folder / "h.trace")).analyze().save(folder / "c")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -417,8 +423,7 @@ def test_command__prints_ranked_verdicts(data, tmp_path):
         (["-c", "nowhere"], 1, "no call path matches"),
     ],
 )
-def test_command__says_what_is_wrong(data, tmp_path, arguments, code, words):
-    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")).analyze().save(tmp_path / "c")
+def test_command__says_what_is_wrong(cube, arguments, code, words):
     result = CliRunner().invoke(group, ["rules", str(cube), *arguments])
     assert result.exit_code == code
     assert words in result.output

@@ -89,6 +89,7 @@ def test_save_and_load__give_the_same_cube(cube, tmp_path):
     assert [t.to_dict() for t in loaded.topologies] == [t.to_dict() for t in cube.topologies]
 
 
+@pytest.mark.slow
 def test_save__writes_the_same_in_blocks_of_any_size(cube, tmp_path, monkeypatch):
     whole = pq.read_table(cube.save(tmp_path / "a.severity") / "cells.parquet")
     monkeypatch.setattr(storage, "ROW_GROUP", 7)

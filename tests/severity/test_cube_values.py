@@ -394,7 +394,7 @@ def test_random_changes__of_small_cubes_are_refused_or_of_no_harm(tmp_path):
 def test_random_changes__of_values_are_refused_or_of_no_harm(first, data, tmp_path):
     cubes = cube_mutations.write_cubes(tmp_path, data / "hybrid_2x3" / "traces.otf2")
     assert len(cubes) == 9
-    try_some(cubes, first, 100, tmp_path / "out")
+    try_some(cubes, first, 30, tmp_path / "out")
 
 
 def test_locations_of__has_values_with_ranks_threads_and_names(data, tmp_path):

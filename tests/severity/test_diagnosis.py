@@ -202,7 +202,7 @@ def plain_findings(cube):
     return totals, idle
 
 
-@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_basic", "jacobi_gpu"])
+@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_basic", *slow(["jacobi_gpu"])])
 def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
     monkeypatch.setattr(diagnosis, "LEAST", 0.0)
     cube = without_causes(traces(name)[1])
@@ -245,7 +245,7 @@ def check_findings(cube):
 
 
 FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_gpu", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir() and p.name not in ALIKE)]  # fmt: skip
-QUICK = [p for p in FOLDERS if p.parent == DATA or p.name == "omp_tasks"]
+QUICK = [p for p in FOLDERS if p == DATA / "hybrid_2x3" or p.name == "omp_tasks"]
 
 
 @pytest.mark.parametrize(
@@ -430,6 +430,7 @@ def test_diagnosis__finds_first_what_costs_most(name, traces):
     assert not any("MPI_Init" in f.where.call_path or f.property.startswith("mpi_init") for f in d.findings)
 
 
+@pytest.mark.slow
 def test_findings__say_what_they_leave_out(traces):
     """A finding is of a property without those below it; `show` tells what it is with them, which is more."""
     cube = without_causes(traces("sweep3d_4")[1])
@@ -549,7 +550,9 @@ def test_diagnosis__needs_times_of_one_run(traces):
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*FIRST, "omp_basic", "coll", "late_sender"])
+@pytest.mark.parametrize(
+    "name", ["hybrid_2x3", "omp_basic", "coll", "late_sender", *slow(name for name in FIRST if name != "hybrid_2x3")]
+)
 def test_text__is_one_screen(name, traces):
     _, cube = traces(name)
     for with_startup in (False, True):

@@ -556,6 +556,7 @@ def test_approximated_factors__are_never_the_lowest(recorded):
     assert lowest(worst, True, {}) and lowest(worst, True, {}) not in shown
 
 
+@pytest.mark.slow
 def test_ideal_network__of_pieces_regions_and_periods(recorded):
     trace, plain, _ = recorded
     region = trace.analyze(within="h_coll", ideal_network=True)

@@ -11,6 +11,7 @@ from conftest import DATA, SHARED, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_programs import RandomProgram
+from support.recordings import ALIKE
 from support.severities import cells
 from support.slices import CALLS, analyze_piece
 
@@ -72,7 +73,7 @@ def check_sum(store, cuts, names):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1 << 32), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3))
 def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     # nested teams, explicit tasks, buffer flushes, messages under way, masters with higher identifiers, programs that
@@ -87,7 +88,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1 << 32), bounds=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_factory, seed, bounds):
     folder = tmp_path_factory.mktemp("p")
@@ -104,7 +105,9 @@ def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_f
 
 
 RECORDED = [p.parent for p in sorted(SHARED.glob("otf2/*/traces.otf2")) or sorted(DATA.glob("*/traces.otf2"))]
-RECORDED = [p for p in RECORDED if p.name not in ("bt-mz_S_4x2", "pthreads_mutex", "std_thread")]
+RECORDED = [
+    p for p in RECORDED if p.name not in ("bt-mz_S_4x2", "pthreads_mutex", "std_thread", *ALIKE) or p.name == "coll"
+]
 FOLLOW_THE_LIST = {"omp_basic", "omp_tasks", "omp_mix_8"}
 """Whole traces whose limited parallelism follows the reference's list of call paths
 (docs/decisions/limited-parallelism.md)."""

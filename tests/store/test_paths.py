@@ -221,6 +221,7 @@ def run(*arguments):
     return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
+@pytest.mark.slow
 def test_store__with_a_pipe_in_the_place_of_a_file(made):
     files = sorted(p for p in (made / "x.trace").rglob("*") if p.is_file())
     assert len(files) > 30

@@ -24,7 +24,7 @@ ALIKE = (
     "fuzz_7", "gatherv_nosender", "hpcg_2x2", "hta_ns_no_base", "iallreduce_late", "imbalance_assembly", "late_receiver",
     "late_sender", "mg_S_4", "mpi_mix_5", "no_overlap", "p2p_4", "pipeline", "recording", "rma_fence_4", "rma_gats_4",
     "scan_rank0_sends_nothing", "subcomm", "sweep3d_4", "tracelens_b200_rank0", "user_3", "userreg", "wavefront_coarse",
-    "wrong_order",
+    "wrong_order", "epoch_1proc", "epoch_2proc", "epoch_4proc", "omp2",
 )  # fmt: skip
 """Traces with the processes, threads, devices and paradigms of another one, through which analyses take the same ways."""
 
@@ -37,7 +37,7 @@ def recordings(*formats: str) -> list[Path]:
 
 def kinds(*formats: str) -> list[Path]:
     """Return the archives of some formats, or of all, without those that are like another one."""
-    return [path for path in recordings(*formats) if path.parent.name not in ALIKE]
+    return [p for p in recordings(*formats) if not {p.parent.name, p.name.partition(".")[0]} & {*ALIKE}]
 
 
 def name_of(source: Path) -> str:
