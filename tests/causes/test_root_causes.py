@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import DATA, slow
+from conftest import DATA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
@@ -21,19 +21,16 @@ from support.laws import divide, same
 from support.otf2_writer import Archive
 
 import tracecols
-from tracecols.causes import charges, near, sweep
+from tracecols.causes import near, sweep
 from tracecols.causes import points as of_points
-from tracecols.causes import segments as segments_of
 from tracecols.causes.index import Ranges
 from tracecols.causes.pairs import RANGES, _ranges_of_rows
 from tracecols.causes.points import Synchronisation
 from tracecols.causes.quirks import NONE, OF_SCALASCA
 from tracecols.causes.segments import LIMIT
 from tracecols.causes.sweep import Amounts
-from tracecols.enhance.dataflow import partitions, spill
 from tracecols.enhance.dataflow.columns import Columns, pieced
 from tracecols.enhance.dataflow.spill import SpilledColumns
-from tracecols.enhance.scan import teams
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, costs, edges, segments, sums
 from tracecols.kernels import intervals as intervals_of
@@ -45,8 +42,6 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DEVICE_CHARGED, POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Program, severities
-from tracecols.work import large
-from tracecols.work.memory import Budget
 
 KEPT = sorted(p.parent for p in DATA.glob("*/reference.parquet"))
 
@@ -584,36 +579,6 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
         if source is not columns and stop.size:
             # at most a group of rows more at both ends of each range
             assert x.size <= min(110, (stop - first).sum() + 2 * ((1 << bits) - 1) * np.count_nonzero(stop > first))
-
-
-@pytest.mark.parametrize("conventions", ["exact", *slow(["scalasca"])])
-def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
-    """What other partitions have kept is read where it is needed."""
-    monkeypatch.setattr(partitions, "PARTITION_ROWS", 200)
-    trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"), jobs=1)
-    held = trace.analyze(conventions, properties=["delay", "performance_impact"])
-    monkeypatch.setattr(spill, "BUDGET", 0)
-    monkeypatch.setattr(near, "BITS", 1)
-    # arrays of the whole trace as well, which are made a few rows at a time
-    monkeypatch.setattr(large, "BLOCK", 7)
-    monkeypatch.setattr(large, "SMALL", 0)
-    monkeypatch.setattr(teams, "BLOCK", 7)
-    monkeypatch.setattr(charges, "STRETCHES", 3)
-    # segments of few locations, and few of them, together
-    monkeypatch.setattr(segments_of, "PIECE", 1)
-    monkeypatch.setattr(segments_of, "TOGETHER", 1)
-    monkeypatch.setattr(segments_of, "ROOM", 1)
-    monkeypatch.setattr(Budget, "large", 0)
-    pieces = []
-    monkeypatch.setattr(segments_of, "pieced", lambda of: pieces.append(len(of)) or pieced(of))
-    # steps that run once compute their rows with several threads
-    for jobs in (1, 3):
-        of_jobs = tracecols.open(trace.path, jobs=jobs)
-        spilled = of_jobs.analyze(conventions, properties=["delay", "performance_impact"])
-        assert max(pieces) > 1
-        for name in held.properties.id:
-            assert np.array_equal(held.cells[name].key, spilled.cells[name].key), name
-            assert np.array_equal(held.cells[name].value, spilled.cells[name].value), name
 
 
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(0, 31), st.integers(0, 31), st.booleans())

@@ -10,6 +10,7 @@ import pytest
 from conftest import DATA, SHARED, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.laws import same
 from support.random_programs import RandomProgram
 from support.recordings import ALIKE
 
@@ -137,18 +138,6 @@ def test_visits__are_the_region_instances(folder, analyzed):
         entered = np.isin(events["kind"], (K.ENTER, K.PROGRAM_BEGIN, K.BUFFER_FLUSH))
         entered |= (events["kind"] == K.MEASUREMENT_ON_OFF) & (events["region"] >= 0)
         assert visits[location] == entered.sum()
-
-
-def same(cube, other):
-    """Whether two cubes hold the same call paths and the same numbers, bit for bit."""
-    assert cube.properties == other.properties
-    assert cube.call_paths.path == other.call_paths.path
-    assert cube.facts["counts"] == other.facts["counts"]
-    for name, of in cube.cells.items():
-        assert (of.key.tolist(), of.value.tolist()) == (
-            other.cells[name].key.tolist(),
-            other.cells[name].value.tolist(),
-        ), name
 
 
 @pytest.mark.slow
