@@ -252,6 +252,7 @@ def test_focus__of_bins_and_phases_is_that_of_the_whole():
         assert [int(bins.value[bins.period == i].sum()) for i in range(8)] == [0, 10, 16, 16, 16, 8, 2, 0]
 
 
+@pytest.mark.slow
 def test_focus__of_phases_on_both_sides_of_it_is_taken_off_those():
     """Each rank takes three steps before MPI_Init, the last of which it begins MPI in, two between, and three later, the
     first of which it ends MPI in."""
@@ -285,6 +286,7 @@ def test_focus__of_phases_on_both_sides_of_it_is_taken_off_those():
             assert mine.period.tolist() == [2, 3, 4, 5] and mine.value.tolist() == [third, 2, 2, 2]
 
 
+@pytest.mark.slow
 def test_focus__is_the_same_for_any_number_of_partitions_and_jobs(monkeypatch):
     with two_ranks().trace() as trace:
         expected = {name: (c.key.tolist(), c.value.tolist()) for name, c in trace.analyze().focused().cells.items()}

@@ -479,6 +479,7 @@ def test_similar_periods__counts_of_polling_do_not_divide_phases():
     assert found.group[10] == found.group[20] == 1
 
 
+@pytest.mark.slow
 def test_show__draws_each_row_over_time(tmp_path):
     from click.testing import CliRunner
 
@@ -499,6 +500,7 @@ def test_show__draws_each_row_over_time(tmp_path):
     assert refused.exit_code == 1 and "--phases, --bins or --bin-width" in refused.output
 
 
+@pytest.mark.slow
 def test_compare__tells_the_phase_that_differs(tmp_path):
     from click.testing import CliRunner
 
@@ -522,6 +524,7 @@ def test_compare__tells_the_phase_that_differs(tmp_path):
     assert runs.difference().periods is None
 
 
+@pytest.mark.slow
 def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
     import pandas as pd
     from click.testing import CliRunner

@@ -236,6 +236,7 @@ def many_call_paths(n):
     return program
 
 
+@pytest.mark.slow
 def test_exact__charges_any_number_of_call_paths():
     """The reference tells 128 apart."""
     with many_call_paths(200).trace() as trace:
@@ -279,6 +280,7 @@ def poll(rank, times, name="MPI_Test"):
     return rank
 
 
+@pytest.mark.slow
 def test_exact__series_of_tests_wait_for_who_sends():
     """Both compute for 10 s, and the sender for 40 s more."""
     program = Program(processes=2)
@@ -441,6 +443,7 @@ def test_exact__is_the_default(stores, tmp_path):
     assert "exact conventions" in result.output
 
 
+@pytest.mark.slow
 def test_exact__runs_that_are_too_long_for_64_bits_have_no_root_causes_and_say_so(monkeypatch):
     with late_twice().trace() as trace:
         monkeypatch.setattr("tracecols.search.limits.MOST_TICKS", 3 * 20)

@@ -112,6 +112,7 @@ def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
     assert cube.total("critical_path") == 15
 
 
+@pytest.mark.slow
 def test_root_causes__for_which_there_is_no_room_are_computed_only_when_asked_for(monkeypatch):
     monkeypatch.setattr("tracecols.search.limits.CALL_BYTES", 1 << 26)
     with late_twice().trace() as trace:
@@ -315,6 +316,7 @@ def test_laws__hold_on_recorded_traces(folder, tmp_path):
         assert cube.cells["critical_path"].value.sum() == pytest.approx(int(end[0] - begin[0]), abs=tiny)
 
 
+@pytest.mark.slow
 def test_charges__keep_fractions_of_ticks_in_every_file(tmp_path):
     """A clock that ticks once a second: 4.5 seconds are no whole number of ticks."""
     with late_twice().trace() as trace:

@@ -571,6 +571,7 @@ def test_piece_of_a_random_epilog_trace__is_a_trace_by_itself(seed, tmp_path):
     assert "receives without send" not in counts(model)
 
 
+@pytest.mark.slow
 def test_piece_by_time__repeats_what_is_open_and_closes_it(archive, tmp_path):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
@@ -625,6 +626,7 @@ def test_piece_by_time__repeats_what_is_open_and_closes_it(archive, tmp_path):
     assert found[0] == [(95, k.PROGRAM_BEGIN), (99, k.PROGRAM_END)]
 
 
+@pytest.mark.slow
 def test_piece_by_time__with_suspended_tasks(archive, tmp_path):
     (t,), team = archive.openmp(1)
 

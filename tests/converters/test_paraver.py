@@ -329,6 +329,7 @@ def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
     assert [0] in trace.store.definitions["communicators"].column("members").to_pylist()
 
 
+@pytest.mark.slow
 def test_truncated_files__are_refused_or_salvaged(tmp_path):
     text = random_program(8, 2, 1, 2000)
     packed = gzip.compress(text.encode())

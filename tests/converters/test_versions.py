@@ -224,6 +224,7 @@ def test_store__of_a_newer_minor_version_with_nothing_new(store):
     assert Store(store).note.endswith("nothing had to be ignored")
 
 
+@pytest.mark.slow
 def test_sql__sees_declared_columns_only(made, store):
     pytest.importorskip("duckdb")
     newer_store(store)

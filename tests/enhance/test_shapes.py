@@ -201,6 +201,7 @@ def recursion(n):
     return CallAxis(parent, depth, end, *texts, np.zeros(n, np.int64), np.full(n, "", object))
 
 
+@pytest.mark.slow
 def test_inclusive__takes_time_in_the_number_of_cells_not_of_levels():
     n = 300_000
     # level by level it took 15 s

@@ -702,6 +702,7 @@ def test_read__notices_members_that_are_missing_in_ours(tmp_path):
         read_cube(path)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tracecols.errors.ForeignCubeWarning")
 def test_read__does_not_unpack_more_than_a_row(tmp_path):
     # 64 MiB of zeros deflate to 64 KiB; the row should have 16 bytes

@@ -487,6 +487,7 @@ def test_clock__says_which_time_of_day_time_zero_is(archive, tmp_path):
     assert {c.clock_id: c.timestamp for c in snapshot.clocks} == {6: 3, 1: 1_700_000_000_000_000_000}
 
 
+@pytest.mark.slow
 def test_tracks__what_is_not_chosen_is_not_there(tmp_path, data):
     trace = convert(data / "hybrid_2x3", tmp_path)
     timeline = export(trace, tmp_path / "x.pftrace", locations=[3, 1])

@@ -29,6 +29,7 @@ def trace():
         yield trace
 
 
+@pytest.mark.slow
 def test_piece__has_causes_of_its_own(trace):
     whole, piece = trace.analyze().diagnosis(), trace.analyze(start=0.0, stop=0.02).diagnosis()
     first = piece.findings[0]

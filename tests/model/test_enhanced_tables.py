@@ -171,6 +171,7 @@ def test_tables__of_programs_that_create_threads(ascends, archive, tmp_path, mon
     assert len(table.files) == (3 if ascends else 1)
 
 
+@pytest.mark.slow
 def test_tables__where_the_locations_of_processes_alternate(archive, tmp_path, monkeypatch):
     """Rows of one partition lie between those of another one: its files cannot follow each other."""
     from support.random_programs import RandomProgram
@@ -253,6 +254,7 @@ def test_stages__that_run_beside_another_one_do_not_wait_for_it():
     assert side_by_side_of(["causes", "spent", "sweep"]) == [["causes"], ["spent"], ["sweep"]]
 
 
+@pytest.mark.slow
 def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, monkeypatch):
     """What root causes keep was in memory while tables were merged: 1.7 of 3.9 GB for 10^8 events (issue 15)."""
     divide_small(monkeypatch, 30)
@@ -269,6 +271,7 @@ def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, m
 # -- who reads them ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sql__sees_all_tables_under_the_names_of_python(own):
     pytest.importorskip("duckdb")
     trace = tracecols.open(own)
@@ -283,6 +286,7 @@ def test_sql__sees_all_tables_under_the_names_of_python(own):
     assert trace.sql("select * exclude (row) from messages order by row").equals(in_python(trace, "messages"))
 
 
+@pytest.mark.slow
 def test_names__are_the_same_in_python_sql_files_and_on_pages(own):
     """One declared list, and everybody who knows tables by name."""
     trace = tracecols.open(own)
@@ -332,6 +336,7 @@ def test_sql__makes_the_pointers_of_events_only_where_they_are_read(own):
     assert trace.sql("select * from events order by row").set_index("row").equals(trace.read_events())
 
 
+@pytest.mark.slow
 def test_scan__gives_all_tables_there_are(own):
     trace = tracecols.open(own)
     for name in trace.catalog.names:
@@ -353,6 +358,7 @@ def test_names__of_side_tables_do_not_collide():
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 def test_polars__reads_tables_lazily_and_as_streams(own):
     polars = pytest.importorskip("polars", reason="polars is not installed")
     trace = tracecols.open(own)
@@ -368,6 +374,7 @@ def test_polars__reads_tables_lazily_and_as_streams(own):
     assert polars.DataFrame(cube).height == len(cube.frame())
 
 
+@pytest.mark.slow
 def test_duckdb__takes_tables_and_cubes_as_they_are(own):
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
     trace = tracecols.open(own)
@@ -489,6 +496,7 @@ def test_enhance__of_a_read_only_store_fails(own, monkeypatch):
     assert not (own / "enhanced" / "collectives").exists()
 
 
+@pytest.mark.slow
 def test_enhance__of_a_store_without_write_permission_fails(own, unprivileged, forbid):
     forbid(own, 0o555)
     result = unprivileged("enhance", own)
@@ -506,6 +514,7 @@ def test_tables__no_room_is_told(own, monkeypatch):
         tracecols.open(own).scan("messages")
 
 
+@pytest.mark.slow
 def test_commands__know_the_folder_of_enhanced_tables(own):
     before = run("info", own).output
     assert run("enhance", own, "messages", "collectives").exit_code == 0
@@ -517,6 +526,7 @@ def test_commands__know_the_folder_of_enhanced_tables(own):
     assert run("analyze", own, "-o", own.parent / "x.severity").exit_code == 0
 
 
+@pytest.mark.slow
 def test_enhance__writes_all_tables_or_some(own, monkeypatch):
     written = count_writes(monkeypatch)
     some = run("enhance", own, "teams", "messages")

@@ -108,6 +108,7 @@ def test_scalasca_conventions__hold_their_invariants_on_epilog(seed, convert):
     assert cube.total("visits") == expert.total("visits")
 
 
+@pytest.mark.slow
 def test_properties__exist_only_where_they_can(convert):
     serial = convert(random_recording(1, n_processes=1, n_threads=1, n_rounds=3)).analyze("expert")
     assert set(serial.properties.id) == {"time", "execution", "overhead", "visits"}
@@ -136,6 +137,7 @@ def test_properties__exist_only_where_they_can(convert):
     )
 
 
+@pytest.mark.slow
 def test_both_conventions__say_the_same_where_their_rules_are_the_same(data, tmp_path):
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace"))
     scalasca, expert = trace.analyze(), trace.analyze("expert")

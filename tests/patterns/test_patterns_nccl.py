@@ -74,6 +74,7 @@ def test_messages__the_longest_wait_of_a_kernel():
     assert_severities(program, "nccl_transfer", {("ncclGroup", rank, 1): 10 for rank in range(2)})
 
 
+@pytest.mark.slow
 def test_late_receiver__of_a_kernel_that_only_sends():
     program, streams, world = group(2)
     streams[0].enter(10, "ncclSend").send(10, to=1, communicator=world).leave(40)

@@ -55,6 +55,7 @@ def test_pattern__is_a_case_of_its_parent(late_big):
     assert_severities(program, "late_big", {("main/MPI_Recv", 1): 20}, patterns=[late_big], conventions="expert")
 
 
+@pytest.mark.slow
 def test_pattern__has_parameters(late_big):
     for threshold, expected in ((0, 35), (5000, 20), (5001, 0)):
         wanted = {("main/MPI_Recv", 1): expected} if expected else {}
@@ -221,6 +222,7 @@ def test_pattern__on_what_a_recorded_program_notes(converted, tmp_path):
     assert counted[counted.counter_name == "iteration"].value.tolist() == steps.value.tolist()
 
 
+@pytest.mark.slow
 def test_package__with_an_entry_point_is_found(tmp_path, monkeypatch):
     (tmp_path / "waits_of_mine.py").write_text(LATE_BIG)
     info = tmp_path / "waits_of_mine-1.0.dist-info"
@@ -315,6 +317,7 @@ def test_properties__come_with_their_ancestors_and_nothing_else(hybrid):
             assert (cube.cells[p].value == whole.cells[p].value).all()
 
 
+@pytest.mark.slow
 def test_within__keeps_what_a_region_calls(hybrid):
     whole, cube = hybrid.analyze(), hybrid.analyze(within="h_region")
     kept = np.array(["h_region" in path.split("/") for path in whole.call_paths.path])

@@ -320,6 +320,7 @@ def test_refill__needs_only_the_messages_of_its_receivers(tmp_path):
         np.testing.assert_array_equal(wavefront.refills(model, part), whole[rows])
 
 
+@pytest.mark.slow
 def test_refill__of_one_trace_on_several_grids(archive, tmp_path):
     # a trace keeps what it has computed, and not the grids of an analysis before
     sender_and_receiver(archive, 5, (1, 0), (3, 0))

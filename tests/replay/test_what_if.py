@@ -309,6 +309,7 @@ def test_gains__what_helps_most_is_first(steps):
         assert row["share"] == pytest.approx(alone.saving / alone.recorded_runtime)
 
 
+@pytest.mark.slow
 def test_command__begins_with_what_helps_most(tmp_path):
     store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace")
     shown = run("what-if", store).stdout

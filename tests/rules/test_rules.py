@@ -173,6 +173,7 @@ def statements(archive):
     b.leave(100, "main")
 
 
+@pytest.mark.slow
 def test_frequent_communication__has_short_calls_on_average(archive, find):
     statements(archive)
     # means: 6 in f, 40 in g, 9 of receives
@@ -189,6 +190,7 @@ def test_frequent_communication__has_short_calls_on_average(archive, find):
     assert ticks(find(archive)["frequent_communication"]) == 36 + 18 + 40
 
 
+@pytest.mark.slow
 def test_big_messages__are_long_on_average(archive, find):
     statements(archive)
     # means: 40 in f, 1000 in g, 280 received
@@ -263,6 +265,7 @@ def master_and_slaves(archive):
     send(a, 115, 118, 2, mpi.world)
 
 
+@pytest.mark.slow
 def test_master_rules__count_what_involves_the_master(archive, find):
     master_and_slaves(archive)
     found = find(archive, {"slow_slaves.master": 1, "overloaded_master.master": 1})
@@ -385,6 +388,7 @@ def test_rules__are_declared_wholly():
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_command__prints_ranked_verdicts(data, tmp_path):
     store = tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")
     cube = tracecols.open(store).analyze().save(tmp_path / "h.severity")

@@ -54,6 +54,7 @@ def test_change__is_found_where_and_since_when(nightly):
     assert change.after - change.before == pytest.approx(0.08, abs=0.01), "two ranks"
 
 
+@pytest.mark.slow
 def test_changes__several_are_found_one_by_one(tmp_path):
     rng = np.random.default_rng(2)
     experiment = tracecols.Experiment(tmp_path / "e")
@@ -233,6 +234,7 @@ def test_commands__that_are_mistaken_are_refused(nightly, arguments, text):
     assert text in result.output
 
 
+@pytest.mark.slow
 def test_page__draws_what_changed_and_loads_nothing(nightly, tmp_path):
     pytest.importorskip("matplotlib")
     page = tmp_path / "trend.html"
@@ -275,6 +277,7 @@ def test_series__of_a_computed_metric_is_its_formula_for_the_sums_of_each_run(tm
     assert series.totals == pytest.approx(totals, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_changes__of_a_computed_metric(tmp_path):
     experiment = with_metric(tmp_path / "e", solve=1.5)
     table = experiment.changes(experiment.series("share"))

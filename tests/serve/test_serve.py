@@ -131,6 +131,7 @@ def test_open__of_a_file_of_its_own(folder):
                 tool("hybrid.severity", *arguments)
 
 
+@pytest.mark.slow
 def test_cube__of_a_replaced_store_is_another(tmp_path):
     store = tracecols.convert(DATA / "omp_basic", tmp_path / "x.trace", jobs=1)
     with Files([tmp_path], jobs=1) as files:
@@ -183,6 +184,7 @@ def test_archive__beside_which_something_is_written_is_not_converted_again(given
         assert files.trace(given) is not before
 
 
+@pytest.mark.slow
 def test_files__leave_nothing(tmp_path, monkeypatch, folder):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = sorted(p.name for p in folder.rglob("*"))
@@ -207,6 +209,7 @@ def test_show__quotes_the_cells_of_the_cube(tools, folder):
     }
 
 
+@pytest.mark.slow
 def test_waits__of_a_finding_add_up_to_what_it_costs(tools):
     findings = in_all(tools.diagnose, path="hybrid.severity")
     assert len(findings) > 2
@@ -260,6 +263,7 @@ def test_sql__takes_no_longer_than_it_may(tools, monkeypatch):
         tools.sql("inner/hybrid.trace", "select list(range) from range(100000000)")
 
 
+@pytest.mark.slow
 def test_sql__pages_hold_each_row_once(tools, folder):
     query = "select row, time, kind from events order by row -- all of them"
     found = []
@@ -278,6 +282,7 @@ def test_sql__says_which_tables_there_are(tools):
     assert "send_time" in {row["column_name"] for row in described}
 
 
+@pytest.mark.slow
 def test_names__stay_text(tmp_path):
     program = Program(processes=2)
     first, second = program.masters

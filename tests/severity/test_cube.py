@@ -69,6 +69,7 @@ def test_frame__selects_by_names(cube):
     assert bcast.value.sum() == pytest.approx(cube.total("mpi_latebroadcast"))
 
 
+@pytest.mark.slow
 def test_xarray__is_the_same_tensor(cube):
     pytest.importorskip("xarray")
     tensor = cube.to_xarray()

@@ -291,6 +291,7 @@ def test_tables__packed_otherwise_are_refused(path):
     assert refusal(path) == f"{file} is packed as ZSTD, expected LZ4 or SNAPPY or UNCOMPRESSED"
 
 
+@pytest.mark.slow
 def test_texts__that_are_repeated_take_memory_once(tmp_path):
     n, long = 1000, "x" * 100_000
     cube = small_cube({"time": {("main", i, 0): 1 for i in range(n)}})
@@ -385,6 +386,7 @@ def try_some(cubes: list[Path], first: int, n: int, out: Path) -> None:
     assert n // 3 < seen.count("refused") < n
 
 
+@pytest.mark.slow
 def test_random_changes__of_small_cubes_are_refused_or_of_no_harm(tmp_path):
     try_some(cube_mutations.write_cubes(tmp_path), 0, 9, tmp_path / "out")
 

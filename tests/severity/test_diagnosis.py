@@ -135,6 +135,7 @@ def test_focus__keeps_what_encloses_mpi_if_it_is_entered_twice(analyze, archive)
     assert set(cube.call_paths.name[focus.set_apart(cube)]) == {"MPI_Init", "MPI_Finalize"}
 
 
+@pytest.mark.slow
 def test_focus__is_everything_without_mpi_and_of_narrowed_and_computed_cubes(traces):
     _, cube = traces("omp_basic")
     assert not focus.set_apart(cube).any()
@@ -622,6 +623,7 @@ def test_fitted__shortens_in_the_middle(path, width, expected):
     assert fitted(path, width) == expected
 
 
+@pytest.mark.slow
 def test_diagnose__prints_text_and_json(traces, tmp_path):
     _, cube = traces("hybrid_2x3")
     cube.save(tmp_path / "h.severity")

@@ -575,6 +575,7 @@ def test_ideal_network__of_pieces_regions_and_periods(recorded):
         plain.efficiencies(ideal="exact")
 
 
+@pytest.mark.slow
 def test_ideal_network__on_the_command_line(recorded, tmp_path):
     trace, _, kept = recorded
     out = tmp_path / "x.severity"

@@ -259,6 +259,7 @@ def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
         trace.analyze(metrics="x = visit / 2")
 
 
+@pytest.mark.slow
 def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "METRICS.SPEC").write_text("compute EACH = time / visits\ncompose L1 = L1_HIT + L1_MISS\n")

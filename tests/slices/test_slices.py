@@ -236,6 +236,7 @@ def test_piece__counts_what_was_sent_before(archive, enhance):
     assert list(zip(model.messages.send_time, model.messages.recv_time, strict=True)) == [(51, 56)]
 
 
+@pytest.mark.slow
 def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
     mpi = archive.mpi(2)
     for rank, (begin, end) in zip(mpi.ranks, ((10, 50), (30, 50)), strict=True):
@@ -248,6 +249,7 @@ def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
         assert analyze_piece(store, *bounds)[1].facts["counts"].get(CALLS, 0) == n
 
 
+@pytest.mark.slow
 def test_piece__cuts_through_a_flush(archive, enhance):
     thread = archive.location()
     thread.enter(0, "main").record(20, "BufferFlush", stop_time=60).leave(100, "main")
@@ -258,6 +260,7 @@ def test_piece__cuts_through_a_flush(archive, enhance):
         assert cube.cells["time"].value.sum() == (bounds[1] or 100) - (bounds[0] or 0)
 
 
+@pytest.mark.slow
 def test_teams__that_no_end_cuts_through_are_not_looked_at(data, tmp_path, monkeypatch):
     """Of all parallel regions one is open at each end at most: planning makes values of its visits, and columns of the
     others."""

@@ -364,6 +364,7 @@ def odd(tmp_path_factory, data):
     return folder
 
 
+@pytest.mark.slow
 def test_path__that_is_not_utf8_holds_what_others_hold(odd, data, tmp_path):
     ours = tracecols.open(odd / "s\udcfe.trace")
     theirs = tracecols.open(tracecols.convert(data / "late_sender", tmp_path / "s.trace"))

@@ -121,6 +121,7 @@ def test_references__beyond_their_table_are_told(table, column, value, store):
     )
 
 
+@pytest.mark.slow
 def test_references__of_definitions_are_told(sound, tmp_path):
     n = 0
     for name, table in DEFINITIONS.items():
