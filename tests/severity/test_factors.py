@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, slow
-from support.recordings import convert, kinds, name_of
+from support.recordings import convert, name_of, recordings
 
 import tracecols
 from tracecols.cli import group
@@ -26,7 +26,13 @@ from tracecols.severity.diagnosis import factors
 from tracecols.severity.efficiencies import REPLAY, metrics, times_of
 
 QUICK = [DATA / "hybrid_2x3"]
-OTHERS = [p for p in kinds() if p.parent.name not in {q.name for q in QUICK}]
+OTHERS = [p for p in recordings() if name_of(p) in (
+    "epilog-fuzz_14", "epilog-io_4", "epilog-omp_1x3", "injected-pthread_cond", "injected-rma_fence",
+    "kineto-hta_cuda_sync-alexnet_cuda_sync", "traces-nsight-mfu_2gpu_before", "otf2-metrics_rusage", "otf2-omp_nested",
+    "otf2-omp_tasks", "otf2-rma_real_5", "otf2-std_thread", "otf2-tealeaf_3x2", "otf2_clocks-clock_hyb_2x3",
+    "otf2_gpu-cuda_simple", "otf2_gpu-mpi_tags", "otf2_small-one_location_no_events", "paraver-epoch-epoch_8proc",
+)]  # fmt: skip
+"""Traces of all formats, and of all combinations of paradigms."""
 
 
 @pytest.fixture(scope="module")
@@ -111,17 +117,8 @@ def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
         assert said["severity"] == pytest.approx(focused.total(titles[said["name"]]), rel=1e-12)
 
 
-TOLD = (
-    "epilog-fuzz_14", "epilog-io_4", "epilog-omp_1x3", "injected-pthread_cond", "injected-rma_fence",
-    "kineto-hta_cuda_sync-alexnet_cuda_sync", "traces-nsight-mfu_2gpu_before", "otf2-metrics_rusage", "otf2-omp_nested",
-    "otf2-omp_tasks", "otf2-rma_real_5", "otf2-std_thread", "otf2-tealeaf_3x2", "otf2_clocks-clock_hyb_2x3",
-    "otf2_gpu-cuda_simple", "otf2_gpu-mpi_tags", "otf2_small-one_location_no_events", "paraver-epoch-epoch_8proc",
-)  # fmt: skip
-"""Traces of all formats, and of all combinations of paradigms."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [*QUICK, *(p for p in OTHERS if name_of(p) in TOLD)], ids=name_of)
+@pytest.mark.parametrize("source", [*QUICK, *OTHERS], ids=name_of)
 def test_factors__are_equal_wherever_they_are_told(source, converted):
     store, folder = converted(source)
     cube, other = folder / "x.severity", folder / "y.severity"
