@@ -287,15 +287,6 @@ def test_focus__of_phases_on_both_sides_of_it_is_taken_off_those():
 
 
 @pytest.mark.slow
-def test_focus__is_the_same_for_any_number_of_partitions_and_jobs(monkeypatch):
-    with two_ranks().trace() as trace:
-        expected = {name: (c.key.tolist(), c.value.tolist()) for name, c in trace.analyze().focused().cells.items()}
-        path = trace.store.path
-        for jobs in (1, 3):
-            found = tracecols.open(path, jobs=jobs).analyze().focused().cells
-            assert {name: (c.key.tolist(), c.value.tolist()) for name, c in found.items()} == expected
-
-
 def test_focus__stays_through_files(tmp_path):
     with two_ranks().trace() as trace:
         for divided in ({}, {"bins": 4}):

@@ -88,12 +88,6 @@ def test_root_causes__are_those_worked_out_by_hand(divided, monkeypatch):
         assert severities(cube, name) == pytest.approx(expected, abs=1e-12), name
 
 
-def test_delays__cost_as_much_as_is_waited():
-    with late_twice().trace() as trace:
-        cube = trace.analyze("scalasca")
-    assert cube.total("delay") == pytest.approx(cube.total("mpi_latesender"))
-
-
 def test_locations_without_events__do_not_end_at_a_point():
     """They ended at time 0, where nothing was recorded, which is later than all events if these have negative times."""
     program = Program(processes=2)
@@ -104,12 +98,6 @@ def test_locations_without_events__do_not_end_at_a_point():
         cube = trace.analyze("scalasca")
     assert points.location.tolist() == [0, 0] and points.kind.tolist() == [POINTS.index(k) for k in ("MPI_Init", "end")]
     assert cube.total("critical_path") > 0
-
-
-def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
-    with late_twice().trace() as trace:
-        cube = trace.analyze("scalasca")
-    assert cube.total("critical_path") == 15
 
 
 @pytest.mark.slow
