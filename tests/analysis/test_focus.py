@@ -225,6 +225,7 @@ def test_focus__of_imbalance_knows_who_takes_part_in_what_is_entered_before():
         assert inside.total("imbalance_above") * inside.resolution == 4
 
 
+@pytest.mark.slow
 def test_efficiencies__of_a_piece_say_which():
     with two_ranks().trace() as trace:
         cube = trace.analyze(start=15 / trace.store.manifest["clock"]["resolution"])

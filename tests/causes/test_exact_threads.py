@@ -466,6 +466,7 @@ def test_random__campaign(first, creates, tmp_path, monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_collect_segments__makes_nested_cuts_the_same_as_plain_python(tmp_path, monkeypatch):
     program = RandomThreads(7, tmp_path / "traces.otf2", creates=False)
     store = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)

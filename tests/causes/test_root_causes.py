@@ -192,6 +192,7 @@ def imbalance_of_path(cube, waits):
     }
 
 
+@pytest.mark.slow
 def test_imbalance_of_the_critical_path__takes_no_wait_for_work(archive, analyze):
     # the first waits 50 of its 65 ticks in MPI_Wait for the second to start the operation
     mpi = archive.mpi(2)

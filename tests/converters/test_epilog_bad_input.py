@@ -184,6 +184,7 @@ def test_folder__has_several_traces(tmp_path):
     refused(tmp_path / "traces", "several traces", "a.elg, b.elg.gz", "give the path of one of them")
 
 
+@pytest.mark.slow
 def test_folder__has_a_merged_trace_and_its_archive(folder):
     anchor = archive(folder)
     assert accepted(folder).manifest["source"]["format"] == "EPILOG 1.9, archive"
@@ -362,6 +363,7 @@ def test_packed__is_cut_off_early(n, tmp_path):
     refused(path, path, salvage=True)
 
 
+@pytest.mark.slow
 def test_packed__is_corrupted(tmp_path):
     path = tmp_path / "trace" / "epik.elg.gz"
     data = bytearray(noisy().write(path, compress=True).read_bytes())
@@ -999,6 +1001,7 @@ def test_events__exit_without_enter(path):
         assert cube.facts["counts"]["exits that do not match their enter"] >= 5
 
 
+@pytest.mark.slow
 def test_events__regions_that_are_never_left(path):
     w = make(0)
     w.enter(0, 0.1, "work").enter(0, 0.2, "work").enter(0, 0.3, "MPI_Barrier").enter(1, 0.1, "!$omp parallel")

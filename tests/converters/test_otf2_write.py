@@ -728,6 +728,7 @@ def work(tmp_path_factory, data):
     return folder
 
 
+@pytest.mark.slow
 def test_command__writes_a_piece(work, tmp_path):
     result = run("export", work / "h.trace", tmp_path / "p.otf2", "--from", 0.3, "--to", 0.35, "--locations", "0,3-5")
     assert result.exit_code == 0, result.output

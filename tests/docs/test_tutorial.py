@@ -24,6 +24,7 @@ def test_tutorial__says_what_is_saved(saved, tmp_path):
     assert names >= {"hybrid.html", "hybrid.cubex", "hybrid.pftrace", "hybrid.severity", "hybrid.trace"}
 
 
+@pytest.mark.slow
 def test_tutorial__says_what_to_do_without_the_trace(saved, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = next(c.source for c in saved.cells if c.cell_type == "code")

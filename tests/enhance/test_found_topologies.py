@@ -354,6 +354,7 @@ def test_wavefronts__of_ranks_in_any_order_are_the_same_up_to_names_of_corners(t
     assert by_corner[0][0] > 0
 
 
+@pytest.mark.slow
 def test_info__names_what_was_found(tmp_path):
     trace, _ = sweeps(tmp_path, 3, 2)
     said = CliRunner().invoke(group, ["info", str(trace.store.path)]).output

@@ -665,6 +665,7 @@ def test_export__leaves_nothing_half(hybrid, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_export__of_a_cube_is_refused(hybrid, tmp_path):
     Trace(hybrid).analyze().save(tmp_path / "x.severity")
     with pytest.raises(ExportError, match="is a severity cube"):
@@ -685,6 +686,7 @@ def test_export__is_the_same_for_any_batches(hybrid, tmp_path, monkeypatch):
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_path):
     small(archive)
     trace = convert(archive.write(), tmp_path)

@@ -195,6 +195,7 @@ def test_tables__where_the_locations_of_processes_alternate(archive, tmp_path, m
     assert_same(trace.store, tmp_path / "made", frames)
 
 
+@pytest.mark.slow
 def test_tables__of_a_trace_without_events(data, tmp_path, archive):
     archive.mpi(2)
     path = tracecols.convert(archive.write(), tmp_path / "x.trace")
@@ -324,6 +325,7 @@ def test_sql__collectives_are_one_thing(own):
     assert len(trace.scan("collectives_events")) == len(trace.table("collectives"))
 
 
+@pytest.mark.slow
 def test_sql__makes_the_pointers_of_events_only_where_they_are_read(own):
     pytest.importorskip("duckdb")
     trace = tracecols.open(own)
@@ -413,6 +415,7 @@ def count_writes(monkeypatch):
     return written
 
 
+@pytest.mark.slow
 def test_tables__are_made_once_and_again_for_another_store_or_version(own, monkeypatch):
     written = count_writes(monkeypatch)
     tracecols.open(own).scan("messages")
@@ -449,6 +452,7 @@ def test_tables__are_complete_or_not_there(own, monkeypatch):
     assert list((own / "enhanced").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypatch):
     trace = tracecols.open(own)
     monkeypatch.setattr("tracecols.frames.catalog.os.access", lambda *_: False)
@@ -641,6 +645,7 @@ def test_catalog__two_threads_make_a_table_once(own, monkeypatch):
     assert written == [("messages",)]
 
 
+@pytest.mark.slow
 def test_page__the_same_questions_have_the_same_answers(own):
     """The code of docs/tables.md, in pandas and as SQL; in polars where it is installed."""
     pytest.importorskip("duckdb", reason="duckdb is not installed")

@@ -103,6 +103,7 @@ def test_pattern__appears_in_the_cube_and_everywhere(late_big, tmp_path):
     assert tracecols.SeverityCube.load(cube.save(tmp_path / "x.severity")).total("Late and Big") == 20
 
 
+@pytest.mark.slow
 def test_pattern__follows_a_pointer_to_its_constituents():
     @tracecols.pattern(
         "sent_in_time",
@@ -208,6 +209,7 @@ def test_location_markers__are_on_the_locations_that_they_are_about():
     assert found.groupby("marker").region_name.first().to_dict() == {0: "main", 1: "main", 2: "main", 3: "inner", 5: "main"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_pattern__on_what_a_recorded_program_notes(converted, tmp_path):
     trace = tracecols.open(converted("userreg"))
     calls = trace.region_instances
@@ -279,6 +281,7 @@ def test_kit__tells_what_differs(late_big):
         assert_severities(two_messages(), "late_big", {("main/MPI_Recv", 1): 21}, patterns=[late_big])
 
 
+@pytest.mark.slow
 def test_kit__tells_when_a_child_exceeds_its_parent():
     @tracecols.pattern("twice", "mpi_latesender", "Twice", table="messages", summary="Too much.")
     def twice(model, m, parent):
@@ -288,6 +291,7 @@ def test_kit__tells_when_a_child_exceeds_its_parent():
         assert_severities(two_messages(), "twice", {("main/MPI_Recv", 1): 70}, patterns=[twice])
 
 
+@pytest.mark.slow
 def test_kit__tells_when_a_pattern_looks_beyond_its_part():
     @tracecols.pattern("few", "", "Few", table="sends", unit="occ", summary="Sends where there are few.")
     def few(model, m, parent):

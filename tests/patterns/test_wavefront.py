@@ -425,6 +425,7 @@ def test_given_topology__says_what_is_wrong(archive, enhance, description, words
 # -- the command, and real traces --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_command__takes_topologies_from_files(archive, tmp_path):
     sender_and_receiver(archive, 5, (1, 0), (3, 0))
     store = tracecols.convert(archive.write(), tmp_path / "x.trace")

@@ -46,6 +46,7 @@ def test_random_programs__half_of_what_is_blamed_shortens_run_and_waits(seed):
     assert sum(faster.waits.values()) < sum(recorded.waits.values())
 
 
+@pytest.mark.slow
 def test_less_time_on_the_blamed_call_path__shortens_the_run():
     def rank(ticks):
         return Rank().work("setup", 5).kernel("k", ticks).sync().collective().sync()

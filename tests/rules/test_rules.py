@@ -210,6 +210,7 @@ def test_big_messages__needs_numbers_of_bytes(archive, find):
     assert "no numbers of bytes" in found.note
 
 
+@pytest.mark.slow
 def test_uneven_mp_distribution__compares_processes(archive, find):
     mpi = archive.mpi(4)
     for rank, end in zip(mpi.ranks, (12, 14, 16, 18), strict=True):
@@ -441,6 +442,7 @@ def test_command__needs_a_cube_or_a_store(tmp_path):
     assert "is not a store" in result.output
 
 
+@pytest.mark.slow
 def test_other_losses__are_what_is_neither_computation_nor_mpi(tmp_path, data):
     """Rules know MPI only; what the diagnosis finds besides is said, and together they are all of the time."""
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))

@@ -65,6 +65,7 @@ def test_changes__several_are_found_one_by_one(tmp_path):
     assert found[1].after < found[1].before
 
 
+@pytest.mark.slow
 def test_changes__without_noise_nothing_changes(tmp_path):
     experiment = tracecols.Experiment(tmp_path / "e")
     for i in range(10):
@@ -268,6 +269,7 @@ def with_metric(folder, **slower):
     return experiment
 
 
+@pytest.mark.slow
 def test_series__of_a_computed_metric_is_its_formula_for_the_sums_of_each_run(tmp_path):
     series = with_metric(tmp_path / "e").series("share")
     assert (series.unit, series.adds_up) == ("", False)
@@ -302,6 +304,7 @@ def test_growth__of_a_computed_metric_is_not_divided_by_threads(tmp_path):
     assert table[["power", "coefficient"]].values.tolist() == [[2.0, pytest.approx(0.045)]]
 
 
+@pytest.mark.slow
 def test_series__refuses_what_does_not_add_up(tmp_path):
     experiment = with_metric(tmp_path / "e")
     with pytest.raises(SeverityError, match=r"share, time do not add up: share is computed"):

@@ -141,6 +141,7 @@ def test_cube__of_a_replaced_store_is_another(tmp_path):
         assert ask(tools.diagnose, "x.trace")["n_events"] == 6708
 
 
+@pytest.mark.slow
 def test_cube__of_a_replaced_file_is_another(tmp_path, folder):
     cube = SeverityCube.load(folder / "hybrid.severity")
     write_cube(cube, tmp_path / "x.cubex")
@@ -252,6 +253,7 @@ def test_tools__say_what_is_wrong_and_what_to_do(tools, folder, tool, options, w
         getattr(tools, tool)(**path, **options)
 
 
+@pytest.mark.slow
 def test_sql__takes_no_longer_than_it_may(tools, monkeypatch):
     monkeypatch.setattr("tracecols.serve.tools.SQL_SECONDS", 0.2)
     endless = "select count(*) from range(10000000) a, range(10000000) b where a.range * b.range % 7 = 3"

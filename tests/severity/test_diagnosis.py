@@ -461,6 +461,7 @@ def test_findings__name_the_call_path_of_the_region_they_name(traces):
             assert line.startswith(f"{f.region.call_path} on ")
 
 
+@pytest.mark.slow
 def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
     """Threads that a program creates by itself (POSIX) have no share in the hybrid models."""
     _, cube = traces("omp_basic")
@@ -525,6 +526,7 @@ def test_findings__name_who_pays_of_however_many(parts, paying, told):
     assert percent(0.0049) == "<1%" and percent(0.0051) == "1%"
 
 
+@pytest.mark.slow
 def test_diagnosis__of_a_narrowed_cube_is_about_what_was_asked_for(traces):
     trace, _ = traces("hybrid_2x3")
     d = trace.analyze(properties="mpi_collective").diagnosis()
@@ -731,6 +733,7 @@ def test_function_name__is_one_spelling_of_a_signature(signature, name):
     assert fitted(f"{signature}/MPI_Send", 400) == f"{name}/MPI_Send"
 
 
+@pytest.mark.slow
 def test_text__fits_a_terminal_of_80_columns(tmp_path):
     trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"))
     d = trace.analyze().diagnosis(n_findings=20)

@@ -238,6 +238,7 @@ def hybrid(data, tmp_path_factory):
     return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("hybrid") / "hybrid.trace")
 
 
+@pytest.mark.slow
 def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
     trace = tracecols.open(hybrid)
     cube = trace.analyze(metrics=["each = time / visits", "less = each / 2"], bins=5)

@@ -212,6 +212,7 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
         assert "teams that nobody forked" not in cube.facts["counts"]
 
 
+@pytest.mark.slow
 def test_piece__counts_what_was_sent_before(archive, enhance):
     # sent at 15 and 16; received at 40 and, by a request of before, at 60
     mpi = archive.mpi(2)

@@ -152,6 +152,7 @@ def test_store__replaced_by_links_keeps_what_they_lead_to(tmp_path, data):
     assert not (out / "p2p").is_symlink()
 
 
+@pytest.mark.slow
 def test_cube__whose_manifest_says_anything_opens_its_own_files_only(tmp_path, data, opened):
     cube = tracecols.open(tracecols.convert(data / "late_sender", tmp_path / "x.trace")).analyze()
     path = cube.save(tmp_path / "x.severity")

@@ -67,6 +67,7 @@ def every_row(timeline):
 # -- overview ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_overview__is_what_an_analysis_by_bins_finds(timeline, trace):
     n = timeline.overview.bounds.size - 1
     profile = time_profile(trace.analyze(bins=n))

@@ -130,6 +130,7 @@ def test_files__for_which_there_is_no_disk_space(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @is_linux
 def test_files__of_a_killed_process_are_gone(tmp_path):
     program = (
