@@ -129,7 +129,7 @@ def test_events__out_of_order_are_sorted(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["epoch/epoch_4proc", "omp/omp2"])
+@pytest.mark.parametrize("name", ["epoch/epoch_2proc", "omp/omp1"])
 def test_recorded_events__are_those_of_a_slow_reader(shared_traces, name):
     check_against_oracle(shared_traces / "paraver" / f"{name}.prv.gz")
 

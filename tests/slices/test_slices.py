@@ -73,7 +73,7 @@ def check_sum(store, cuts, names):
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1 << 32), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3))
 def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     # nested teams, explicit tasks, buffer flushes, messages under way, masters with higher identifiers, programs that
@@ -88,7 +88,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1 << 32), bounds=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_factory, seed, bounds):
     folder = tmp_path_factory.mktemp("p")
