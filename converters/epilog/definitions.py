@@ -79,14 +79,8 @@ def parse(container: Container, at: int, name: str, fields: tuple[str, ...], bod
 def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any]]], dict[int, int], int]:
     """Read records up to LAST_DEF, or to the end of a file that holds definitions only.
 
-    Returns
-    -------
-    found : dict of str to list of dict
-        Records by type, in order; those that are continued put together.
-    unknown : dict of int to int
-        Counts of record types that are not known.
-    at : int
-        Where events begin.
+    Returns records by type, in order, those that are continued put together; counts of record types that are not known;
+    and where events begin.
     """
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     unknown: dict[int, int] = defaultdict(int)

@@ -78,10 +78,7 @@ class Places:
 def recorded_ranks(recording: Recording, created: Mapping[int, int]) -> dict[int, int]:
     """Return the ranks of processes that MPI or the names of threads tell, else those in a communicator of NCCL.
 
-    Parameters
-    ----------
-    created : mapping of int to int
-        By process, its rank in the largest communicator of NCCL whose making is recorded.
+    `created` is, by process, its rank in the largest communicator of NCCL whose making is recorded.
     """
     found: dict[int, int] = {}
     for report, content in enumerate(recording.contents):

@@ -21,21 +21,14 @@ _MPI = [(re.compile(pattern), role) for pattern, role, paradigm in REGION_NAMES 
 
 @dataclass
 class Regions:
-    """The regions, each once.
-
-    Attributes
-    ----------
-    rows : dict of (str, str, str, str) to int
-        Name, canonical name, role and paradigm; and its number.
-    communicates : dict of int to Operation
-        Those that are kernels of NCCL, and what their names tell.
-    hints : dict of int to (int, Operation)
-        Ranges that name operations of NCCL: which of `HINTS`, and the operation.
-    """
+    """The regions, each once."""
 
     rows: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
+    """Name, canonical name, role and paradigm; and its number."""
     communicates: dict[int, Operation | None] = field(default_factory=dict)
+    """Those that are kernels of NCCL, and what their names tell."""
     hints: dict[int, tuple[int, Operation]] = field(default_factory=dict)
+    """Ranges that name operations of NCCL: which of `HINTS`, and the operation."""
 
     def _row(self, name: str, role: str, paradigm: str, canonical: str = "") -> int:
         return self.rows.setdefault((name, canonical or name, role, paradigm), len(self.rows))

@@ -46,13 +46,8 @@ class Tables(Protocol):
         """Return the number of rows of a table."""
 
     def batches(self, table: str, columns: Types) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table, a bounded number at a time; columns that it lacks are null.
-
-        Raises
-        ------
-        SourceError
-            If it cannot be read, or a column holds something else than numbers or texts.
-        """
+        """Yield the rows of a table, a bounded number at a time; columns that it lacks are null. Raises SourceError if
+        it cannot be read, or a column holds something else than numbers or texts."""
 
     def close(self) -> None:
         """Close its files."""

@@ -253,17 +253,7 @@ class Archive:
     def read_together(self, locations: Sequence[int], report: Report, damaged: Collection[int] = ()) -> Iterator[Batch]:
         """Yield the events of locations that follow each other as batches of columns, those of small ones together.
 
-        Parameters
-        ----------
-        locations : sequence of int
-            Rows of the locations.
-        damaged : collection of int, optional
-            Locations at whose first fault to stop instead of raising.
-
-        Raises
-        ------
-        SourceError
-            As `read` does.
+        Of `damaged` locations events end at the first fault. Raises SourceError: as `read` does.
         """
         n_events = self.definitions["locations"]["n_events"]
         state = np.zeros(decode.N_STATE, np.int64)

@@ -37,15 +37,8 @@ class Anchor:
 
 
 def read_anchor(path: Path) -> Anchor:
-    """Read the anchor file of an archive.
-
-    Raises
-    ------
-    SourceError
-        If it is not an anchor file or is damaged.
-    UnsupportedError
-        If the archive is a SIONlib container, compressed, or of a newer trace format.
-    """
+    """Read the anchor file of an archive. Raises SourceError if it is not an anchor file or is damaged. Raises
+    UnsupportedError if the archive is a SIONlib container, compressed, or of a newer trace format."""
     try:
         data = read_bytes(path)
     except OSError as error:

@@ -71,26 +71,18 @@ class Buffers:
 
 @dataclass
 class Surveyed:
-    """What a first reading of a location finds.
-
-    Attributes
-    ----------
-    n_events : int
-    calls : Calls
-        Its collective operations.
-    fault : str
-        Why decoding ended early; empty if it did not.
-    n_impossible, n_flush_readings, n_crossed : int
-        Values of counters that are impossible, readings of counters at the end of buffer flushes, regions that were
-        left because others that enclose them were.
-    """
+    """What a first reading of a location finds."""
 
     n_events: int
     calls: Calls
+    """Its collective operations."""
     fault: str
+    """Why decoding ended early; empty if it did not."""
     n_impossible: int
     n_flush_readings: int
     n_crossed: int
+    """`n_impossible`, `n_flush_readings` and `n_crossed`: values of counters that are impossible, readings of counters
+    at the end of buffer flushes, regions that were left because others that enclose them were."""
 
 
 @dataclass
@@ -309,13 +301,8 @@ class Archive:
         return self._types._replace(action=action)
 
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
-        """Decode the words of a location and yield full buffers.
-
-        Raises
-        ------
-        SourceError
-            If it contradicts itself; what precedes is in the buffers then.
-        """
+        """Decode the words of a location and yield full buffers. Raises SourceError if it contradicts itself; what
+        precedes is in the buffers then."""
         buffers, state = self._buffers(), reading.state
         mail, teams = self._mail(location), self._teams[location]
         is_device = self._definitions.is_device[location]

@@ -15,17 +15,13 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 
 @dataclass
 class Calls:
-    """The collective operations of a location, in order.
-
-    Attributes
-    ----------
-    op, communicator, is_root, time : list of (n,) array
-    """
+    """The collective operations of a location, in order."""
 
     op: list[NDArray[np.int16]] = field(default_factory=list)
     communicator: list[NDArray[np.int32]] = field(default_factory=list)
     is_root: list[NDArray[np.bool_]] = field(default_factory=list)
     time: list[NDArray[np.int64]] = field(default_factory=list)
+    """`op`, `communicator`, `is_root` and `time`: list of (n,) array"""
 
     def add(self, table: dict[str, NDArray[Any]], time: NDArray[np.int64], n_events: int) -> None:
         """Add those of a batch, of which the last event is the `n_events`-th of its location."""

@@ -99,12 +99,8 @@ def write_corrected(
 ) -> None:
     """Correct the clocks of a store, write the result, and report what was corrected.
 
-    Parameters
-    ----------
-    recorded : Path, optional
-        Where the recording is, if the store is only a temporary one.
-    force : bool, optional
-        Replace the store of a recorded trace, or any file, as well.
+    `recorded` is where the recording is, if the store is only a temporary one; by `force` the store of a recorded
+    trace, or any file, is replaced as well.
     """
     from tracecols.cli.progress import progress
     from tracecols.clocks.correction import Correction

@@ -11,12 +11,7 @@ from tracecols.given.printable import printable
 
 
 def echo(message: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print a message; characters in names that would control the terminal are shown instead.
-
-    Parameters
-    ----------
-    **style
-        How it looks on a terminal (`click.style`), unless `NO_COLOR` is in the environment.
-    """
+    """Print a message, in a style (`click.style`) unless `NO_COLOR` is in the environment; characters in names that
+    would control the terminal are shown instead."""
     text = printable(str(message))
     click.echo(click.style(text, **style) if style and not os.environ.get("NO_COLOR") else text, err=err, nl=nl)

@@ -61,13 +61,7 @@ class Preparing:
         self._process.terminate()
 
     def first(self, watch: Watch) -> Prepared:
-        """Wait for what the first picture needs: all of a small trace.
-
-        Raises
-        ------
-        TracecolsError
-            If it cannot be made.
-        """
+        """Wait for what the first picture needs: all of a small trace. Raises TracecolsError if it cannot be made."""
         return self._next(watch)
 
     def all(self, watch: Watch) -> Prepared:

@@ -128,19 +128,9 @@ class Index:
 
 
 def open_index(trace: Trace, folder: Path | None = None) -> Index:
-    """Open the index of a trace; make it if there is none, or if it is that of another trace.
-
-    Parameters
-    ----------
-    trace : Trace
-    folder : Path, optional
-        Where it is to be; in the store by default, or in a temporary folder if the store cannot be written.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written where it is wanted.
-    """
+    """Open the index of a trace; make it if there is none, or if it is that of another trace. It is in `folder`, by
+    default in the store, or in a temporary folder if the store cannot be written. Raises StoreError if it cannot be
+    written where it is wanted."""
     of = {"format": "tracecols earl index", "version": VERSION, "of": trace.store.digest}
     wanted = trace.path / FOLDER if folder is None else Path(folder)
     try:

@@ -116,13 +116,7 @@ class ClockConditions:
 
 
 def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
-    """Add up conditions by kind and pair of locations, in their order.
-
-    Parameters
-    ----------
-    parts : sequence of mapping
-        Columns `PAIR`.
-    """
+    """Add up conditions by kind and pair of locations, in their order."""
     c = {name: np.concatenate([np.zeros(0, np.int64), *(p[name] for p in parts)]) for name in PAIR}
     group, first = number(combine(*(c[name] for name in PAIR[:3])))
     segments = Segments(group, first.size)
@@ -144,23 +138,16 @@ def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | Non
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Who depends on whom in collective operations that all members take part in.
-
-    Attributes
-    ----------
-    gives, takes : (n_members,) bool
-        Whose data, or whose coming, others depend on; who depends on others.
-    is_prefix : (n_members,) bool
-        Whether only those of higher ranks depend on it (Scan, Exscan).
-    latest : (n_members,) int64
-        Of all that a member depends on, other members or itself, the one that begins last; -1 where it depends on
-        nobody.
-    """
+    """Who depends on whom in collective operations that all members take part in."""
 
     gives: NDArray[np.bool_]
     takes: NDArray[np.bool_]
+    """`gives` and `takes`: (n_members,), whose data, or whose coming, others depend on; who depends on others."""
     is_prefix: NDArray[np.bool_]
+    """(n_members,): whether only those of higher ranks depend on it (Scan, Exscan)."""
     latest: Rows
+    """(n_members,) int64: of all that a member depends on, other members or itself, the one that begins last; -1 where
+    it depends on nobody."""
 
     @classmethod
     def of(cls, facts: Facts, collectives: CompoundTable, members: CompoundTable) -> Dependence:

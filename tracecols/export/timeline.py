@@ -54,57 +54,39 @@ Kind = Literal["group", "process", "location", "waits", "counter", "path"]
 
 @dataclass(frozen=True)
 class Track:
-    """A line of the timeline, or a group of lines.
-
-    Attributes
-    ----------
-    uuid : int
-        Its number; 1 is the first.
-    parent : int
-        The track above; 0 none.
-    name : str
-    kind : str
-        `group`, `process`, `location`, `waits`, `counter` or `path` (the critical path of all locations).
-    order : int
-        Position among those of the same parent.
-    process, process_name : int, str
-        Row and name of the process it belongs to; -1 and empty for none.
-    unit : str
-        Of a counter.
-    pid, tid : int
-        Numbers of process and thread for viewers, from 1: that of the main thread is that of its process; 0 none.
-    """
+    """A line of the timeline, or a group of lines."""
 
     uuid: int
+    """Its number; 1 is the first."""
     parent: int
+    """The track above; 0 none."""
     name: str
     kind: Kind
+    """`group`, `process`, `location`, `waits`, `counter` or `path` (the critical path of all locations)."""
     order: int
+    """Position among those of the same parent."""
     process: int = -1
     process_name: str = ""
+    """`process` and `process_name`: row and name of the process it belongs to; -1 and empty for none."""
     unit: str = ""
+    """Of a counter."""
     pid: int = 0
     tid: int = 0
+    """`pid` and `tid`: numbers of process and thread for viewers, from 1: that of the main thread is that of its
+    process; 0 none."""
 
 
 @dataclass
 class TrackEvents:
-    """Begins and ends of slices, and instants, on one track in order.
-
-    Attributes
-    ----------
-    track : Track
-    time, what, name, instant : (n,) int64, uint8, int32, int64
-        Nanoseconds; BEGIN, END or INSTANT (`tracecols.kernels.timeline`); name in `Timeline.names`; row of `instants`.
-        -1 none.
-    instants : Instants
-    """
+    """Begins and ends of slices, and instants, on one track in order."""
 
     track: Track
     time: NDArray[np.int64]
     what: NDArray[np.uint8]
     name: NDArray[np.int32]
     instant: NDArray[np.int64]
+    """`time`, `what`, `name` and `instant`: (n,) int64, uint8, int32, int64, nanoseconds; BEGIN, END or INSTANT
+    (`tracecols.kernels.timeline`); name in `Timeline.names`; row of `instants`. -1 none."""
     instants: Instants
 
 
@@ -260,12 +242,8 @@ class Timeline:
     def _join_causes(self) -> tuple[list[NDArray[np.int64]], list[NDArray[np.uint8]], dict[str, NDArray[np.int64]]]:
         """Number the flows that join wait states with what causes them.
 
-        Returns
-        -------
-        flow, step : list of (n,) arrays
-            By property: number of the flow of every wait state, 0 for none, and what its slice does with it.
-        causes : dict of str to array
-            The causes, by location and time: `location`, `time` (nanoseconds), `name`, `flow`, `step`.
+        Returns by property the number of the flow of every wait state, 0 for none, and what its slice does with it; and
+        the causes, by location and time: `location`, `time` (nanoseconds), `name`, `flow`, `step`.
         """
         flows, steps, found = [], [], []
         n = self._flows.n

@@ -102,13 +102,8 @@ class Replayable:
         return end - begin
 
     def call_paths_of(self, region: str) -> NDArray[np.bool_]:
-        """Select the call paths in a region: those that enter it and what these call.
-
-        Raises
-        ------
-        AnalysisError
-            If nothing is called so.
-        """
+        """Select the call paths in a region: those that enter it and what these call. Raises AnalysisError if nothing
+        is called so."""
         n = len(self.call_paths)
         choice = choose(None, None, region, None)
         return choice.mask(self.model, np.arange(n, dtype=np.int32), np.zeros(n, np.int32))

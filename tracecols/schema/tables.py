@@ -200,15 +200,7 @@ SIDE_TABLES: dict[str, Table] = {
 
 
 def metric_table(number: int, types: list[str]) -> Table:
-    """Declare the table of one metric class: a row per METRIC event, a column per member.
-
-    Parameters
-    ----------
-    number : int
-        Row of the class in `metric_classes`.
-    types : list of str
-        NumPy dtype of each member, in order.
-    """
+    """Declare the table of a metric class, by its row: a row per METRIC event, a column of a NumPy type per member."""
     head = (
         Column("row", "int64", "the METRIC event", "", "events"),
         Column("source", "int32", "class or instance it was recorded for", "", "metric_sources", required=True),

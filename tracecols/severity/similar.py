@@ -197,13 +197,8 @@ def _same_paths(cube: Severities) -> NDArray[np.int64]:
 
 
 def groups_in_words(table: pd.DataFrame) -> list[str]:
-    """Say which phases are alike, and which are outliers; a line for each group and one for outliers.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Of `similar_periods`.
-    """
+    """Say which phases are alike (`similar_periods`), and which are outliers; a line for each group and one for
+    outliers."""
     from tracecols.severity.narrowed import ranges
 
     kind = str(table.index.name)

@@ -99,26 +99,17 @@ CALL_PATHS = ("call_path", "cause_call_path", "end_call_path")
 
 @dataclass(frozen=True)
 class SliceCollector:
-    """Collect what a slice has.
-
-    Attributes
-    ----------
-    search : SliceSearch
-    waits : list of Property
-        Those whose instances are collected.
-    spread : list of str
-        Ids of the patterns whose severity is collected by location and bin.
-    with_causes : bool
-        Whether synchronisation points are found.
-    by : Divider
-        The bins.
-    """
+    """Collect what a slice has."""
 
     search: SliceSearch
     waits: list[Property]
+    """Those whose instances are collected."""
     spread: list[str]
+    """Ids of the patterns whose severity is collected by location and bin."""
     with_causes: bool
+    """Whether synchronisation points are found."""
     by: Divider
+    """The bins."""
 
     @property
     def stages(self) -> set[str]:

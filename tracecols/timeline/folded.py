@@ -46,19 +46,14 @@ ORDERS = ("longest", "time")
 
 @dataclass(frozen=True)
 class Instances:
-    """Instances of a phase; times in ticks.
-
-    Attributes
-    ----------
-    location, number : (n,) int64
-        Where, and which one it is there, from 0.
-    begin, end : (n,) int64
-    """
+    """Instances of a phase; times in ticks."""
 
     location: NDArray[np.int64]
     number: NDArray[np.int64]
+    """`location` and `number`: (n,), where, and which one it is there, from 0."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (n,)"""
 
     @property
     def length(self) -> NDArray[np.int64]:
@@ -71,20 +66,8 @@ class Instances:
 
 
 def find_instances(model: Model, words: str, last: int) -> Instances:
-    """Find the instances of a phase on all locations.
-
-    Parameters
-    ----------
-    words : str
-        What `tracecols analyze --phases` takes.
-    last : int
-        When what never ends is taken to end.
-
-    Raises
-    ------
-    AnalysisError
-        If no region is called so, or none is entered so.
-    """
+    """Find the instances of a phase, as `tracecols analyze --phases` takes it, on all locations; what never ends is
+    taken to end at `last`. Raises AnalysisError if no region is called so, or none is entered so."""
     tree = model.call_paths
     fits = phases_of(words, model.regions.name).fits
     chosen, above = np.ones(len(tree), bool), np.arange(len(tree))
@@ -235,13 +218,7 @@ class Folded:
         go_on: Callable[[], None] = lambda: None,
     ) -> Answer:
         """Return what some instances show between two times, as `Timeline.view`: `ticks` of running and of waiting, and
-        where events can be distinguished slices and waits.
-
-        Raises
-        ------
-        QuestionError
-            If it makes no sense.
-        """
+        where events can be distinguished slices and waits. Raises QuestionError if it makes no sense."""
         length = int(self._instances.length.max())
         if not 0 <= start < stop <= length + 1:
             raise QuestionError(f"there is no time from {start} to {stop}: the longest instance lasts {length} ticks")
@@ -347,21 +324,9 @@ class Folds:
     def of(self, words: str = "", order: str = "longest", row: int = 0) -> Folded:
         """Return the instances of a phase on the locations of a row.
 
-        Parameters
-        ----------
-        words : str
-            What `tracecols analyze --phases` takes; by default what `tracecols phases` proposes first.
-        order : str
-            One of `ORDERS`.
-        row : int
-            0 for all locations.
-
-        Raises
-        ------
-        AnalysisError
-            If there is no such phase, or none on these locations.
-        QuestionError
-            If there is no such order or row.
+        `words` is what `tracecols analyze --phases` takes, by default what `tracecols phases` proposes first; `order`
+        is one of `ORDERS`; row 0 has all locations. Raises AnalysisError if there is no such phase, or none on these
+        locations. Raises QuestionError if there is no such order or row.
         """
         if order not in ORDERS:
             raise QuestionError(f"instances are ordered by {' or '.join(ORDERS)}, not by {order}")
@@ -375,13 +340,8 @@ class Folds:
         return found
 
     def instances(self, words: str = "") -> tuple[str, Instances]:
-        """Return the instances of a phase on all locations, and what it is called.
-
-        Raises
-        ------
-        AnalysisError
-            If there is no such phase.
-        """
+        """Return the instances of a phase on all locations, and what it is called. Raises AnalysisError if there is no
+        such phase."""
         with self._lock:
             return self._known(words)
 

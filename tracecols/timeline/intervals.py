@@ -119,20 +119,8 @@ class Intervals:
     ) -> tuple[int, Columns]:
         """Return the intervals with begin < stop and end > start, or that are a moment within, ordered by begin.
 
-        Parameters
-        ----------
-        start, stop : int
-            Ticks.
-        where : mapping of str to mask, optional
-            By column of locations: which of these are looked at. One of the columns has to fit.
-        most : int, optional
-            If there are more, none is returned.
-
-        Returns
-        -------
-        n : int
-            How many there are.
-        columns : dict of str to (n,) array
+        `where` says by column of locations which of these are looked at; one of the columns has to fit. If there are
+        more than `most`, none is returned, but their number is.
         """
         chosen = [(batch, self._rows(batch, start, stop, where)) for batch in self._batches]
         n = sum(rows.size for _, rows in chosen)

@@ -33,16 +33,10 @@ SCHEMA = pa.schema(
 
 
 class Mark(NamedTuple):
-    """What is open before an event.
-
-    Attributes
-    ----------
-    event : int
-        Number of the event in its location.
-    opened : OpenSlices
-    """
+    """What is open before an event."""
 
     event: int
+    """Number of the event in its location."""
     opened: OpenSlices
 
 

@@ -342,17 +342,8 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
 
 
 def instances_of(model: Model, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], ...]:
-    """Return the instances of some call paths that are in no other of these, location by location.
-
-    Parameters
-    ----------
-    chosen : (n_call_paths,) bool
-
-    Returns
-    -------
-    location, call_path, number, begin, end : (n,) int64
-        Number on the location, from 0; times in ticks, -1 for the end of what never ends.
-    """
+    """Return the instances of some call paths that are in no other of these, location by location: location, call path,
+    number on the location from 0, begin, and end, -1 of what never ends; in ticks."""
     tree = model.call_paths
     heads = np.flatnonzero(chosen & _is_outermost(np.where(chosen, 0, 1 + np.arange(len(tree))), tree.end))
 

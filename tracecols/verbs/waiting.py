@@ -242,25 +242,8 @@ def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: s
 def worst_instances(
     model: Model, name: str, n: int, conventions: str = DEFAULT
 ) -> tuple[Property, dict[str, NDArray[np.int64]]]:
-    """Find the worst instances of a property, as integers.
-
-    Parameters
-    ----------
-    model : Model
-        The trace.
-    name : str
-        Id or title.
-    n : int
-        How many at most.
-    conventions : str
-        Whose rules to follow.
-
-    Returns
-    -------
-    property : Property
-    columns : dict of str to (m,) int64
-        `COLUMNS`, the worst first; of equals the one that begins first.
-    """
+    """Find the `n` worst instances of a property, by id or title, as integers: `COLUMNS`, the worst first; of equals
+    the one that begins first."""
 
     def visit(
         of_slice: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches

@@ -114,18 +114,12 @@ BASE = 260_000_000
 
 @dataclass(frozen=True)
 class Budget:
-    """What the analyses of this process may take.
-
-    Attributes
-    ----------
-    memory : int, optional
-        Bytes in all; by default half of what is free when it is asked for.
-    scratch : Path, optional
-        Where files are made for what exceeds it; by default where `tempfile` puts them (`TMPDIR`).
-    """
+    """What the analyses of this process may take."""
 
     memory: int | None = None
+    """Bytes in all; by default half of what is free when it is asked for."""
     scratch: Path | None = None
+    """Where files are made for what exceeds it; by default where `tempfile` puts them (`TMPDIR`)."""
 
     @classmethod
     def default(cls, memory: int | None = None, scratch: Path | None = None) -> Budget:

@@ -124,13 +124,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSlice:
-    """Rows `start` .. `stop` - 1 of columns: those of one location among those of several.
-
-    Attributes
-    ----------
-    source : ColumnSource
-    start, stop : int
-    """
+    """Rows `start` .. `stop` - 1 of columns: those of one location among those of several."""
 
     source: ColumnSource
     start: int
@@ -172,25 +166,13 @@ def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
 
 
 def joined_column(slices: Sequence[ColumnSlice], name: str, dtype: type) -> NDArray[Any]:
-    """Return a column of several slices, one after the other; (sum of lengths,) of `dtype` if there is none.
-
-    Parameters
-    ----------
-    slices : sequence of ColumnSlice
-        As `merged` returns them.
-    """
+    """Return a column of several slices (`merged`), one after the other; empty, of `dtype`, if there is none."""
     return joined([rows.column(name) for rows in slices]) if slices else np.zeros(0, dtype)
 
 
 def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
-    """Return the columns of several tables with the same columns, one table after the other; each is read when it is
-    first asked for.
-
-    Parameters
-    ----------
-    sources : sequence of ColumnSource
-        At least one.
-    """
+    """Return the columns of several tables, at least one, with the same columns, one table after the other; each is
+    read when it is first asked for."""
 
     def column(name: str) -> NDArray[Any]:
         return joined([source.column(name) for source in sources])
@@ -313,15 +295,7 @@ def read_only(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int = -1) -> NDArray[Any]:
-    """Take `values[index]`, and `null` where the index is negative.
-
-    Parameters
-    ----------
-    values : (n,) array
-        Values to take from.
-    index : (m,) int
-        Which ones; negative is null.
-    """
+    """Take `values[index]`, and `null` where the index is negative."""
     if not values.size:
         return np.full(index.size, null, values.dtype)
     # for many indices it takes two thirds of the time of values[index], and half where these are not int64
@@ -332,11 +306,5 @@ def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int 
 
 
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate arrays; a single one is not copied.
-
-    Parameters
-    ----------
-    arrays : sequence of (n_i, ...) array
-        At least one.
-    """
+    """Concatenate arrays, at least one; a single one is not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -25,18 +25,10 @@ SAMPLE, WINDOW = 1 << 10, 1 << 21
 
 
 def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events of a location that are earlier than one before them.
+    """Find the events of a location that are earlier than one before them: their numbers in the location, ascending,
+    and ticks of the latest event before each.
 
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-
-    Returns
-    -------
-    number, time : (n,) int64, (n,) int64
-        Numbers of the events in the location, ascending; ticks of the latest event before each. O(n) in the location's
-        events where its time decreases, nothing elsewhere.
+    O(n) in the location's events where its time decreases, nothing elsewhere.
     """
     numbers, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     latest = np.iinfo(np.int64).min
@@ -140,19 +132,11 @@ class EventOrder:
     def windows(
         self, time: NDArray[np.int64], forget: Callable[[], None] = lambda: None
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the rows of all events in chronological order, window after window.
+        """Yield the rows of all events in chronological order, about `WINDOW` at a time, for which memory is taken
+        beside `time`; O(n log n) in all.
 
-        Parameters
-        ----------
-        time : (n_events,) int64
-            Times of all events, in the order of their rows; may be mapped from a file.
-        forget : callable, optional
-            Called now and then, to release what was read of such a file.
-
-        Yields
-        ------
-        (n,) int64
-            About `WINDOW` rows; the memory of one window beside `time`, O(n log n) in all.
+        `time` is of all events, in the order of their rows, and may be mapped from a file; `forget` is called now and
+        then, to release what was read of it.
         """
         bounds = [*self._first_rows.tolist(), time.size]
         spans = [(a, b) for a, b in pairwise(bounds) if a < b]

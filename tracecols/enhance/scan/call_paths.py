@@ -30,35 +30,25 @@ MOST_LABELS = 1 << 25
 
 @dataclass
 class CallPaths:
-    """The merged call tree, in depth-first order; siblings in the order they were first visited.
-
-    Attributes
-    ----------
-    parent : (n,) int32
-        -1 for roots.
-    region : (n,) int32
-    call_site : (n,) int32
-        Where the region is called; -1 not known.
-    depth : (n,) int32
-        0 for roots.
-    representative : (n,) int64
-        Row of the least recent ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower location.
-    end : (n,) int64
-        One past the last call path below; the subtree of i is i .. end[i] - 1.
-    creation : (n,) int64
-        All call paths in the order they are met when going through the locations one after the other.
-    numbers : list of (n_location,) int64
-        By location: number of each of its own call paths.
-    """
+    """The merged call tree, in depth-first order; siblings in the order they were first visited."""
 
     parent: NDArray[np.int32]
+    """(n,): -1 for roots."""
     region: NDArray[np.int32]
+    """(n,)"""
     call_site: NDArray[np.int32]
+    """(n,): where the region is called; -1 not known."""
     depth: NDArray[np.int32]
+    """(n,): 0 for roots."""
     representative: NDArray[np.int64]
+    """(n,): row of the least recent ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower
+    location."""
     end: NDArray[np.int64]
+    """(n,): one past the last call path below; the subtree of i is i .. end[i] - 1."""
     creation: NDArray[np.int64]
+    """(n,): all call paths in the order they are met when going through the locations one after the other."""
     numbers: list[NDArray[np.int64]]
+    """list of (n_location,) int64: by location: number of each of its own call paths."""
 
     @property
     def met(self) -> NDArray[np.int32]:
@@ -112,19 +102,10 @@ class CallPaths:
         end: NDArray[np.int64],
         location: NDArray[np.signedinteger[Any]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of spans: the interval of every part, its call path there, and its ticks,
-        which are not negative.
+        """Divide intervals at the edges of spans: the interval of every part, its call path there, and its ticks, which
+        are not negative.
 
         Where time is not divided by time an interval is one part.
-
-        Parameters
-        ----------
-        labels : (n,) int
-            Call paths.
-        begin, end : (n,) int64
-            Ticks.
-        location : (n,) int
-            Where the intervals are.
         """
         return np.arange(labels.size), labels.astype(np.int64), np.maximum(end - begin, 0)
 
@@ -145,24 +126,16 @@ class PeriodCallPaths(CallPaths):
 
     Of their tree they have what belongs to each of them; what is above and below others is asked of `whole`. `numbers`
     are those of the locations' call paths here.
-
-    Attributes
-    ----------
-    all_periods : CallPaths
-        The call paths of the whole time.
-    label_path : (n,) int32
-        Which of them each is.
-    period : (n,) int32
-        Its period, -1 outside: a phase, or a piece of time (`Divider`).
-    key : (n,) int64
-        Ascending: (period + 1) * n_paths + path. Empty where there are all of them.
-    by : Divider
     """
 
     all_periods: CallPaths
+    """The call paths of the whole time."""
     label_path: NDArray[np.int32]
+    """(n,): which of them each is."""
     period: NDArray[np.int32]
+    """(n,): its period, -1 outside: a phase, or a piece of time (`Divider`)."""
     key: NDArray[np.int64]
+    """(n,): ascending: (period + 1) * n_paths + path. Empty where there are all of them."""
     by: Divider
 
     @classmethod
@@ -231,12 +204,7 @@ class PeriodCallPaths(CallPaths):
 
     def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """Return call paths of the whole time in some periods, or outside of all where they do not occur there; null
-        stays; (n,) int64.
-
-        Parameters
-        ----------
-        path, period : (n,) int
-        """
+        stays."""
         found = np.empty(path.size, np.int64)
         number_labels(path, period, self.of_kernels, found)
         return found
@@ -297,15 +265,7 @@ def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
 def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Go through call paths in some order; those deeper than an outermost OpenMP call path before them belong to it.
 
-    Parameters
-    ----------
-    order : (n,) int64, optional
-        All call paths; depth first by default.
-
-    Returns
-    -------
-    (n,) int64
-        -1 for those that belong to none.
+    Returns -1 for those that belong to none. The order is depth first by default.
     """
     order = np.arange(len(tree)) if order is None else order
     outermost = (regions.paradigm == "openmp") & np.isin(regions.role, ["parallel", "wrapper", "function"])
@@ -328,15 +288,8 @@ def merge_call_paths(
     are one.
 
     Call paths that only represent a period are left out, so that those of all periods are one. What is below the
-    program of its process is below that of the first location of the process that records one. O(n) in the number
-    of call paths of all locations, not of events, and O(m log m) in that of merged ones.
-
-    Parameters
-    ----------
-    order_of : EventOrder
-        Order of events across locations.
-    process : (n_locations,) int32
-        Process of each location.
+    program of its process is below that of the first location of the process that records one. O(n) in the number of
+    call paths of all locations, not of events, and O(m log m) in that of merged ones.
     """
     counts = np.array([len(s.paths) for s in scans], np.int64)
     paths = merged(s.paths for s in scans)
