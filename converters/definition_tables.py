@@ -8,13 +8,7 @@ from tracecols.schema import DEFINITIONS
 
 
 class DefinitionTables:
-    """The definition tables of a trace.
-
-    Attributes
-    ----------
-    tables : dict of str to dict of str to list
-        Columns by table.
-    """
+    """The definition tables of a trace: `tables` has columns by table."""
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, list[Any]]] = {

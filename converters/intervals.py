@@ -236,13 +236,8 @@ class Writer:
 
 
 class Sorted:
-    """The intervals of some locations in order, in a temporary file; here they are known by their place among those.
-
-    Attributes
-    ----------
-    counts : list of int
-        Intervals of each location.
-    """
+    """The intervals of some locations in order, in a temporary file; here they are known by their place among those,
+    and `counts` has how many each has."""
 
     def __init__(self, gathered: Gathered, locations: Sequence[int]) -> None:
         self.counts = [gathered.count(i) for i in locations]

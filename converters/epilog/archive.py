@@ -271,13 +271,8 @@ def _identifiers(kinds: list[dict[int, int]]) -> decode.Identifiers:
 
 
 class Archive:
-    """An EPILOG trace (see `tracecols.converters.base.Source`): a merged file, or the files of an EPIK archive.
-
-    Parameters
-    ----------
-    path : Path
-        `*.elg`, plain or gzip; or the `epik.esd` of an archive, beside `epik.map` and `ELG/`.
-    """
+    """An EPILOG trace (see `tracecols.converters.base.Source`): a merged file (`*.elg`, plain or gzip), or the files of
+    an EPIK archive (`epik.esd`, beside `epik.map` and `ELG/`)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -45,15 +45,8 @@ SINCE_1970 = 10**18
 
 
 class Archive:
-    """A Kineto trace (see `tracecols.converters.base.Source`).
-
-    Parameters
-    ----------
-    files : sequence of Path
-        `*.json`, plain or gzip, one of each rank.
-    path : Path
-        That file, or the folder of all.
-    """
+    """A Kineto trace (see `tracecols.converters.base.Source`): files `*.json`, plain or gzip, one of each rank; its
+    path is that of the file, or the folder of all."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self.path, self.format = path, "Kineto"

@@ -65,16 +65,7 @@ def _opened(stored: BinaryIO) -> BinaryIO:
 
 
 class Text:
-    """A window of the text of a file, which is moved on.
-
-    Attributes
-    ----------
-    data : (capacity,) uint8
-    size : int
-        Bytes of text in it.
-    at : int
-        Where reading is.
-    """
+    """A window of the text of a file, which is moved on: `size` bytes of text in `data`, read up to `at`."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self._file = path, file

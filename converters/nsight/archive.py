@@ -27,15 +27,8 @@ from tracecols.work.jobs import n_jobs
 
 
 class Archive:
-    """Exports of Nsight Systems (see `tracecols.converters.base.Source`).
-
-    Parameters
-    ----------
-    files : sequence of Path
-        SQLite files, or folders of Parquet files: one per report of the run.
-    path : Path
-        The path under which messages name all of them.
-    """
+    """Exports of Nsight Systems (see `tracecols.converters.base.Source`): SQLite files, or folders of Parquet files,
+    one per report of the run. Messages name all of them by `path`."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self.path = path

@@ -86,13 +86,7 @@ class Found:
 
 
 class Communicators:
-    """The communicators of MPI.
-
-    Attributes
-    ----------
-    all : list of Communicator
-        Members are processes.
-    """
+    """The communicators of MPI: `all`, whose members are processes."""
 
     def __init__(self, contents: list[Content], process_of_rank: Mapping[int, int], offsets: list[int]) -> None:
         self.all: list[Communicator] = []

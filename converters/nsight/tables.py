@@ -92,13 +92,7 @@ def is_export(path: Path) -> bool:
 
 
 class Database:
-    """A SQLite file; it is not written to.
-
-    Parameters
-    ----------
-    path : Path
-        Also of a file in a folder without permission to write.
-    """
+    """A SQLite file; it is not written to, and may be in a folder without permission to write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

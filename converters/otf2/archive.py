@@ -94,13 +94,8 @@ class Translation:
 
 
 class GlobalRanks:
-    """Ranks of events that count in the list of locations of a paradigm, to ranks in the communicator (GLOBAL_MEMBERS).
-
-    Parameters
-    ----------
-    ranks : dict of int to (n_listed,) int64
-        See `Definitions.global_ranks`.
-    """
+    """Ranks of events that count in the list of locations of a paradigm (`Definitions.global_ranks`), to ranks in the
+    communicator (GLOBAL_MEMBERS)."""
 
     def __init__(self, ranks: dict[int, NDArray[np.int64]], definitions: dict[str, dict[str, list[Any]]]) -> None:
         # there is none after the last communicator

@@ -116,13 +116,7 @@ def read_anchor(path: Path) -> Anchor:
 
 
 class Chunks:
-    """The chunks of one file, read one after the other into one buffer.
-
-    Parameters
-    ----------
-    buffer : (>= size + PADDING,) uint8, optional
-        Reused; made here if absent or too small.
-    """
+    """The chunks of one file, read one after the other into one buffer, which may be given for reuse."""
 
     def __init__(
         self,

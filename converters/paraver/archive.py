@@ -100,13 +100,8 @@ class _Reading:
 
 
 class Archive:
-    """A Paraver trace (see `tracecols.converters.base.Source`).
-
-    Parameters
-    ----------
-    path : Path
-        `*.prv`, plain or gzip; `.pcf` and `.row` are looked for beside it.
-    """
+    """A Paraver trace (see `tracecols.converters.base.Source`): `*.prv`, plain or gzip; `.pcf` and `.row` are looked
+    for beside it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

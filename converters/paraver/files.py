@@ -59,13 +59,7 @@ class Block:
 
 
 class Lines:
-    """The lines of a file, plain or gzip, in blocks.
-
-    Attributes
-    ----------
-    cut : str
-        Why reading ended early; empty if it did not.
-    """
+    """The lines of a file, plain or gzip, in blocks; `cut` is why reading ended early, empty if it did not."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -41,12 +41,8 @@ class Calls:
 class Operations:
     """The collective operations of a trace.
 
-    Attributes
-    ----------
-    roots : list of (n,) int32
-        By location the root of each of its operations, a rank in the communicator; -1 none.
-    fault : str
-        Which tasks disagree, and how; empty if none do.
+    `roots` is by location the root of each of its operations, a rank in the communicator, -1 none; `fault` is which
+    tasks disagree, and how, empty if none do.
     """
 
     def __init__(self, calls: Sequence[Calls], task: NDArray[np.int32], members: list[list[int]]) -> None:

@@ -13,14 +13,8 @@ Rows = NDArray[np.int64]
 
 
 class ThreadEvents:
-    """The forks and parallel functions of one location, in order of time.
-
-    Attributes
-    ----------
-    fork, join : (n_forks,) int64
-        Times; a team that is not joined is until the end.
-    begin : (n_functions,) int64
-    """
+    """The forks and parallel functions of one location, in order of time: `fork`, `join` (a team that is not joined is
+    until the end) and `begin` of functions."""
 
     def __init__(self, time: Rows, action: Rows, value: Rows, end: int) -> None:
         self.begin = time[(action == types.FUNCTION) & (value != 0)]

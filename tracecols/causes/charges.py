@@ -126,15 +126,8 @@ def _spread_of(spread: kernels.Spread, pairs: slice) -> kernels.Spread:
 
 
 class _Charging:
-    """What charges the causing sides of pairs with what these cost.
-
-    Parameters
-    ----------
-    lost : Lost
-        Of the pairs.
-    spread : Spread, optional
-        In which periods the causing sides spent their time.
-    """
+    """What charges the causing sides of pairs with what these cost; `spread` is in which periods these spent their
+    time."""
 
     def __init__(self, facts: Facts, quirks: Quirks, lost: kernels.Lost, spread: kernels.Spread | None) -> None:
         dtype, n_labels = lost.time.dtype, 0 if spread is None else len(facts.call_paths)

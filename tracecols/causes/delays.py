@@ -217,16 +217,8 @@ def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
 class Comparison:
     """The comparison of both sides of the pairs whose causes are in a partition, some after the other.
 
-    Parameters
-    ----------
-    points, pairs : CompoundTable
-        `sync_points`, `delay_pairs`: all of the trace.
-    spent : Segments
-        Of the partition.
-    n : int
-        Pairs, at most, that are compared together.
-    spill : Spill, optional
-        Keeps what is found.
+    `points` and `pairs` are those of all of the trace, `spent` that of the partition; `n` pairs at most are compared
+    together, and `spill` keeps what is found.
     """
 
     def __init__(

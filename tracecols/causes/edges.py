@@ -69,13 +69,8 @@ def dividing_of(
 
 
 class EdgeCollector:
-    """What notes where the periods of locations begin while their segments are collected, one location after the other.
-
-    Parameters
-    ----------
-    dividing : kernels.DividingAll
-        What divides the time of the locations.
-    """
+    """What notes where the periods of locations begin while their segments are collected, one location after the
+    other."""
 
     def __init__(self, dividing: kernels.DividingAll) -> None:
         self.dividing = dividing

@@ -146,16 +146,10 @@ class Segments:
 
 
 class _Collector:
-    """What `collect_segments` fills, one location after the other.
+    """What `collect_segments` fills, one location after the other; `spill` keeps what is finished, piece by piece.
 
-    Parameters
-    ----------
-    n_call_paths, limit : int
-        How many there are; how many of them the map of a segment can hold.
-    n_events : int
-        Of all the locations: they have no more entries as a rule.
-    spill : Spill, optional
-        Keeps what is finished, piece by piece.
+    The map of a segment can hold `limit` of the call paths. The locations have no more than `n_events` entries as a
+    rule.
     """
 
     def __init__(

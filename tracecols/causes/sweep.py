@@ -219,13 +219,7 @@ def sweep_costs(
 
 
 class _Pool:
-    """Lists of amounts by kind, with room for more.
-
-    Parameters
-    ----------
-    n : int
-        How many lists.
-    """
+    """Lists of amounts by kind, with room for more."""
 
     def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
         # of memory that is not written there are no pages
@@ -290,12 +284,7 @@ def _ordered(
 
 
 class _Sums:
-    """Sums of slices of an array.
-
-    Parameters
-    ----------
-    values : (n,) float64 or int64
-    """
+    """Sums of slices of an array."""
 
     def __init__(self, values: Times, large: LargeArrays) -> None:
         # one more, since slices may end, and empty ones begin, after the last

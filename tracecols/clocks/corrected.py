@@ -115,15 +115,8 @@ class FollowingShifts(LocationShifts):
 
 
 class CorrectedSource(StoreSource):
-    """A store with corrected times.
-
-    Parameters
-    ----------
-    length : int
-        Ticks between the clock's origin and the last event.
-    path : Path, optional
-        Where the recording is, if the store is only a temporary one.
-    """
+    """A store with corrected times, from the clock's origin to `length` ticks after it; `path` is where the recording
+    is, if the store is only a temporary one."""
 
     def __init__(self, shifts: Shifts, how: str, length: int, path: Path | None = None) -> None:
         super().__init__(shifts.facts.store)

@@ -24,12 +24,7 @@ CAUSE = "var(--timeline-cause, #b3261e)"
 
 
 class Scale:
-    """Where times and locations are in the picture.
-
-    Parameters
-    ----------
-    program : Program
-    """
+    """Where times and locations are in the picture."""
 
     def __init__(self, program: Program) -> None:
         self.end = end_of(program)

@@ -97,14 +97,7 @@ TABLES: tuple[Column, ...] = (
 
 
 class Index:
-    """An open index; items are the columns, mapped into memory.
-
-    Parameters
-    ----------
-    folder : Path
-    kept : object, optional
-        What lives as long as this.
-    """
+    """An open index; items are the columns, mapped into memory. `kept` lives as long as this."""
 
     def __init__(self, folder: Path, kept: object = None) -> None:
         self.folder, self._kept = folder, kept
@@ -155,16 +148,10 @@ def row_dtype(n: int) -> np.dtype[Any]:
 
 
 class Builder:
-    """Make an index.
+    """Make an index in an empty folder.
 
     Memory: what one location's events take in the scan, about 60 B for each, one window of events in order, and the
     compound tables of the trace. Disk: 25 B per event with up to 2^31 of them, and the side tables without compression.
-
-    Parameters
-    ----------
-    trace : Trace
-    folder : Path
-        An empty folder.
     """
 
     def __init__(self, trace: Trace, folder: Path) -> None:

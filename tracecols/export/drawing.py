@@ -98,15 +98,8 @@ NOTHING_OPEN = OpenSlices(EVER.min, 0, 0, 0, {})
 
 
 class SliceBuilder:
-    """Builds the slices of one location from its events, batch after batch.
-
-    Parameters
-    ----------
-    side : SideOfSlices, optional
-        Read from the store by default.
-    opened : OpenSlices, optional
-        What is open before the first batch; by default nothing, as before the first event.
-    """
+    """Builds the slices of one location from its events, batch after batch, by default with nothing open before the
+    first; `side` is read from the store by default."""
 
     def __init__(
         self,

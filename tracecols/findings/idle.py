@@ -164,15 +164,8 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
 
 
 class Tree:
-    """The call paths of a run, without the running numbers of steps above them.
-
-    Attributes
-    ----------
-    of : (n_call_paths,) int64
-        The first of those that are the same.
-    names : (n_call_paths,) object
-        Names of their regions; of steps without the number.
-    """
+    """The call paths of a run, without the running numbers of steps above them: `of` is the first of those that are the
+    same, and `names` are the names of their regions."""
 
     def __init__(self, s: Scenarios, merged: Merged) -> None:
         parent = s.call_paths.parent.astype(np.int64)

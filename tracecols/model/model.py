@@ -517,15 +517,8 @@ class ScanTask:
 
 
 class KeptScans(Scans):
-    """The scans of all locations, where they are kept: each is read when it is asked for.
-
-    Parameters
-    ----------
-    spill : Spill
-        Keeps them by the number of their group.
-    group : (n_locations,) int64
-        The group of each location.
-    """
+    """The scans of all locations, where they are kept, by the number of their group: each is read when it is asked
+    for."""
 
     def __init__(self, spill: Spill, group: NDArray[np.int64]) -> None:
         self._spill, self._group = spill, group

@@ -105,12 +105,8 @@ def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical
 class Readable:
     """What the integers in the tables of a trace mean.
 
-    Parameters
-    ----------
-    facts : callable
-        Returns what is known of the whole trace; called when call paths have to be named.
-    subdomains : mapping, callable, str or Path, optional
-        Which subdomains of the application locations belong to (`given.subdomains.find_subdomains`).
+    `facts` returns what is known of the whole trace; it is called when call paths have to be named. `subdomains` are
+    those of the application locations belong to (`given.subdomains.find_subdomains`).
     """
 
     def __init__(self, store: Store, facts: Callable[[], Facts], subdomains: Given | None = None) -> None:

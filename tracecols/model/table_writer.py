@@ -43,20 +43,8 @@ PART_ROWS = 1 << 24
 
 
 class Parts:
-    """The files of an enhanced table that one writer makes, each complete before the next one begins.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the table; it exists once a row was written.
-    rows : int, optional
-        After how many the next file begins; by default there is one.
-
-    Attributes
-    ----------
-    n : int
-        Rows that were written.
-    """
+    """The files of an enhanced table that one writer makes, `n` rows until now, each complete before the next one
+    begins, after so many `rows`; by default there is one."""
 
     def __init__(self, folder: Path, number: int, table: Table, rows: int | None = None) -> None:
         self.folder, self.number, self.table, self.rows = folder, number, table, rows

@@ -73,14 +73,8 @@ def _named(p: Property) -> Iterator[None]:
 class SliceSearch:
     """The search for patterns in slices of a trace, each by itself; it can be pickled.
 
-    Parameters
-    ----------
-    declared : list of Property
-        In depth-first order.
-    nested : bool
-        Whether a match counts only on call paths that the properties above allow.
-    given : mapping
-        By property id what its function is given by name.
+    Properties are `declared` in depth-first order. If `nested`, a match counts only on call paths that the properties
+    above allow. `given` has by property id what its function is given by name.
     """
 
     def __init__(self, declared: list[Property], nested: bool, given: Mapping[str, Mapping[str, Any]]) -> None:
@@ -278,13 +272,7 @@ class Visits:
 
 
 class Search:
-    """The search for properties in a model.
-
-    Parameters
-    ----------
-    declared : list of Property
-        In depth-first order.
-    """
+    """The search for properties, declared in depth-first order, in a model."""
 
     def __init__(
         self,

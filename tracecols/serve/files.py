@@ -39,14 +39,8 @@ CUBE, STORE = "a severity cube", "a store of a trace"
 class Files:
     """Traces and cubes in some folders: opened, converted and analysed when they are asked for, and kept for a while.
 
-    Parameters
-    ----------
-    allowed : sequence of Path
-        Files and folders: nothing outside of them is opened, also not by way of a link.
-    jobs : int, optional
-        Threads; by default one per core.
-    memory : int, optional
-        Bytes that an analysis may take.
+    Nothing outside of the `allowed` files and folders is opened, also not by way of a link. An analysis may take
+    `memory` bytes.
     """
 
     def __init__(self, allowed: Sequence[Path], jobs: int | None = None, memory: int | None = None) -> None:

@@ -19,15 +19,7 @@ MOST_KEPT = 1 << 24
 
 class Made(Mapping[str, "Cells"]):
     """Cells by property, made when they are asked for: those of many locations take much memory, so that only the ones
-    that were asked for last are kept.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Properties.
-    make : callable
-        From a property to its cells.
-    """
+    that were asked for last are kept."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Cells]) -> None:
         self._names, self._make = dict.fromkeys(names), make

@@ -241,17 +241,8 @@ def switch_to_implicit(tasks: TaskEvents, before: int) -> AddedEvent:
 
 
 class SlicePlanner:
-    """Determine which events a trace slice holds.
-
-    Parameters
-    ----------
-    chosen : list of int
-        Rows of locations.
-    start, stop : int, optional
-        Ticks: events with start <= time < stop.
-    leaves_out : bool
-        Whether to leave out messages and collective operations whose partners lie outside (`OperationCounter`).
-    """
+    """Determine which events of chosen locations, with start <= time < stop in ticks, a trace slice holds; for
+    `leaves_out` see `OperationCounter`."""
 
     def __init__(
         self, store: Store, chosen: list[int], start: int | None, stop: int | None, jobs: int, leaves_out: bool

@@ -104,13 +104,7 @@ def open_file(path: Path, mode: str = "rb") -> pa.OSFile:
 
 
 class ParquetWriter(pq.ParquetWriter):  # type: ignore[misc]
-    """Write a Parquet file of any name.
-
-    Parameters
-    ----------
-    **options
-        Of `pyarrow.parquet.ParquetWriter`.
-    """
+    """Write a Parquet file of any name."""
 
     def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
         self.is_open = False

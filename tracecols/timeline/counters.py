@@ -244,14 +244,8 @@ def _times(store: Store, location: int, events: NDArray[np.int64]) -> NDArray[np
 
 
 class Counters:
-    """The counters of a trace, from the tables of its metric classes; may be asked by several threads at a time.
-
-    Parameters
-    ----------
-    store : Store
-    path : Path
-        What `write_counters` wrote.
-    """
+    """The counters of a trace, from the tables of its metric classes, as `write_counters` wrote them; may be asked by
+    several threads at a time."""
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store

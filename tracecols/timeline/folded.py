@@ -101,21 +101,8 @@ def _until_next(
 
 
 class Folded:
-    """Answers questions about the instances of a phase as `Timeline` does about a run: each instance is a row, and
-    times are ticks since it began.
-
-    Parameters
-    ----------
-    timeline : Timeline
-    instances : Instances
-        In the order of rows.
-    words : str
-        What the phase is called.
-    n_all : int
-        How many there are in all; those that are left out are shorter.
-    order : str
-        One of `ORDERS`.
-    """
+    """Answers questions about the instances of a phase, called `words`, as `Timeline` does about a run: each instance
+    is a row, and times are ticks since it began. Of `n_all` instances the shorter ones may be left out."""
 
     def __init__(self, timeline: Timeline, instances: Instances, words: str, n_all: int, order: str) -> None:
         self._timeline, self._instances, self._words, self._n_all, self._order = (
@@ -304,16 +291,7 @@ def _sum_below(values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.int
 
 
 class Folds:
-    """Folds phases of a trace; what was asked for is kept.
-
-    Parameters
-    ----------
-    timeline : Timeline
-    jobs : int, optional
-        Threads; by default one per core.
-    budget : Budget, optional
-        The memory that the search for instances may take.
-    """
+    """Folds phases of a trace with some threads and memory; what was asked for is kept."""
 
     def __init__(self, timeline: Timeline, jobs: int | None = None, budget: Budget | None = None) -> None:
         self._timeline, self._jobs, self._budget = timeline, jobs, budget

@@ -88,13 +88,7 @@ def _rows(store: Store, location: int) -> list[dict[str, Any]]:
 
 
 class Marks:
-    """The marks of a trace.
-
-    Parameters
-    ----------
-    path : Path
-        What `write_marks` wrote.
-    """
+    """The marks of a trace, as `write_marks` wrote them."""
 
     def __init__(self, path: Path) -> None:
         with pa.memory_map(str(path)) as source:

@@ -208,15 +208,8 @@ def _write_severities(
 
 
 class Overview:
-    """The overview of a trace, mapped from its files.
-
-    Parameters
-    ----------
-    folder : Path
-        Where `write_paths` and `write_times` wrote it.
-    content : dict
-        What `write_times` returned.
-    """
+    """The overview of a trace, mapped from the files that `write_paths` and `write_times` wrote; the latter returned
+    the `content`."""
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
         self.classes: list[str] = content["classes"]

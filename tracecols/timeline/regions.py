@@ -59,14 +59,8 @@ def _keys(paths: CallPaths, parent: list[int]) -> Iterator[tuple[int, int, int]]
 
 
 class RegionTimes:
-    """The times of regions by location and bin, added up part by part of a trace.
-
-    Attributes
-    ----------
-    n_bins : int
-    severities : dict of str to (n_locations * n_bins,) int64 array
-        Ticks by id of the property; of those that have any.
-    """
+    """The times of regions by location and bin, added up part by part of a trace: `severities` are ticks by id of the
+    properties that have any."""
 
     def __init__(self, n_locations: int, n_bins: int) -> None:
         self.n_bins, self._size = n_bins, (n_locations, n_bins)

@@ -62,14 +62,8 @@ def joined(parts: Sequence[Slices]) -> Slices:
 
 
 class SliceReader:
-    """Reads the slices of ranges of time.
-
-    Parameters
-    ----------
-    n_names : int
-        Names are below it: regions, and that of explicit tasks.
-    tasks_name : int
-    """
+    """Reads the slices of ranges of time; names below `n_names` are those of regions, and `tasks_name` is that of
+    explicit tasks."""
 
     def __init__(self, store: Store, marks: Marks, n_names: int, tasks_name: int) -> None:
         self._store, self._marks, self._n_names, self._tasks_name = store, marks, n_names, tasks_name

@@ -67,15 +67,8 @@ class Selection:
 class Trees:
     """Analyses ranges of time of a trace, one at a time, and writes them as reports.
 
-    Parameters
-    ----------
-    timeline : Timeline
-    jobs : int, optional
-        Threads; by default one per core.
-    budget : Budget, optional
-        The memory that an analysis may take.
-    whole : SeverityCube, optional
-        Of the whole trace, by the usual conventions; without one, it is analysed when its trees are asked for.
+    `whole` is the cube of the whole trace, by the usual conventions; without one, it is analysed when its trees are
+    asked for.
     """
 
     def __init__(

@@ -12,13 +12,7 @@ from tracecols.schema import Table
 
 class Drawing:
     """How an answer is drawn: called, it draws the picture that fits the question; its attributes are those of pandas
-    (`plot.bar`).
-
-    Parameters
-    ----------
-    answer : Answer
-        What is drawn.
-    """
+    (`plot.bar`)."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer

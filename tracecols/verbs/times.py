@@ -39,23 +39,8 @@ from tracecols.verbs.passes import (
 class Groups:
     """Call paths in groups: by the name of their region, by its paradigm, or each by itself.
 
-    Parameters
-    ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
-    by : str
-        `region`, `paradigm` or `path`.
-
-    Attributes
-    ----------
-    of : (n_call_paths,) int64
-        Group of every call path.
-    n : int
-        Number of groups.
-    column : str
-        What the column of their names is called.
+    `of` is the group of every call path, `n` the number of groups, and `column` what the column of their names is
+    called.
     """
 
     def __init__(self, model: Model, readable: Readable, by: str) -> None:

@@ -178,13 +178,7 @@ class Held:
 
 
 class Turns:
-    """Lets tasks run at the same time as far as the memory suffices for all of them.
-
-    Parameters
-    ----------
-    memory : int, optional
-        Bytes for all tasks together; no limit by default.
-    """
+    """Lets tasks run at the same time as far as the memory suffices for all of them together."""
 
     def __init__(self, memory: int | None = None) -> None:
         self._memory, self._taken, self._changed = memory, 0, Condition()

@@ -37,21 +37,7 @@ class ScratchFolder:
     """An empty folder of this process; it disappears with this object, at the latest when the program ends.
 
     The process holds a lock on it. A killed process leaves its folder without a lock: whoever makes the next one of the
-    same name on the same machine removes it.
-
-    Parameters
-    ----------
-    rescue : callable, optional
-        Called with a folder that a killed process left, before it is removed.
-
-    Attributes
-    ----------
-    path : Path
-
-    Raises
-    ------
-    OSError
-        If it cannot be made.
+    same name on the same machine removes it, after calling `rescue` with it. Raises OSError if it cannot be made.
     """
 
     def __init__(

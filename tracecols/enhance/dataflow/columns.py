@@ -45,15 +45,8 @@ class ColumnSource(Protocol):
 
 
 class Columns:
-    """Columns by name, as attributes and items; one that is a function is computed once, when it is first asked for.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    columns : mapping
-        Arrays of `n` elements, or functions that make them.
-    """
+    """Columns of `n` rows by name, as attributes and items; one that is a function is computed once, when it is first
+    asked for."""
 
     def __init__(self, n: int, columns: Mapping[str, Column]) -> None:
         self._n, self._columns = n, dict(columns)
@@ -181,13 +174,8 @@ def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
 
 
 class PiecedColumns:
-    """The rows of several sources with the same columns, one source after the other; each is read where it is.
-
-    Parameters
-    ----------
-    pieces : sequence of ColumnSource
-        At least one.
-    """
+    """The rows of several sources, at least one, with the same columns, one source after the other; each is read where
+    it is."""
 
     def __init__(self, pieces: Sequence[ColumnSource]) -> None:
         self._pieces = tuple(pieces)
@@ -224,16 +212,9 @@ def pieced(pieces: Sequence[ColumnSource]) -> ColumnSource:
 
 
 class CompoundTable(Columns):
-    """A declared table.
+    """A declared table; columns that later steps need may be beside the declared ones.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    columns : mapping
-        For every declared column an array, or a function that makes it; others that later steps need may be beside.
-    counts : mapping, optional
-        How much of what was recorded could not be matched or contradicts itself, by description.
+    `counts` says by description how much of what was recorded could not be matched or contradicts itself.
     """
 
     def __init__(

@@ -49,15 +49,8 @@ class Edges:
 
 
 class EdgeCollector:
-    """Edges as they are found, and the hubs between them.
-
-    Parameters
-    ----------
-    n_nodes : int
-        Hubs are numbered from there on.
-    node_type : type, optional
-        Of the numbers of nodes: int64 for rows of events.
-    """
+    """Edges as they are found, and the hubs between them, which are numbered from `n_nodes` on; nodes that are rows of
+    events need int64."""
 
     def __init__(self, n_nodes: int, node_type: type[np.signedinteger[Any]] = np.int32) -> None:
         self.n_nodes = self.n = n_nodes

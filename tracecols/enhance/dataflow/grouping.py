@@ -91,15 +91,7 @@ def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class Segments:
-    """Reductions per group.
-
-    Parameters
-    ----------
-    group : (n,) int64
-        Group of each element, 0 .. n_groups - 1.
-    n_groups : int
-        Number of groups; what is found of those without elements has no meaning.
-    """
+    """Reductions per group, 0 .. n_groups - 1; what is found of those without elements has no meaning."""
 
     def __init__(self, group: NDArray[np.int64], n_groups: int) -> None:
         self.group, self.n_groups = group, n_groups

@@ -105,17 +105,10 @@ def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
 
 
 class SpilledColumns:
-    """Columns in a scratch file, integers as narrow codes; every access reads the file.
+    """Columns in a scratch file, integers as narrow codes, those that are `relative` to another one by the difference;
+    every access reads the file.
 
-    Parameters
-    ----------
-    relative : mapping
-        Columns whose values are close to those of another one.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    Raises OSError if it cannot be written.
     """
 
     def __init__(self, columns: Columns, relative: Mapping[str, str], path: Path) -> None:

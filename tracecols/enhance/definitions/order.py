@@ -45,13 +45,7 @@ def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray
 
 class EventOrder:
     """Order events by time, late ones by that of the latest event before them; ties go to the lower location unless the
-    source says otherwise (side table `ties`), and within a location to the one recorded first.
-
-    Parameters
-    ----------
-    first_rows : (n_locations,) int64
-        Row of the first event of every location.
-    """
+    source says otherwise (side table `ties`), and within a location to the one recorded first."""
 
     def __init__(self, store: Store, first_rows: NDArray[np.int64]) -> None:
         self._first_rows = first_rows

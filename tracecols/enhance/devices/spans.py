@@ -14,13 +14,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 class Coverage:
-    """The union of intervals of each key, to ask how much of a time span it covers.
-
-    Parameters
-    ----------
-    key, begin, end : (n,) int64
-        Of every interval.
-    """
+    """The union of intervals of each key, to ask how much of a time span it covers."""
 
     def __init__(self, key: Ints, begin: Ints, end: Ints) -> None:
         order = np.lexsort((begin, key))

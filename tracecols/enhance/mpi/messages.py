@@ -277,16 +277,10 @@ def outgoing_messages(
 
 
 class MatchResult:
-    """The receives that the sends to a partition matched.
+    """The receives that the sends to a partition matched: `matched` has for each send its receive, -1 if it was never
+    received; those of each window begin at `start`.
 
-    Parameters
-    ----------
-    matched : (n,) int64
-        For each send its receive, -1 if it was never received.
-    start : (n_windows + 1,) int64
-        First of the sends of each window.
-    spill : Spill, optional
-        Keeps the columns, for senders that ask when the receives are no longer there.
+    `spill` keeps the columns, for senders that ask when the receives are no longer there.
     """
 
     def __init__(
@@ -305,15 +299,8 @@ class MatchResult:
 
 
 class LateCalls:
-    """The calls of a partition that wait for late senders.
-
-    Attributes
-    ----------
-    enter : (n,) int64
-        Their ENTERs, ascending.
-    wait : (n,) int64
-        The longest wait in each, in ticks, but not beyond the end of the call.
-    """
+    """The calls of a partition that wait for late senders: their ENTERs, ascending, and the longest wait in each, in
+    ticks, but not beyond the end of the call."""
 
     def __init__(self, messages: CompoundTable) -> None:
         m = messages

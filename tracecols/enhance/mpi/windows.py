@@ -388,18 +388,8 @@ def pair_epochs(
 
 
 class GroupMembers:
-    """The members of groups of locations; groups of something else have none.
-
-    Parameters
-    ----------
-    process : (n_locations,) int32
-        Process of every location.
-
-    Attributes
-    ----------
-    size : (n_groups + 1,) int64
-        Number of members; the last for no group.
-    """
+    """The members of groups of locations; groups of something else have none. `size` is their number, the last for no
+    group."""
 
     def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
         groups = store.definitions["groups"]

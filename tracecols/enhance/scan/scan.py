@@ -269,13 +269,7 @@ class ScanBuffers:
 
 
 class BufferPool:
-    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it.
-
-    Parameters
-    ----------
-    large : LargeArrays
-        Makes those that grow with a location.
-    """
+    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it."""
 
     def __init__(self, large: LargeArrays) -> None:
         self._large = large

@@ -200,10 +200,7 @@ def _are_in_series(
 class CountedWindows:
     """The windows of a process, made in the order of time: the operations before each of them are counted.
 
-    Attributes
-    ----------
-    are_separate : bool
-        Whether the numbers of acquisitions of each lock are greater in each window than in those before.
+    `are_separate` is whether the numbers of acquisitions of each lock are greater in each window than in those before.
     """
 
     def __init__(self, facts: Facts, members: NDArray[np.int64]) -> None:
