@@ -201,7 +201,7 @@ def topology_found(model: Model) -> Topology | None:
         return None
     memo = model.facts.memo
     if find_topology not in memo:
-        memo[find_topology] = find_topology(model.facts)
+        memo[find_topology] = find_topology(model.facts, model.jobs)
     found: Topology | None = memo[find_topology]
     return found
 

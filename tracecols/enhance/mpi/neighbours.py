@@ -20,10 +20,11 @@ from tracecols.enhance.mpi.messages import RECEIVES, SENDS
 from tracecols.enhance.scan.facts import Definitions
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.work.executors import side_by_side
 
 Ints = NDArray[np.int64]
 
-BATCH = 1 << 21
+BATCH = 1 << 20
 """Events that are read at a time."""
 
 N_FIRST = 64
@@ -51,12 +52,13 @@ class Channels:
     """(n_receives,): whether a receive is the first of a location."""
 
 
-def find_topology(definitions: Definitions) -> Topology | None:
-    """Find the topology of the processes of a trace; None if who sends to whom has no regular shape.
+def find_topology(definitions: Definitions, jobs: int = 1) -> Topology | None:
+    """Find the topology of the processes of a trace, with so many threads; None if who sends to whom has no regular
+    shape.
 
-    Processes may be on it in any order. O(n) in the point-to-point events, 60 B for each of a batch.
+    Processes may be on it in any order. O(n) in the point-to-point events, 60 B for each of a batch of each thread.
     """
-    channels = read_channels(definitions.store, definitions.process, definitions.communicators)
+    channels = read_channels(definitions.store, definitions.process, definitions.communicators, jobs)
     if channels is None or not channels.source.size:
         return None
     master = definitions.locations.master
@@ -78,29 +80,37 @@ def topology_of(store: Store) -> Topology | None:
     return find_topology(definitions) if all(t.is_artificial for t in definitions.topologies) else None
 
 
-def read_channels(store: Store, process: NDArray[np.int32], communicators: Communicators) -> Channels | None:
-    """Read who sends to whom; None if everyone sends to everyone."""
+def read_channels(
+    store: Store, process: NDArray[np.int32], communicators: Communicators, jobs: int = 1
+) -> Channels | None:
+    """Read who sends to whom, with so many threads; None if everyone sends to everyone."""
     n = int(process.max(initial=-1)) + 1
     tallies = [np.zeros((0, 3), np.int64)]
     firsts: list[tuple[Ints, Ints, NDArray[np.bool_]]] = []
     n_pairs = 0
-    for location, rows, is_first in _batches(store):
+
+    def looked_at(batch: tuple[Ints, int, int]) -> tuple[Ints, tuple[Ints, Ints, NDArray[np.bool_]]]:
+        """Return the tally of the sends of a batch; of its first receives who receives, from whom, and which begin."""
+        location, rows, is_first = _read(store, *batch)
         own = process[location]
         other = communicators.process_of(rows["communicator"], rows["peer"].astype(np.int64), own)
         sends = np.flatnonzero(SENDS.take(rows["kind"]) & (other >= 0) & (other != own))
         key = own.take(sends).astype(np.int64) * n + other.take(sends)
-        n_bytes = rows["length"].take(sends).astype(np.int64)
-        tallies.append(_tally(key, np.ones(sends.size, np.int64), n_bytes))
-        n_pairs += len(tallies[-1])
+        tally = _tally(key, np.ones(sends.size, np.int64), rows["length"].take(sends).astype(np.int64))
+        receives = np.flatnonzero(RECEIVES.take(rows["kind"]) & (other >= 0) & is_first)
+        begins = np.ones(receives.size, bool)
+        begins[1:] = location[receives[1:]] != location[receives[:-1]]
+        return tally, (own[receives].astype(np.int64), other[receives], begins)
+
+    for tally, first in side_by_side(jobs, looked_at, _batches(store), ahead=jobs):
+        tallies.append(tally)
+        firsts.append(first)
+        n_pairs += len(tally)
         if n_pairs > 2 * MOST_NEIGHBOURS * n + BATCH:
             tallies = [_merged(tallies)]
             n_pairs = len(tallies[0])
             if n_pairs > 2 * MOST_NEIGHBOURS * n:
                 return None
-        receives = np.flatnonzero(RECEIVES.take(rows["kind"]) & (other >= 0) & is_first)
-        begins = np.ones(receives.size, bool)
-        begins[1:] = location[receives[1:]] != location[receives[:-1]]
-        firsts.append((own[receives].astype(np.int64), other[receives], begins))
     key, n_messages, n_bytes = _merged(tallies).T
     if key.size > 2 * MOST_NEIGHBOURS * n:
         return None
@@ -109,26 +119,30 @@ def read_channels(store: Store, process: NDArray[np.int32], communicators: Commu
     return Channels(key // max(n, 1), key % max(n, 1), n_messages, n_bytes, receiver, sender, begins)
 
 
-def _batches(store: Store) -> Iterator[tuple[Ints, dict[str, NDArray[np.int32]], NDArray[np.bool_]]]:
-    """Yield point-to-point events, all of each location in order: locations, columns, and which are among the first of
-    their location."""
+def _batches(store: Store) -> Iterator[tuple[Ints, int, int]]:
+    """Yield what point-to-point events are read together, all of each location in order: locations, and the first row
+    and one past the last of the longest of them."""
     if "p2p" not in store.tables:
         return
-    columns = ["kind", "peer", "communicator", "length"]
     counts = store.counts("p2p")
     filled = np.flatnonzero(counts)
     for group in bounded(counts[filled], BATCH):
-        locations = filled[group]
-        for start in range(0, int(counts[locations[0]]) if locations.size == 1 else 1, BATCH):
-            if locations.size == 1:
-                stop = min(start + BATCH, int(counts[locations[0]]))
-                rows = store.read("p2p", int(locations[0]), columns, start, stop)
-                n = np.array([stop - start])
-            else:
-                rows, n = store.read_together("p2p", locations, columns)
-            at = start + np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
-            # two events for each receive that is not blocking, and as many sends
-            yield np.repeat(locations, n), rows, at < 4 * N_FIRST
+        n = int(counts[filled[group]].max())
+        yield from ((filled[group], start, min(start + BATCH, n)) for start in range(0, n, BATCH))
+
+
+def _read(
+    store: Store, locations: Ints, start: int, stop: int
+) -> tuple[Ints, dict[str, NDArray[np.int32]], NDArray[np.bool_]]:
+    """Read the events of a batch: their locations, columns, and which are among the first of their location."""
+    columns = ["kind", "peer", "communicator", "length"]
+    if locations.size == 1:
+        rows, n = store.read("p2p", int(locations[0]), columns, start, stop), np.array([stop - start])
+    else:
+        rows, n = store.read_together("p2p", locations, columns)
+    at = start + np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
+    # two events for each receive that is not blocking, and as many sends
+    return np.repeat(locations, n), rows, at < 4 * N_FIRST
 
 
 def _tally(key: Ints, n_messages: Ints, n_bytes: Ints) -> Ints:
