@@ -221,11 +221,9 @@ class Writer:
         """Turn filled buffers into columns, and empty them."""
         state = self._state
         n, n_sides, n_attributes = (int(state[k]) for k in (N_EVENTS, N_SIDES, N_ATTRIBUTES))
-        batch = Batch(first(self._out.events, n)._asdict())
-        event, kind, values = first(self._out.sides, n_sides)
-        for family, (is_member, position, columns) in SIDE_COLUMNS.items():
-            if is_member[kind].any():
-                batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
+        batch = Batch(
+            first(self._out.events, n)._asdict(), sides.side_tables(SIDE_COLUMNS, first(self._out.sides, n_sides))
+        )
         if n_attributes:
             row, which, value = first(self._out.attributes, n_attributes)
             types = np.array([VALUE_TYPES.index(t) for *_, t in ATTRIBUTES], np.uint8)

@@ -89,8 +89,8 @@ class Surveyed:
 class _Reading:
     """How far a location has been read, and which side tables of it are wanted."""
 
-    families: tuple[str, ...] = (*SIDE_COLUMNS, "metrics_0")
-
+    columns_of: sides.SideColumns = field(default_factory=lambda: SIDE_COLUMNS)
+    with_metrics: bool = True
     state: NDArray[np.int64] = field(default_factory=lambda: np.zeros(decode.DECODE_STATE, np.int64))
     n_operations: int = 0
 
@@ -205,7 +205,7 @@ class Archive:
 
     def _survey_location(self, location: int) -> Surveyed:
         n, calls, fault = 0, Calls(), ""
-        reading = _Reading(("collectives",))
+        reading = _Reading({"collectives": SIDE_COLUMNS["collectives"]}, with_metrics=False)
         try:
             for batch in self._batches(location, reading):
                 n += batch.events["time"].size
@@ -346,18 +346,10 @@ class Archive:
         """Turn filled buffers into columns, and empty them."""
         state = reading.state
         n, n_sides = int(state[decode.EVENTS]), int(state[decode.SIDES])
-        batch = Batch(first(buffers.events, n)._asdict())
-        event, kind, values = first(buffers.sides, n_sides)
-        counts = np.bincount(kind, minlength=256)
-        for family, (is_member, position, columns) in SIDE_COLUMNS.items():
-            if family in reading.families and counts[is_member.astype(bool)].any():
-                batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
-        if counts[K.METRIC] and "metrics_0" in reading.families:
-            rows = np.flatnonzero(kind == K.METRIC)
-            start = values[rows, 2]
-            batch.sides["metrics_0"] = {"row": event[rows], "source": np.zeros(rows.size, np.int32)}
-            for i, dtype in enumerate(self.metric_types[0]):
-                batch.sides["metrics_0"][f"value_{i}"] = buffers.extra[start + i].view(dtype)
+        decoded = first(buffers.sides, n_sides)
+        batch = Batch(first(buffers.events, n)._asdict(), sides.side_tables(reading.columns_of, decoded))
+        if reading.with_metrics:
+            batch.sides |= sides.only_metrics(decoded, buffers.extra, self.metric_types)
         state[decode.BASE] += n
         state[[decode.EVENTS, decode.SIDES, decode.EXTRAS]] = 0
         return batch

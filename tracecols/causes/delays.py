@@ -156,6 +156,13 @@ def waits_of(index: PointIndex) -> kernels.Entries:
     return kernels.Entries(index.wait_path, index.wait)
 
 
+def ends_of(members: NDArray[np.int64], points: CompoundTable, index: PointIndex) -> NDArray[np.int64]:
+    """Return the points at which some locations end, of those that have any."""
+    last = index.start[1:][members] - 1
+    end = last[last >= index.start[:-1][members]]
+    return end[points.kind[end] == END]
+
+
 def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> list[NDArray[np.int64]]:
     """Return the numbers of points in some rows of `delay_pairs`."""
     return [pairs[name].take(rows).astype(np.int64, copy=False) for name in columns]
@@ -325,9 +332,7 @@ def own_times(
     spill: Spill | None,
 ) -> OwnTimes:
     """Add up the time of some locations by call path without the waits at their synchronisation points."""
-    last = point_index.start[1:][members] - 1
-    end = last[last >= point_index.start[:-1][members]]
-    end = end[sync_points.kind[end] == END]
+    end = ends_of(members, sync_points, point_index)
     intervals = Intervals(facts, quirks, sync_points, point_index, segments, large_arrays(spill))
     maps = intervals.pruned(np.full(end.size, -1, np.int64), end)
     location = np.repeat(sync_points.location[end], maps.end - maps.start)

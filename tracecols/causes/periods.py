@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.delays import Delays, Intervals, numbers_of
+from tracecols.causes.delays import Delays, Intervals, ends_of, numbers_of
 from tracecols.causes.index import PointIndex
-from tracecols.causes.pairs import CREATED, END, IDLE
+from tracecols.causes.pairs import CREATED, IDLE
 from tracecols.causes.points import Times, clock, in_ticks, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments
@@ -540,9 +540,7 @@ def divide_own_times(
     if segments.edges is None:
         return None
     labels, n_paths = labels_of(facts), len(facts.call_paths.whole)
-    last = point_index.start[1:][members] - 1
-    end = last[last >= point_index.start[:-1][members]]
-    end = end[sync_points.kind[end] == END]
+    end = ends_of(members, sync_points, point_index)
     location = sync_points.location[end]
     found = period_times(
         facts,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracecols.cli.options import share
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import option
 
 if TYPE_CHECKING:
@@ -115,9 +115,7 @@ def write_corrected(
         correction = Correction(model, bounds, n_jobs(jobs), gathering, recorded)
         correction.save(output, progress=writing, force=force)
     if as_json:
-        import json
-
-        echo(json.dumps(correction.plain(), indent=1))
+        echo_json(correction.plain())
         return
     for line in tell_correction(correction):
         echo(line)

@@ -15,3 +15,10 @@ def echo(message: object = "", *, err: bool = False, nl: bool = True, **style: A
     would control the terminal are shown instead."""
     text = printable(str(message))
     click.echo(click.style(text, **style) if style and not os.environ.get("NO_COLOR") else text, err=err, nl=nl)
+
+
+def echo_json(value: Any) -> None:
+    """Print plain values as JSON."""
+    import json
+
+    echo(json.dumps(value, indent=1))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import grouped, option
 
 if TYPE_CHECKING:
@@ -126,9 +126,7 @@ def show(
         print_subdomains(cube, name or "time", call_path, selected.subdomains, as_json=as_json)
         return
     if as_json:
-        import json
-
-        echo(json.dumps(plain(cube, name, call_path, numbers.min_share), indent=1))
+        echo_json(plain(cube, name, call_path, numbers.min_share))
         return
     display = Display(
         cube,

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from tracecols.cli.options import bandwidth, share, size
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import Part, Written, grouped, option
 from tracecols.given.quantities import UNITS, quantity
 
@@ -176,9 +176,7 @@ def print_prediction(
     from tracecols.report.prediction import plain, render, render_slack
 
     if as_json:
-        import json
-
-        echo(json.dumps(plain(predicted, table, factor, mended), indent=1))
+        echo_json(plain(predicted, table, factor, mended))
         return
     from tracecols.report.screen import Screen
     from tracecols.report.text import text_width

@@ -431,16 +431,20 @@ class Timeline:
             return Track(n, 0, name, kind, 0)
         return Track(n, parent.uuid, name, kind, n, parent.process, parent.process_name, unit)
 
+    def _shown(self, intervals: Any, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the intervals of a location in the time range, enclosing ones first, and their ends in nanoseconds."""
+        low, high = np.searchsorted(intervals.location, [location, location + 1])
+        at = low + np.flatnonzero((intervals.end[low:high] > self._first) & (intervals.begin[low:high] < self._stop))
+        begin = self.ns(np.maximum(intervals.begin[at], self._first))
+        end = self.ns(np.minimum(intervals.end[at], self._stop))
+        order = np.lexsort((-end, begin))
+        return at[order], begin[order], end[order]
+
     def _draw_waits(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the wait states of a location, every property on tracks of its own."""
         flows, steps, _ = self._causes
         for k, waits in enumerate(self._waits):
-            low, high = np.searchsorted(waits.location, [location, location + 1])
-            at = low + np.flatnonzero((waits.end[low:high] > self._first) & (waits.begin[low:high] < self._stop))
-            begin = self.ns(np.maximum(waits.begin[at], self._first))
-            end = self.ns(np.minimum(waits.end[at], self._stop))
-            order = np.lexsort((-end, begin))
-            at, begin, end = at[order], begin[order], end[order]
+            at, begin, end = self._shown(waits, location)
             self.n_waits[waits.id] += begin.size
             instants = Instants.none(at.size)
             instants.name[:] = self._first_wait + k
@@ -453,12 +457,7 @@ class Timeline:
     def _draw_copies(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the copies of a stream on a track of their own, more where they overlap without nesting."""
         copies = self._flows.copies
-        low, high = np.searchsorted(copies.location, [location, location + 1])
-        at = low + np.flatnonzero((copies.end[low:high] > self._first) & (copies.begin[low:high] < self._stop))
-        begin = self.ns(np.maximum(copies.begin[at], self._first))
-        end = self.ns(np.minimum(copies.end[at], self._stop))
-        order = np.lexsort((-end, begin))
-        at, begin, end = at[order], begin[order], end[order]
+        at, begin, end = self._shown(copies, location)
         instants = Instants.none(at.size)
         instants.name[:] = self._first_device + COPY + copies.direction[at].astype(np.int32)
         instants.flow[:] = copies.flow[at]

@@ -14,7 +14,7 @@ from tracecols.model.model import Model
 from tracecols.patterns.registry import properties
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for
-from tracecols.search.matches import find_timed
+from tracecols.search.matches import cause_columns, find_timed
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property
 
@@ -73,7 +73,6 @@ def find_waits(model: Model, ids: Iterable[str], conventions: str = DEFAULT) -> 
     result = []
     for p, found, times, who in find_timed(model, ids, conventions):
         order = np.argsort(found.location, kind="stable")
-        nothing = np.full(len(found), -1, np.int64)
-        cause = (nothing,) * 3 if who is None else (who.location, who.call_path, who.time)
-        result.append(Waits(p.id, p.title, *(a[order] for a in (found.location, *times, *cause))))
+        columns = (found.location, *times, *cause_columns(who, len(found)))
+        result.append(Waits(p.id, p.title, *(column[order] for column in columns)))
     return result

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
-from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.dataflow.grouping import Segments, places
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
@@ -546,8 +546,7 @@ def _operations(
     # by rank: everybody waits for those before
     at = some(SCAN)
     order = np.lexsort((ranks[at], instance[at]))
-    sees = np.empty(at.size, np.int64)
-    sees[order] = np.arange(at.size)
+    sees = places(order)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], everybody[at], length[at], steps[at])
 
 
@@ -605,25 +604,25 @@ def _created_processes(model: Model, nodes: Nodes, found: EdgeCollector) -> None
 
 def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     w = model.window_members
-    call = nodes.calls_around(w.end)
-    n_members = np.bincount(w.operation, minlength=1)[w.operation] if len(w) else np.zeros(0, np.int64)
-    at = np.flatnonzero((call >= 0) & (n_members > 1))
-    everybody = np.ones(at.size, bool)
-    steps = collective_steps(n_members)[at]
-    found.all_to_all(w.operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
+    _everybody(nodes, found, w.operation, w.end, np.ones(len(w), bool))
 
 
 def _files(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     """Let all processes wait for each other in collective calls for files in which all came before anybody left; others
     need not have waited."""
     m = model.file_members
-    call = nodes.calls_around(m.event)
-    n_members = np.bincount(m.operation, minlength=1)[m.operation] if len(m) else np.zeros(0, np.int64)
     met = (m.latest_enter_time >= 0) & (m.latest_enter_time <= m.earliest_exit_time)
+    _everybody(nodes, found, m.operation, m.event, met)
+
+
+def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows, met: NDArray[np.bool_]) -> None:
+    """Let the participants of operations, by an event in the call of each, wait for each other where they met."""
+    call = nodes.calls_around(event)
+    n_members = np.bincount(operation, minlength=1)[operation] if operation.size else np.zeros(0, np.int64)
     at = np.flatnonzero((call >= 0) & (n_members > 1) & met)
     everybody = np.ones(at.size, bool)
     steps = collective_steps(n_members)[at]
-    found.all_to_all(m.operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
+    found.all_to_all(operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
 
 
 def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:

@@ -210,21 +210,22 @@ def _communication(
 
 def _mpi(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of the POP model of MPI."""
-    useful, most = t.mean(t.useful), t.largest(t.useful)
-    yield _factor(MPI, "parallel_efficiency", "", "Parallel efficiency", ratio(useful, t.runtime))
-    yield _factor(MPI, "load_balance", "parallel_efficiency", "Load balance", ratio(useful, most))
-    name = "communication_efficiency"
-    yield _factor(MPI, name, "parallel_efficiency", "Communication efficiency", ratio(most, t.runtime))
-    yield from _communication(t, MPI, "", "", name, t.useful)
+    yield from _pure(t, MPI, "communication")
+    yield from _communication(t, MPI, "", "", "communication_efficiency", t.useful)
 
 
 def _threads(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of a program with neither MPI nor OpenMP, whose threads wait for each other."""
+    yield from _pure(t, THREADS, "synchronisation")
+
+
+def _pure(t: RunTimes, model: str, what: str) -> Iterator[Metric]:
+    """Yield the parallel efficiency, and its factors: load balance, and that of communication or the like."""
     useful, most = t.mean(t.useful), t.largest(t.useful)
-    yield _factor(THREADS, "parallel_efficiency", "", "Parallel efficiency", ratio(useful, t.runtime))
-    yield _factor(THREADS, "load_balance", "parallel_efficiency", "Load balance", ratio(useful, most))
-    name = "synchronisation_efficiency"
-    yield _factor(THREADS, name, "parallel_efficiency", "Synchronisation efficiency", ratio(most, t.runtime))
+    parent = "parallel_efficiency"
+    yield _factor(model, parent, "", "Parallel efficiency", ratio(useful, t.runtime))
+    yield _factor(model, "load_balance", parent, "Load balance", ratio(useful, most))
+    yield _factor(model, f"{what}_efficiency", parent, f"{what.capitalize()} efficiency", ratio(most, t.runtime))
 
 
 def _multiplicative(t: RunTimes) -> Iterator[Metric]:

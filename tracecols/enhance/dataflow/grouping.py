@@ -61,9 +61,14 @@ def number_chronologically(
     element and the first element of each group."""
     group, first = groups.number_groups(key)
     order = np.argsort(Segments(group, first.size).min(time), kind="stable")
-    position = np.empty(order.size, np.int64)
-    position[order] = np.arange(order.size)
-    return position[group], first[order]
+    return places(order)[group], first[order]
+
+
+def places(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at which place of an order, such as `numpy.argsort` returns, each element is."""
+    found = np.empty(order.size, np.int64)
+    found[order] = np.arange(order.size)
+    return found
 
 
 def ranges(first: NDArray[np.signedinteger[Any]], size: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:

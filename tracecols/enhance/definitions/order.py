@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.grouping import places
 from tracecols.store import Store
 
 BATCH = 1 << 20
@@ -110,9 +111,7 @@ class EventOrder:
 
     def rank(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number events chronologically; equal events get different numbers. (n,) int64."""
-        result = np.empty(rows.size, np.int64)
-        result[self.argsort(rows, time)] = np.arange(rows.size)
-        return result
+        return places(self.argsort(rows, time))
 
     def precedes(
         self, rows: NDArray[np.int64], time: NDArray[np.int64], other: NDArray[np.int64], other_time: NDArray[np.int64]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import joined_column, merged, pick
+from tracecols.enhance.dataflow.grouping import places
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.paths import path_names
@@ -330,8 +331,7 @@ def merge_call_paths(
     depth = np.empty(n_merged, np.int32)
     trees.number_depth_first(parent, siblings, size, position, following, depth)
 
-    order = np.empty(n_merged, np.int64)
-    order[position] = np.arange(n_merged)
+    order = places(position)
     # call paths in the order in which they are met first
     met = np.full(n_merged, n, np.int64)
     real = np.flatnonzero(entry >= 0)[::-1]
