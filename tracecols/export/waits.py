@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,6 @@ def find_waits(model: Model, ids: Iterable[str], conventions: str = DEFAULT) -> 
     result = []
     for p, found, times, who in find_timed(model, ids, conventions):
         order = np.argsort(found.location, kind="stable")
-        columns = (found.location, *times, *cause_columns(who, len(found)))
+        columns: tuple[Any, ...] = (found.location, *times, *cause_columns(who, len(found)))
         result.append(Waits(p.id, p.title, *(column[order] for column in columns)))
     return result

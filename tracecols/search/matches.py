@@ -100,7 +100,7 @@ def causes_of(
     return None if cause is None else cause(model, table, found)
 
 
-def cause_columns(causes: Causes | None, n: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def cause_columns(causes: Causes | None, n: int) -> tuple[Any, Any, Any]:
     """Return location, call path and time of the causes of n matches, -1 each where the property does not say them."""
     nothing = np.full(n, -1, np.int64)
     return (nothing,) * 3 if causes is None else (causes.location, causes.call_path, causes.time)
