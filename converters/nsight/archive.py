@@ -61,8 +61,8 @@ class Archive:
             masters = [places.master(row) for row in range(len(places.processes))]
             d.add("groups", type="comm_locations", paradigm="mpi", flags=0, members=masters)
             d.add_communicators(mpi.communicators, "mpi")
-        for region in regions.table():
-            d.add("regions", **region)
+        for name, canonical, role, paradigm in regions.rows:
+            d.add_region(name, role, paradigm, canonical)
         self.definitions = d.tables
         self.metric_types: list[list[str]] = []
         self.capabilities: frozenset[str] = frozenset()

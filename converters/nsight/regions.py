@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from tracecols.converters.nccl import Operation, communicates, find_operation, operation_of_kernel
 from tracecols.converters.nsight.content import api_name
@@ -71,18 +70,3 @@ class Regions:
         """Return the region of a kernel that executes an operation of NCCL."""
         name = list(self.rows)[kernel][0]
         return self._row(name, operation.role, NCCL, operation.function)
-
-    def table(self) -> list[dict[str, Any]]:
-        """Return the rows of the definition table."""
-        return [
-            {
-                "name": name,
-                "canonical_name": canonical,
-                "role": role,
-                "paradigm": paradigm,
-                "flags": 0,
-                "begin_line": 0,
-                "end_line": 0,
-            }
-            for name, canonical, role, paradigm in self.rows
-        ]

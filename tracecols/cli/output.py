@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracecols.given.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def echo(message: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
@@ -22,3 +26,12 @@ def echo_json(value: Any) -> None:
     import json
 
     echo(json.dumps(value, indent=1))
+
+
+def echo_parts(parts: Iterable[RenderableType], width: int = 1_000) -> None:
+    """Print what is laid out, in lines as long as they are: nothing is cut at the right margin of the terminal."""
+    from tracecols.report.screen import Screen
+
+    screen = Screen(soft_wrap=True, width=width)
+    for part in parts:
+        screen.print(part)

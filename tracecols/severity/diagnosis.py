@@ -654,6 +654,11 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
 DEVICE, START_OF_DEVICES = "device", "device_start"
 """Kinds of findings of devices, which no replay tries."""
 
+OF_DEVICES: dict[str, Any] = {
+    "seconds": 0.0, "share": 0.0, "paid_by": (), "n_paying": 0, "is_even": False, "kind": DEVICE,
+}  # fmt: skip
+"""What findings of devices have in common: their time is no thread's."""
+
 IDLE_CAUSE = "idle"
 """The kind of findings that devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
 
@@ -685,22 +690,17 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
     yield Finding(
         property=DEVICE_IDLE,
         title="Idle Devices",
-        seconds=0.0,
-        share=0.0,
         where=Place("", path, 0.0, 0.0),
         region=Place("", path.rpartition("/")[2], 0.0, 0.0),
-        paid_by=(),
-        n_paying=0,
-        is_even=False,
         cause=Place("", host, 0.0, found.host_share),
         meanwhile=_hosts_meanwhile(cube, found.hosts),
         advice="Give devices work earlier and in larger pieces: let hosts do less, or something else, between "
         "launches.",
         call_path=found.call_path,
         what=f"{devices} busy {found.busy:.1%} of the time; {busy_with}",
-        kind=DEVICE,
         cause_region=region,
         shows=f"devices idle longest before {path.rpartition('/')[2]}; {meanwhile}",
+        **OF_DEVICES,
     )
 
 
@@ -718,21 +718,16 @@ def _busy_devices(cube: Severities) -> Iterator[Finding]:
     yield Finding(
         property=found.property,
         title="Busy Devices",
-        seconds=0.0,
-        share=0.0,
         where=path,
         region=region,
-        paid_by=(),
-        n_paying=0,
-        is_even=False,
         cause=Place("", region.call_path, region.seconds, region.share, region.n_call_paths),
         meanwhile=(),
         advice=advice,
         call_path=best,
         what=f"{devices} busy {found.busy:.0%} of the time: {takes} the run time, longest {named}",
-        kind=DEVICE,
         cause_region=region.call_path,
         shows=f"{title} take {wording.seconds(float(found.cells.value.sum()) * scale)} on all devices",
+        **OF_DEVICES,
     )
 
 
