@@ -48,7 +48,7 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     most = 0
     for size in sizes:
-        monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", size)
+        monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", size)
         model = enhance(Store(path), 2, periods=periods)
         most = max(most, n_windows(model))
         for name, wanted in expected.items():
@@ -91,7 +91,7 @@ def test_tables__of_a_window_are_freed_when_it_is_done(name, tmp_path, monkeypat
     """A table that a column of its own refers to would stay in memory until Python looks for garbage."""
     path = generated(name, tmp_path, 2, 2, 2_000)
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 100)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 100)
     gc.collect()
     gc.disable()
     try:
@@ -166,7 +166,7 @@ def exchange(a, b, world, t):
 def divided(enhance, monkeypatch):
     """Divide an archive into as many windows as possible; returns how many windows there are of each process."""
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 6)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 6)
 
     def run(archive):
         model = enhance(archive)
@@ -313,7 +313,7 @@ def test_windows__on_a_cluster(tmp_path, monkeypatch):
     path = generated("multizone", tmp_path, 3, 3, 12_000)
     wanted = tracecols.open(path).analyze()
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 200)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 200)
     # workers in this process see what is changed here
     with distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
         found = tracecols.open(path).analyze(cluster=client)
@@ -346,7 +346,7 @@ def test_windows__of_tables_that_are_made_location_by_location(tmp_path, monkeyp
 
     wanted = analyze_model(enhance(Store(path), 1), patterns=[calls], choice=Choice(("calls",))).total("calls")
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 200)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 200)
     model = enhance(Store(path), 1)
     assert n_windows(model) > 5
     assert analyze_model(model, patterns=[calls], choice=Choice(("calls",))).total("calls") == wanted > 0

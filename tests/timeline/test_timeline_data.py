@@ -265,7 +265,7 @@ def test_collected__is_the_same_of_windows_of_long_processes(kind, tmp_path, mon
     *whole, n_windows = collected(store, tmp_path / "whole")
     assert n_windows == 0
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 300)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 300)
     *divided, n_windows = collected(store, tmp_path / "windows")
     assert n_windows > 3 and len(whole[0]["waits"]) > 50 and len(whole[1]) > 2
     assert divided == whole

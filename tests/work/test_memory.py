@@ -20,7 +20,7 @@ from tracecols.cli import group
 from tracecols.enhance.dataflow import spill
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.partitions import divide
-from tracecols.enhance.scan.gaps import LEAST_EVENTS, WINDOW_EVENTS, window_events
+from tracecols.enhance.scan.gaps import LEAST_EVENTS, MOST_EVENTS, WINDOW_EVENTS, window_events
 from tracecols.errors import AnalysisError
 from tracecols.given.memory import LEAST, as_memory
 from tracecols.schema import EventKind
@@ -141,7 +141,8 @@ def test_available__of_this_machine():
 def test_budget__decides_windows_partitions_and_what_is_held():
     little, much = Threads(2, Budget(LEAST)), Threads(2, Budget(64 * GIB))
     assert little.budget.held < spill.BUDGET < much.budget.held
-    assert LEAST_EVENTS <= window_events(little.memory) < window_events(much.memory) == WINDOW_EVENTS
+    sizes = [window_events(n, 2, of.memory) for n in (10**6, 10**9) for of in (little, much)]
+    assert LEAST_EVENTS <= sizes[0] == sizes[2] < sizes[1] == WINDOW_EVENTS < sizes[3] == MOST_EVENTS
     # 64 processes with 2^17 rows each
     process, sizes = np.arange(64, dtype=np.int32), np.full(64, 1 << 17)
     assert len(divide(process, sizes, memory=little.memory)) == 64

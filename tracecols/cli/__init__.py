@@ -176,8 +176,8 @@ def _hold_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     except (ImportError, AttributeError, TypeError, OSError):
         return
-    # M_MMAP_THRESHOLD (the largest there is), M_TRIM_THRESHOLD, M_TOP_PAD, and M_ARENA_MAX: heaps of single threads have
-    # at most 64 MB each, so columns do not stay in them (a tenth of the time of an analysis with two threads)
+    # M_MMAP_THRESHOLD (the largest there is), M_TRIM_THRESHOLD, M_TOP_PAD, and M_ARENA_MAX: a heap of a single thread
+    # has 64 MB at most, so columns do not stay in it (a tenth of the time of an analysis with two threads)
     for parameter, value in ((-3, 32 << 20), (-1, 1 << 30), (-2, 64 << 20), (-8, 1)):
         mallopt(parameter, value)
 

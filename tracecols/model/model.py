@@ -34,7 +34,7 @@ from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.scan.facts import Definitions, Facts
-from tracecols.enhance.scan.gaps import EVENT_BYTES
+from tracecols.enhance.scan.gaps import EVENT_BYTES, window_events
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan.scan import LocationScan, Scans, plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
@@ -501,8 +501,10 @@ class ScanTask:
     """Threads for each group."""
     spill: Spill
     """Where the scans are kept, by their locations."""
-    memory: int | None = None
+    memory: int | None
     """Bytes for each task of the steps within processes."""
+    window: int
+    """Events of a process, about, that a task of these looks at together."""
     name = "scan"
 
     def __call__(self, number: int, report: Report) -> None:
@@ -510,7 +512,7 @@ class ScanTask:
 
         def scan() -> dict[int, LocationScan]:
             given = d.store, d.regions, d.locations, d.order, d.first_rows
-            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members, self.memory)
+            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members, self.memory, self.window)
             return dict(zip(members.tolist(), scans, strict=True))
 
         spill.get("scan", number, scan)
@@ -549,9 +551,10 @@ def _scan(
         size = max(SMALLEST_SCAN, min(LARGEST_SCAN, total // (SCANS_PER_SLOT * executor.slots)))
         groups = [np.sort(group) for group in plan_processes(groups[0], n_events, d.process, size)]
     jobs = executor.jobs if executor.folder is None else 1
+    window = window_events(total, executor.slots, executor.memory)
     began = monotonic()
     for _ in executor.map(
-        ScanTask(d, tuple(groups), divider, jobs, spill, executor.memory), range(len(groups)), report
+        ScanTask(d, tuple(groups), divider, jobs, spill, executor.memory, window), range(len(groups)), report
     ):
         pass
     if monotonic() - began > LONG:

@@ -21,8 +21,9 @@ from tracecols.schema import KINDS
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
 
-WINDOW_EVENTS = 1 << 19
-"""Events of a process that are looked at together, about; a process with fewer than twice as many is one window."""
+WINDOW_EVENTS, MOST_EVENTS, PER_TASK = 1 << 19, 1 << 21, 4
+"""Events of a process that are looked at together, about, in short and in long traces, of which each of the tasks that
+run side by side has some windows; a process with fewer than twice as many is one window."""
 
 EVENT_BYTES, LEAST_EVENTS = 400, 1 << 14
 """Bytes of memory that a task takes for each event of its window, about (200 of a generated hybrid program, of which
@@ -62,19 +63,19 @@ def _meanings(is_begin: NDArray[np.bool_], role: NDArray[np.int8]) -> kernels.Me
     return kernels.Meanings(change, is_begin, table, role)
 
 
-def window_events(memory: int | None) -> int:
-    """Return how many events of a process are looked at together, about, by a task with so many bytes of memory."""
-    if memory is None:
-        return WINDOW_EVENTS
-    return min(WINDOW_EVENTS, max(memory // EVENT_BYTES, LEAST_EVENTS))
+def window_events(n_events: int, n_tasks: int, memory: int | None) -> int:
+    """Return how many events of a process are looked at together, about, by each of the tasks that run side by side
+    with so many bytes of memory; `n_events` are those of the trace."""
+    most = min(max(n_events // (PER_TASK * n_tasks), WINDOW_EVENTS), MOST_EVENTS)
+    return most if memory is None else min(most, max(memory // EVENT_BYTES, LEAST_EVENTS))
 
 
-def sample_times(store: Store, n_events: int, memory: int | None = None) -> NDArray[np.int64]:
+def sample_times(store: Store, n_events: int, window: int) -> NDArray[np.int64]:
     """Return the times after which a process may be divided; (n_samples,) int64, none for short processes.
 
-    `memory` is what a task that looks at a window may take.
+    `n_events` are those of the process; a window has about `window` of them.
     """
-    n = n_events // window_events(memory)
+    n = n_events // window
     if n < 2:
         return np.zeros(0, np.int64)
     first, last = (int(store.manifest[name]) for name in ("first_time", "last_time"))

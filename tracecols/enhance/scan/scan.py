@@ -24,7 +24,7 @@ from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
-from tracecols.enhance.scan.gaps import find_gaps, sample_times
+from tracecols.enhance.scan.gaps import WINDOW_EVENTS, find_gaps, sample_times
 from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
 from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, TeamBegins, TeamEvents, Teams
@@ -1056,12 +1056,14 @@ def scan_locations(
     divider: Divider = WHOLE,
     members: NDArray[np.int64] | None = None,
     memory: int | None = None,
+    window: int = WINDOW_EVENTS,
 ) -> list[LocationScan]:
     """Scan locations, wave by wave; those that inherit from others after them.
 
     `first_rows` are the rows of their first events; `spill` takes what exceeds the buffer pool; `members` are the
-    locations of whole processes, ascending, by default all; `memory` is for each thread. The result, in the order of
-    the locations, is the same for every number of jobs and division into waves.
+    locations of whole processes, ascending, by default all; `memory` is for each thread; later steps look at about
+    `window` events of a process together. The result, in the order of the locations, is the same for every number of
+    jobs and division into waves.
     """
     n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // WAVE_BYTES))
     chosen = np.arange(first_rows.size) if members is None else members
@@ -1071,7 +1073,7 @@ def scan_locations(
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members, large=spill.large)
         of_process = np.bincount(locations.process[members], n_events[members])
-        samples = {p: sample_times(store, int(of_process[p]), memory) for p in set(locations.process[members].tolist())}
+        samples = {p: sample_times(store, int(of_process[p]), window) for p in set(locations.process[members].tolist())}
         scans = {
             i: LocationScan(
                 store,
