@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
-from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested, places
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested, positions
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.definitions.regions import IS_BARRIER
@@ -186,7 +186,7 @@ def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_
     n = row.size
     order = np.lexsort((rank, group))
     by_begin = np.lexsort((-rank, begin))
-    place = places(by_begin)
+    place = positions(by_begin)
     # groups far apart, so that one running maximum serves all of them
     floor = group[order] * (n + 1)
     running = np.maximum.accumulate(floor + np.where(sends[order], place[order] + 1, 0)) if n else floor
@@ -209,7 +209,7 @@ def collective_conditions(
     found.collector.all_to_all(m.collective[at], m.begin[at], m.end[at], on.gives[at], on.takes[at], length=COLLECTIVE)
     at = np.flatnonzero(on.is_prefix)
     order = np.lexsort((m.rank[at], m.collective[at]))
-    sees = places(order)
+    sees = positions(order)
     found.collector.chain(
         m.collective[at], order, m.begin[at], m.end[at], sees, on.gives[at], on.takes[at], COLLECTIVE, 0
     )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
-from tracecols.enhance.dataflow.grouping import Segments, places
+from tracecols.enhance.dataflow.grouping import Segments, positions
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
@@ -546,7 +546,7 @@ def _operations(
     # by rank: everybody waits for those before
     at = some(SCAN)
     order = np.lexsort((ranks[at], instance[at]))
-    sees = places(order)
+    sees = positions(order)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], everybody[at], length[at], steps[at])
 
 

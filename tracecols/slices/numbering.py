@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns as Arrays
 from tracecols.enhance.dataflow.columns import Columns, pick
-from tracecols.enhance.dataflow.grouping import combine, mask_of, number, occurrence, pair_nested, places, ranges
+from tracecols.enhance.dataflow.grouping import combine, mask_of, number, occurrence, pair_nested, positions, ranges
 from tracecols.enhance.dataflow.partitions import whole_processes
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.locations import Locations
@@ -414,7 +414,7 @@ class OperationCounter:
         else:
             whole = np.lexsort((row, group))
             time = tie = np.zeros(n, np.int64)
-        part = np.lexsort((places(whole), in_slice, tie, time, group))
+        part = np.lexsort((positions(whole), in_slice, tie, time, group))
         numbers, position = np.full((2, n), -1, np.int64)
         for order, chosen, into in ((whole, counts, numbers), (part, holds, position)):
             order = order[chosen[order]]

@@ -61,11 +61,11 @@ def number_chronologically(
     element and the first element of each group."""
     group, first = groups.number_groups(key)
     order = np.argsort(Segments(group, first.size).min(time), kind="stable")
-    return places(order)[group], first[order]
+    return positions(order)[group], first[order]
 
 
-def places(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return at which place of an order, such as `numpy.argsort` returns, each element is."""
+def positions(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at which position of an order, such as `numpy.argsort` returns, each element is."""
     found = np.empty(order.size, np.int64)
     found[order] = np.arange(order.size)
     return found

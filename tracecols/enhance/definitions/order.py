@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.grouping import places
+from tracecols.enhance.dataflow.grouping import positions
 from tracecols.store import Store
 
 BATCH = 1 << 20
@@ -111,7 +111,7 @@ class EventOrder:
 
     def rank(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number events chronologically; equal events get different numbers. (n,) int64."""
-        return places(self.argsort(rows, time))
+        return positions(self.argsort(rows, time))
 
     def precedes(
         self, rows: NDArray[np.int64], time: NDArray[np.int64], other: NDArray[np.int64], other_time: NDArray[np.int64]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import latest_before, places
+from tracecols.enhance.dataflow.grouping import latest_before, positions
 
 Ints = NDArray[np.int64]
 
@@ -67,5 +67,5 @@ def latest_end(key: Ints, time: Ints, end: Ints, wanted_key: Ints, wanted_time: 
     key, time = key[order], time[order]
     # numbers in the order of their ends
     by_end = np.lexsort((order, end[order]))
-    longest = order[by_end[running_max(key, places(by_end))]] if order.size else order
+    longest = order[by_end[running_max(key, positions(by_end))]] if order.size else order
     return pick(longest, latest_before(key, time, wanted_key, wanted_time - 1))

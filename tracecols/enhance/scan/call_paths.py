@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import joined_column, merged, pick
-from tracecols.enhance.dataflow.grouping import places
+from tracecols.enhance.dataflow.grouping import positions
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.paths import path_names
@@ -213,8 +213,8 @@ class PeriodCallPaths(CallPaths):
     @property
     def of_kernels(self) -> Labels:
         """Return what `label` looks at, as kernels take it."""
-        places = self._places
-        return Labels(len(self.all_periods), self.key, np.zeros(0, np.int64) if places is None else places)
+        positions = self._places
+        return Labels(len(self.all_periods), self.key, np.zeros(0, np.int64) if positions is None else positions)
 
     @cached_property
     def _places(self) -> NDArray[np.int64] | None:
@@ -227,9 +227,9 @@ class PeriodCallPaths(CallPaths):
         n_keys = (int(self.period.max(initial=-1)) + 2) * n
         if n_keys > TABLE_SIZE * self.key.size:
             return None
-        places = np.tile(np.arange(n), n_keys // n) if n else np.zeros(0, np.int64)
-        places[self.key] = np.arange(self.key.size)
-        return places
+        positions = np.tile(np.arange(n), n_keys // n) if n else np.zeros(0, np.int64)
+        positions[self.key] = np.arange(self.key.size)
+        return positions
 
     def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """Return call paths of the whole time in the periods of others."""
@@ -331,7 +331,7 @@ def merge_call_paths(
     depth = np.empty(n_merged, np.int32)
     trees.number_depth_first(parent, siblings, size, position, following, depth)
 
-    order = places(position)
+    order = positions(position)
     # call paths in the order in which they are met first
     met = np.full(n_merged, n, np.int64)
     real = np.flatnonzero(entry >= 0)[::-1]

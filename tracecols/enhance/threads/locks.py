@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, places
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, positions
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
@@ -180,7 +180,7 @@ def _find_releases(
     turn = np.empty(n, np.int64)
     turn[by_number] = np.cumsum(new) - 1
     first = by_number[new]
-    rank = places(order)
+    rank = positions(order)
     turns = Segments(turn, first.size)
     acquired = turns.min(np.where(is_acquire, rank, n))
     released = turns.max(np.where(is_acquire, -1, rank))
