@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import RLock
-from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -43,18 +42,12 @@ from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
 from tracecols.work.executors import Executor, Report, Threads, not_reported
-from tracecols.work.memory import Turns, give_back
+from tracecols.work.memory import Turns
 
 Result = TypeVar("Result")
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what is to be done."""
-
-LONG = 1.0
-"""Seconds of a stage after which memory that is free goes back to the system. Shorter ones do not leave much, and pages
-that are needed again are made empty by the system: after every stage that was a quarter of the processor time of a
-search of 1.5 s (2 x 10^7 events, two threads)."""
-
 
 LATER_BYTES, MOST_LATER = 300, 150_000_000
 """Bytes of memory that a task of the stages of root causes takes for each call instance and attributed event of its
@@ -375,7 +368,6 @@ class Run:
         together = side_by_side_of(needed)
         done: list[str] = []
         for i, stages in enumerate(together):
-            began = monotonic()
             numbers = [(stage, number) for stage in stages for number in self._numbers(stage)]
             task = SliceTask(self, "+".join(stages), {s: tuple(keeps[s]) for s in stages}, chosen & {*stages}, visit)
             # what nothing looks at is not waited for
@@ -386,8 +378,6 @@ class Run:
                 yield from found
             done += stages
             self.spill.forget(no_longer_read(done, needed[len(done) :]))
-            if monotonic() - began > LONG:
-                give_back()
 
 
 @dataclass(frozen=True, eq=False)
@@ -552,13 +542,10 @@ def _scan(
         groups = [np.sort(group) for group in plan_processes(groups[0], n_events, d.process, size)]
     jobs = executor.jobs if executor.folder is None else 1
     window = window_events(total, executor.slots, executor.memory)
-    began = monotonic()
     for _ in executor.map(
         ScanTask(d, tuple(groups), divider, jobs, spill, executor.memory, window), range(len(groups)), report
     ):
         pass
-    if monotonic() - began > LONG:
-        give_back()
     group = np.zeros(d.n_locations, np.int64)
     for number, members in enumerate(groups):
         group[members] = number
