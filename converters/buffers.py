@@ -12,35 +12,23 @@ N_VALUES = 6
 
 
 class Events(NamedTuple):
-    """Buffers of events, as many as the state of a decoder says.
-
-    Attributes
-    ----------
-    time : (capacity,) int64
-        Ticks.
-    kind : (capacity,) uint8
-        `EventKind`.
-    region : (capacity,) int32
-        Region of ENTER, EXIT, and of a measurement that stops; -1 of others.
-    """
+    """Buffers of events, as many as the state of a decoder says."""
 
     time: NDArray[np.int64]
+    """(capacity,): ticks."""
     kind: NDArray[np.uint8]
+    """(capacity,): `EventKind`."""
     region: NDArray[np.int32]
+    """(capacity,): region of ENTER, EXIT, and of a measurement that stops; -1 of others."""
 
 
 class Sides(NamedTuple):
-    """Buffers of events with attributes, as many as the state of a decoder says.
-
-    Attributes
-    ----------
-    event : (capacity,) int64
-        Number of the event in its location.
-    kind : (capacity,) uint8
-    values : (capacity, N_VALUES) int64
-        What its fields hold; of METRIC and PROGRAM_BEGIN the third says where their values begin among `extra`.
-    """
+    """Buffers of events with attributes, as many as the state of a decoder says."""
 
     event: NDArray[np.int64]
+    """(capacity,): number of the event in its location."""
     kind: NDArray[np.uint8]
+    """(capacity,)"""
     values: NDArray[np.int64]
+    """(capacity, N_VALUES): what its fields hold; of METRIC and PROGRAM_BEGIN the third says where their values begin
+    among `extra`."""

@@ -98,13 +98,7 @@ class Gathered:
         self._n = 0
 
     def add(self, location: NDArray[np.int64], intervals: NDArray[Any]) -> None:
-        """Add some intervals of some locations.
-
-        Parameters
-        ----------
-        location : (n,) int64
-        intervals : (n,) INTERVAL
-        """
+        """Add some intervals of some locations."""
         if not location.size:
             return
         order = np.argsort(location, kind="stable")
@@ -129,15 +123,8 @@ class Gathered:
         return sum(p.stop - p.start for p in self._pieces.get(location, []))
 
     def sort(self, location: int, file: BinaryIO) -> None:
-        """Append the intervals of a location to a file: in order of their begins, those that hold others first, else
-        as they were gathered.
-
-        Parameters
-        ----------
-        location : int
-        file : file
-            Opened for writing; gets bytes of `INTERVAL`.
-        """
+        """Append the intervals of a location to a file: in order of their begins, those that hold others first, else as
+        they were gathered."""
         pieces = self._pieces.get(location, [])
         if not pieces:
             return
@@ -173,19 +160,13 @@ def _ranges(stored: NDArray[Any], pieces: list[_Piece]) -> Iterator[tuple[int, i
 
 @dataclass
 class Nested:
-    """What writing the events of a location found out.
-
-    Attributes
-    ----------
-    n_cut : int
-        Intervals that overlapped another one without being inside of it.
-    longest, time : int
-        Nanoseconds that were cut off, or by which a begin was moved, at most and in all.
-    """
+    """What writing the events of a location found out."""
 
     n_cut: int = 0
+    """Intervals that overlapped another one without being inside of it."""
     longest: int = 0
     time: int = 0
+    """`longest` and `time`: nanoseconds that were cut off, or by which a begin was moved, at most and in all."""
 
     def __add__(self, other: Nested) -> Nested:
         return Nested(self.n_cut + other.n_cut, max(self.longest, other.longest), self.time + other.time)
@@ -193,22 +174,15 @@ class Nested:
 
 @dataclass
 class Writer:
-    """Writes the events of one location.
-
-    Attributes
-    ----------
-    extra : Extra
-    are : int
-        What the intervals are: `CALLS`, `KERNELS` or `NESTED`.
-    keeps : (n_regions,) uint8
-    last : int
-        End of intervals that have none.
-    """
+    """Writes the events of one location."""
 
     extra: Extra
     are: int = CALLS
+    """What the intervals are: `CALLS`, `KERNELS` or `NESTED`."""
     keeps: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    """(n_regions,)"""
     last: int = np.iinfo(np.int64).max
+    """End of intervals that have none."""
     nested: Nested = field(default_factory=Nested)
 
     def __post_init__(self) -> None:
@@ -247,11 +221,9 @@ class Writer:
         """Turn filled buffers into columns, and empty them."""
         state = self._state
         n, n_sides, n_attributes = (int(state[k]) for k in (N_EVENTS, N_SIDES, N_ATTRIBUTES))
-        batch = Batch(first(self._out.events, n)._asdict())
-        event, kind, values = first(self._out.sides, n_sides)
-        for family, (is_member, position, columns) in SIDE_COLUMNS.items():
-            if is_member[kind].any():
-                batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
+        batch = Batch(
+            first(self._out.events, n)._asdict(), sides.side_tables(SIDE_COLUMNS, first(self._out.sides, n_sides))
+        )
         if n_attributes:
             row, which, value = first(self._out.attributes, n_attributes)
             types = np.array([VALUE_TYPES.index(t) for *_, t in ATTRIBUTES], np.uint8)
@@ -262,13 +234,8 @@ class Writer:
 
 
 class Sorted:
-    """The intervals of some locations in order, in a temporary file; here they are known by their place among those.
-
-    Attributes
-    ----------
-    counts : list of int
-        Intervals of each location.
-    """
+    """The intervals of some locations in order, in a temporary file; here they are known by their place among those,
+    and `counts` has how many each has."""
 
     def __init__(self, gathered: Gathered, locations: Sequence[int]) -> None:
         self.counts = [gathered.count(i) for i in locations]

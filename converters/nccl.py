@@ -11,21 +11,14 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation.
-
-    Attributes
-    ----------
-    function : str
-        Function of the library.
-    op : int
-        Collective operation, `COLLECTIVE_OPS`; -1 of messages and of groups of operations.
-    role : str
-        Role of its region.
-    """
+    """An operation."""
 
     function: str
+    """Function of the library."""
     op: int
+    """Collective operation, `COLLECTIVE_OPS`; -1 of messages and of groups of operations."""
     role: str
+    """Role of its region."""
 
     @property
     def waits_for_all(self) -> bool:
@@ -66,13 +59,8 @@ def communicates(kernel: str) -> bool:
 
 
 def find_operation(name: str) -> Operation | None:
-    """Return the operation that a function of a library, a range around it or a parameter names; None if it is none.
-
-    Parameters
-    ----------
-    name : str
-        Such as `ncclAllReduce`, `nccl:all_reduce`, `_allgather_base`.
-    """
+    """Return the operation that a function of a library, a range around it or a parameter names (`ncclAllReduce`,
+    `nccl:all_reduce`, `_allgather_base`); None if it is none."""
     plain = re.sub(r"^p?(nccl|rccl|oneccl|ccl|gloo|c10d)(:+|_|(?=[A-Z]))", "", name.strip())
     plain = plain.replace("_", "").replace(" ", "").lower()
     return next((operation for pattern, operation in _FITS if pattern.fullmatch(plain)), None)
@@ -81,25 +69,15 @@ def find_operation(name: str) -> Operation | None:
 def operation_of_kernel(name: str) -> Operation | None:
     """Return the operation that the name of a kernel tells; None if it tells none (`ncclDevKernel_Generic`).
 
-    Parameters
-    ----------
-    name : str
-        Such as `ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)`.
+    Such a name is `ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)`.
     """
     found = _KERNEL.match(name)
     return find_operation(found[1]) if found else None
 
 
 def fits_kernel(operation: Operation, kernel: Operation | None) -> bool:
-    """Say whether a kernel executes an operation: some are made of sends and receives, a barrier is a reduction.
-
-    Parameters
-    ----------
-    operation : Operation
-        What parameters or ranges name.
-    kernel : Operation, optional
-        What the name of the kernel tells.
-    """
+    """Say whether a kernel, by its name, executes an operation that parameters or ranges name: some are made of sends
+    and receives, a barrier is a reduction."""
     if kernel is None or kernel == operation:
         return True
     if kernel == GROUP:
@@ -117,12 +95,7 @@ _BYTES = {
 
 
 def bytes_of_type(name: str) -> int:
-    """Return how many bytes an element of a type has, whatever it is called; 0 if it is not known.
-
-    Parameters
-    ----------
-    name : str
-        Such as `BFloat16`, `c10::Half`, `long int`.
-    """
+    """Return how many bytes an element of a type (`BFloat16`, `c10::Half`, `long int`) has, whatever it is called; 0 if
+    it is not known."""
     plain = re.sub(r"c10::|nccl|<|>|[\s_]", "", name).lower()
     return _BYTES.get(plain, 0)

@@ -38,27 +38,19 @@ SIDES = {
 
 
 class Extra(NamedTuple):
-    """Events of the operations that intervals represent, besides ENTER and EXIT.
-
-    Attributes
-    ----------
-    start : (n_operations + 1,) int64
-        Where those of each operation begin.
-    at_end : (n,) uint8
-        Whether an event comes before the EXIT; else after the ENTER.
-    kind : (n,) uint8
-        `EventKind`.
-    values : (n, N_VALUES) int64
-        In the order that the converter declares for the kind.
-    region : (n_operations,) int32
-        Region of the operation where that is not known from the interval alone; -1 that of the interval.
-    """
+    """Events of the operations that intervals represent, besides ENTER and EXIT."""
 
     start: NDArray[np.int64]
+    """(n_operations + 1,): where those of each operation begin."""
     at_end: NDArray[np.uint8]
+    """(n,): whether an event comes before the EXIT; else after the ENTER."""
     kind: NDArray[np.uint8]
+    """(n,): `EventKind`."""
     values: NDArray[np.int64]
+    """(n, N_VALUES): in the order that the converter declares for the kind."""
     region: NDArray[np.int32]
+    """(n_operations,): region of the operation where that is not known from the interval alone; -1 that of the
+    interval."""
 
     @classmethod
     def none(cls, n: int) -> Extra:
@@ -71,15 +63,10 @@ class Extra(NamedTuple):
 
 @dataclass
 class OperationEvents:
-    """Events of operations, to be collected into `Extra`.
-
-    Attributes
-    ----------
-    parts : list of tuple
-        Numbers of operations, whether before the EXIT, kind, values; arrays.
-    """
+    """Events of operations, to be collected into `Extra`."""
 
     parts: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
+    """Numbers of operations, whether before the EXIT, kind, values; arrays."""
 
     def add_many(self, operations: NDArray[np.int64], at_end: bool, kind: K, *columns: NDArray[np.int64]) -> None:
         """Add an event to each of some operations."""
@@ -117,92 +104,60 @@ class OperationEvents:
 
 
 class Intervals(NamedTuple):
-    """Intervals of a location, ordered.
-
-    Attributes
-    ----------
-    begin, end : (n,) int64
-    region : (n,) int32
-    operation : (n,) int64
-        -1 none.
-    attributes : (n_attributes, n) int64
-        -1 none.
-    """
+    """Intervals of a location, ordered."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (n,)"""
     region: NDArray[np.int32]
+    """(n,)"""
     operation: NDArray[np.int64]
+    """(n,): -1 none."""
     attributes: NDArray[np.int64]
+    """(n_attributes, n): -1 none."""
 
 
 class Rules(NamedTuple):
-    """How the intervals of a location become events.
-
-    Attributes
-    ----------
-    are : int
-        `CALLS`, `KERNELS` or `NESTED`.
-    last : int
-        End of intervals that have none.
-    keeps : (n_regions,) uint8
-        Regions of kernels that are not shortened.
-    extra : Extra
-    """
+    """How the intervals of a location become events."""
 
     are: int
+    """`CALLS`, `KERNELS` or `NESTED`."""
     last: int
+    """End of intervals that have none."""
     keeps: NDArray[np.uint8]
+    """(n_regions,): regions of kernels that are not shortened."""
     extra: Extra
 
 
 class Stack(NamedTuple):
-    """Regions that are open.
-
-    Attributes
-    ----------
-    end : (capacity,) int64
-        When each ends.
-    region : (capacity,) int32
-    operation : (capacity,) int64
-    """
+    """Regions that are open."""
 
     end: NDArray[np.int64]
+    """(capacity,): when each ends."""
     region: NDArray[np.int32]
+    """(capacity,)"""
     operation: NDArray[np.int64]
+    """(capacity,)"""
 
 
 class Attributes(NamedTuple):
-    """Attributes of ENTERs.
-
-    Attributes
-    ----------
-    event : (capacity,) int64
-        Number of the event in its location.
-    which : (capacity,) int32
-        Place in `ATTRIBUTES`.
-    value : (capacity,) int64
-    """
+    """Attributes of ENTERs."""
 
     event: NDArray[np.int64]
+    """(capacity,): number of the event in its location."""
     which: NDArray[np.int32]
+    """(capacity,): place in `ATTRIBUTES`."""
     value: NDArray[np.int64]
+    """(capacity,)"""
 
 
 class Out(NamedTuple):
-    """Where events go.
-
-    Attributes
-    ----------
-    events : Events
-    sides : Sides
-    attributes : Attributes
-        Of ENTERs.
-    """
+    """Where events go."""
 
     events: Events
     sides: Sides
     attributes: Attributes
+    """Of ENTERs."""
 
 
 @part

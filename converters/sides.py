@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
+from tracecols.converters.buffers import Sides
 from tracecols.kernels.kernel import kernel
 from tracecols.schema import KINDS, SIDE_TABLES, EventKind
 
@@ -29,35 +30,71 @@ def gather_fields(event, kind, values, is_member, position, row, row_kind, colum
     return n
 
 
-def family_columns(
-    event: NDArray[np.int64],
-    kind: NDArray[np.uint8],
-    values: NDArray[np.int64],
-    is_member: NDArray[np.uint8],
-    position: NDArray[np.int8],
-    columns: list[tuple[str, Any]],
-) -> Columns:
-    """Make the columns of one family's side table.
+SideColumns = dict[str, tuple[NDArray[np.uint8], NDArray[np.int8], list[tuple[str, Any]]]]
+"""By family: which kinds belong to it, which value of a kind fills which column, and the columns."""
+
+
+def side_tables(columns_of: SideColumns, decoded: Sides) -> dict[str, Columns]:
+    """Make the side tables of the families that decoded events belong to.
 
     Parameters
     ----------
-    event, kind, values : (n,) int64, uint8, (n, 6) int64
+    columns_of : dict
+        What `side_columns` returns.
+    decoded : Sides
         Decoded events with attributes.
-    is_member : (256,) uint8
-        Whether a kind belongs to the family.
-    position : (256, n_columns) int8
-        Which value of a kind fills which column; -1 none.
-    columns : list of (name, dtype)
-        The columns.
     """
-    n = int(is_member[kind].sum())
-    row, row_kind, filled = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty((len(columns), n), np.int64)
-    gather_fields(event, kind, values, is_member, position, row, row_kind, filled)
-    return {"row": row, "kind": row_kind, **{name: filled[c].astype(dtype) for c, (name, dtype) in enumerate(columns)}}
+    event, kind, values = decoded
+    counts = np.bincount(kind, minlength=256)
+    found = {}
+    for family, (is_member, position, columns) in columns_of.items():
+        n = int(counts @ is_member)
+        if n:
+            row, row_kind, filled = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty((len(columns), n), np.int64)
+            gather_fields(event, kind, values, is_member, position, row, row_kind, filled)
+            by_name = {name: filled[c].astype(dtype) for c, (name, dtype) in enumerate(columns)}
+            found[family] = {"row": row, "kind": row_kind, **by_name}
+    return found
 
 
-SideColumns = dict[str, tuple[NDArray[np.uint8], NDArray[np.int8], list[tuple[str, Any]]]]
-"""By family: which kinds belong to it, which value of a kind fills which column, and the columns."""
+def metric_table(
+    row: NDArray[np.int64],
+    source: NDArray[np.int32],
+    start: NDArray[np.int64],
+    extra: NDArray[np.int64],
+    types: Sequence[str],
+) -> Columns:
+    """Make the side table of a metric class.
+
+    Parameters
+    ----------
+    row, source, start : (n,) int64, int32, int64
+        Of each METRIC event its number, its source, and where its values begin.
+    extra : (any,) int64
+        The values, one event after the other.
+    types : sequence of str
+        Dtypes of the members of the class.
+    """
+    return {"row": row, "source": source, **{f"value_{i}": extra[start + i].view(t) for i, t in enumerate(types)}}
+
+
+def only_metrics(decoded: Sides, extra: NDArray[np.int64], types: Sequence[Sequence[str]]) -> dict[str, Columns]:
+    """Make the side table of the only metric class of a format, if there is an event of it.
+
+    Parameters
+    ----------
+    decoded : Sides
+        Decoded events with attributes.
+    extra : (any,) int64
+        What the third of their values refers to.
+    types : sequence of sequence of str
+        Dtypes of the members, by class.
+    """
+    rows = np.flatnonzero(decoded.kind == EventKind.METRIC)
+    if not rows.size:
+        return {}
+    source = np.zeros(rows.size, np.int32)
+    return {"metrics_0": metric_table(decoded.event[rows], source, decoded.values[rows, 2], extra, types[0])}
 
 
 def side_columns(values_of: Mapping[EventKind, Sequence[str]]) -> SideColumns:

@@ -22,13 +22,8 @@ BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def scratch(n: int, dtype: Any, in_memory: int | None = None) -> NDArray[Any]:
-    """Make an array, mapped to a temporary file if it has more bytes than are held in memory.
-
-    Raises
-    ------
-    SourceError
-        If there is no room for the file.
-    """
+    """Make an array, mapped to a temporary file if it has more bytes than are held in memory. Raises SourceError if
+    there is no room for the file."""
     size = n * np.dtype(dtype).itemsize
     if size <= (IN_MEMORY if in_memory is None else in_memory):
         return np.empty(n, dtype)

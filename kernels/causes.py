@@ -19,25 +19,17 @@ FEW = 12
 
 
 class Groups(NamedTuple):
-    """Processes that points synchronise with together.
-
-    Attributes
-    ----------
-    of_point : (n_points,) int32
-        Group of each point; -1 none.
-    channel : (n_channels,) int64
-        Communicators, ascending, which are the first groups.
-    is_listed : (n_groups,) bool
-        Whether a group belongs to one operation, and is used once; others are communicators.
-    start, member : (n_groups + 1,), (any,) int64
-        Processes of each group, ascending.
-    """
+    """Processes that points synchronise with together."""
 
     of_point: NDArray[np.int32]
+    """(n_points,): group of each point; -1 none."""
     channel: NDArray[np.int64]
+    """(n_channels,): communicators, ascending, which are the first groups."""
     is_listed: NDArray[np.bool_]
+    """(n_groups,): whether a group belongs to one operation, and is used once; others are communicators."""
     start: NDArray[np.int64]
     member: NDArray[np.int64]
+    """`start` and `member`: (n_groups + 1,), (any,) int64, processes of each group, ascending."""
 
 
 class Queries(NamedTuple):
@@ -425,52 +417,38 @@ class Charged(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """By how much more time the causing sides of pairs spent on call paths.
-
-    Attributes
-    ----------
-    first, stop : (n_pairs,) int64
-        First entry of each pair, and one past its last.
-    otherwise : (n_pairs,) int32
-        The call path that is charged where there is no entry, in the order in which call paths are met; -1 null.
-    call_path, time : (n_entries,) int32, float64 or int64
-    """
+    """By how much more time the causing sides of pairs spent on call paths."""
 
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
+    """`first` and `stop`: (n_pairs,), first entry of each pair, and one past its last."""
     otherwise: NDArray[np.int32]
+    """(n_pairs,): the call path that is charged where there is no entry, in the order in which call paths are met; -1
+    null."""
     call_path: NDArray[np.int32]
     time: NDArray[Any]
+    """`call_path` and `time`: (n_entries,) int32, float64 or int64"""
 
 
 class Spread(NamedTuple):
-    """In which periods the causing sides of pairs spent their time.
-
-    Attributes
-    ----------
-    interval : (n_pairs,) int32 or int64
-        The interval of each pair.
-    comes : (n_pairs,) int32
-        The period in which each cause comes, which is charged for call paths without time in the interval.
-    period, is_single : (n_intervals,) int32, bool
-        The period that each interval begins in, and whether all of it lies there.
-    key : (n_times,) int64
-        Of the others, ascending: number of the interval * number of call paths + call path.
-    of_period, ticks : (n_times,) int32, int64
-        Positive ticks.
-    creation : (n_call_paths,) int32 or int64
-        The call path that is met as each one.
-    labels : Labels
-    """
+    """In which periods the causing sides of pairs spent their time."""
 
     interval: NDArray[np.signedinteger[Any]]
+    """(n_pairs,) int32 or int64: the interval of each pair."""
     comes: NDArray[np.int32]
+    """(n_pairs,): the period in which each cause comes, which is charged for call paths without time in the
+    interval."""
     period: NDArray[np.int32]
     is_single: NDArray[np.bool_]
+    """`period` and `is_single`: (n_intervals,) int32, bool, the period that each interval begins in, and whether all of
+    it lies there."""
     key: NDArray[np.int64]
+    """(n_times,): of the others, ascending: number of the interval * number of call paths + call path."""
     of_period: NDArray[np.int32]
     ticks: NDArray[np.int64]
+    """`of_period` and `ticks`: (n_times,) int32, int64, positive ticks."""
     creation: NDArray[np.signedinteger[Any]]
+    """(n_call_paths,) int32 or int64: the call path that is met as each one."""
     labels: Labels
 
 
@@ -484,18 +462,13 @@ class Shares(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums of one location, and of which call paths there are any; the last one, which is that at -1, is for null.
-
-    Attributes
-    ----------
-    time, is_met : (n_call_paths + 1,) float64 or int64, bool
-        Zeros, and false, between locations.
-    met : (n_call_paths + 1,) int32
-    """
+    """Sums of one location, and of which call paths there are any; the last one, which is that at -1, is for null."""
 
     time: NDArray[Any]
     is_met: NDArray[np.bool_]
+    """`time` and `is_met`: (n_call_paths + 1,) float64 or int64, bool, zeros, and false, between locations."""
     met: NDArray[np.int32]
+    """(n_call_paths + 1,)"""
 
 
 @part
@@ -609,41 +582,34 @@ def charge_call_paths(location, pair, amount, lost, spread, shares, of_paths, of
 
 
 class Stops(NamedTuple):
-    """Points, and at which of them the critical path may go on elsewhere.
-
-    Attributes
-    ----------
-    start, first_row : (n_locations + 1,), (n_locations,) int64
-        First point and first row of each location.
-    location, kind, event, wait, set : (n_points,)
-        Columns of points.
-    pair_of, cause : (n_points,), (n_pairs,) int32 or int64
-        Pair of each waiting point (-1 none), and the causing point of each pair.
-    ends, always, if_waits, if_forked : (n_kinds,) bool
-        Kinds of points at which the path ends, which it stops at always, where they wait for others, or where another
-        location forked theirs.
-    forks : (n_kinds,) bool
-        Kinds of points at which the path goes on with the location that forked.
-    team_set, team_member : (n,) int64
-        Sets of the points of barriers from which the path goes on with all that do not wait, ascending, and the points.
-    """
+    """Points, and at which of them the critical path may go on elsewhere."""
 
     start: NDArray[np.int64]
     first_row: NDArray[np.int64]
+    """`start` and `first_row`: (n_locations + 1,), (n_locations,) int64, first point and first row of each
+    location."""
     location: NDArray[np.int32]
     kind: NDArray[np.int8]
     event: NDArray[np.int64]
     wait: NDArray[Any]
     set: NDArray[np.int64]
+    """`location`, `kind`, `event`, `wait` and `set`: (n_points,), columns of points."""
     pair_of: NDArray[np.signedinteger[Any]]
     cause: NDArray[np.signedinteger[Any]]
+    """`pair_of` and `cause`: (n_points,), (n_pairs,) int32 or int64, pair of each waiting point (-1 none), and the
+    causing point of each pair."""
     ends: NDArray[np.bool_]
     always: NDArray[np.bool_]
     if_waits: NDArray[np.bool_]
     if_forked: NDArray[np.bool_]
+    """`ends`, `always`, `if_waits` and `if_forked`: (n_kinds,), kinds of points at which the path ends, which it stops
+    at always, where they wait for others, or where another location forked theirs."""
     forks: NDArray[np.bool_]
+    """(n_kinds,): kinds of points at which the path goes on with the location that forked."""
     team_set: NDArray[np.int64]
     team_member: NDArray[np.int64]
+    """`team_set` and `team_member`: (n,), sets of the points of barriers from which the path goes on with all that do
+    not wait, ascending, and the points."""
 
 
 @part

@@ -24,104 +24,74 @@ Ints = NDArray[np.int64]
 
 
 class Operations(NamedTuple):
-    """Kernels and copies of some processes, by process, stream and begin.
-
-    Attributes
-    ----------
-    host : (n,) int64
-        The line of a host that launches it (`Hosts`).
-    stream, begin, end : (n,) int64
-    cell, latency : (n,) int64
-        Where its time counts, and that between its predecessor and its begin.
-    late : (n,) int64
-        Until when it waits for other ranks; `begin` if it does not.
-    group : (n,) int64
-        What it has met when it has waited (`Met`), -1 none.
-    before, since : (n,) int64
-        Its latest predecessor, `HOST` or `NOTHING`, and when that ends; no later than `begin`.
-    free_before, free_since : (n,) int64
-        The same without kernels that communicate on its stream.
-    """
+    """Kernels and copies of some processes, by process, stream and begin."""
 
     host: Ints
+    """(n,) int64: the line of a host that launches it (`Hosts`)."""
     stream: Ints
     begin: Ints
     end: Ints
+    """`stream`, `begin` and `end`: (n,) int64"""
     cell: Ints
     latency: Ints
+    """`cell` and `latency`: (n,) int64, where its time counts, and that between its predecessor and its begin."""
     late: Ints
+    """(n,) int64: until when it waits for other ranks; `begin` if it does not."""
     group: Ints
+    """(n,) int64: what it has met when it has waited (`Met`), -1 none."""
     before: Ints
     since: Ints
+    """`before` and `since`: (n,) int64, its latest predecessor, `HOST` or `NOTHING`, and when that ends; no later than
+    `begin`."""
     free_before: Ints
     free_since: Ints
+    """`free_before` and `free_since`: (n,) int64, the same without kernels that communicate on its stream."""
 
 
 class Met(NamedTuple):
-    """Groups of processes that kernels meet.
-
-    Attributes
-    ----------
-    start : (n_groups + 1,) int64
-        First entry of each group.
-    process : (n,) int64
-        By group, ascending: processes of the trace.
-    """
+    """Groups of processes that kernels meet."""
 
     start: Ints
+    """(n_groups + 1,) int64: first entry of each group."""
     process: Ints
+    """(n,) int64: by group, ascending: processes of the trace."""
 
 
 class Hosts(NamedTuple):
-    """What some hosts do, as lines: of a process, or of each of its threads; and when they wait for operations.
-
-    Attributes
-    ----------
-    start : (n_lines + 1,) int64
-        First entry of each line.
-    time, cell : (n,) int64
-        From when on the host is in a call path.
-    root : (n_lines,) int64
-        Cell of what lies before the first entry.
-    exit_start : (n_lines + 1,) int64
-    exit, operation, until, latency : (n_exits,) int64
-        By line in the order of time: when a call returns that has waited, the operation it waited for, when that
-        ended, or the call, and the cell of the time from then until it returns.
-    first : int
-        When the trace begins.
-    """
+    """What some hosts do, as lines: of a process, or of each of its threads; and when they wait for operations."""
 
     start: Ints
+    """(n_lines + 1,) int64: first entry of each line."""
     time: Ints
     cell: Ints
+    """`time` and `cell`: (n,) int64, from when on the host is in a call path."""
     root: Ints
+    """(n_lines,) int64: cell of what lies before the first entry."""
     exit_start: Ints
+    """(n_lines + 1,) int64"""
     exit: Ints
     operation: Ints
     until: Ints
     latency: Ints
+    """`exit`, `operation`, `until` and `latency`: (n_exits,) int64, by line in the order of time: when a call returns
+    that has waited, the operation it waited for, when that ended, or the call, and the cell of the time from then until
+    it returns."""
     first: int
+    """When the trace begins."""
 
 
 class Sums(NamedTuple):
-    """Sums by cell of one walk, and where those of all walks go.
-
-    Attributes
-    ----------
-    sum, met : (n_cells,) int64
-        Zero between walks; the cells that are not.
-    cell, ticks : (room,) int64
-        What all walks have spent: one after the other.
-    operation, waited : (room,) int64
-        What they have waited for other ranks, and in which operation.
-    """
+    """Sums by cell of one walk, and where those of all walks go."""
 
     sum: Ints
     met: Ints
+    """`sum` and `met`: (n_cells,) int64, zero between walks; the cells that are not."""
     cell: Ints
     ticks: Ints
+    """`cell` and `ticks`: (room,) int64, what all walks have spent: one after the other."""
     operation: Ints
     waited: Ints
+    """`operation` and `waited`: (room,) int64, what they have waited for other ranks, and in which operation."""
 
 
 class Walked(NamedTuple):

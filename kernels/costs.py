@@ -104,47 +104,36 @@ def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scrat
 
 
 class Caused(NamedTuple):
-    """Pairs, and how many waits there are before the points that they name.
-
-    Attributes
-    ----------
-    kind : (n_pairs,) int8
-        Kind of the wait.
-    cause, waiting, since, counts_from : (n_pairs,) int32 or int64
-        Points: the causing one, the waiting one (-1 none), the one after which the interval of the cause begins, and
-        the first that takes on costs, (0,) if that is always the one after it.
-    waits_before : (n_points + 1,) int32 or int64
-    wait : (n_waits,) float64 or int64
-    """
+    """Pairs, and how many waits there are before the points that they name."""
 
     kind: NDArray[np.int8]
+    """(n_pairs,): kind of the wait."""
     cause: NDArray[np.signedinteger[Any]]
     waiting: NDArray[np.signedinteger[Any]]
     since: NDArray[np.signedinteger[Any]]
     counts_from: NDArray[np.signedinteger[Any]]
+    """`cause`, `waiting`, `since` and `counts_from`: (n_pairs,) int32 or int64, points: the causing one, the waiting
+    one (-1 none), the one after which the interval of the cause begins, and the first that takes on costs, (0,) if
+    that is always the one after it."""
     waits_before: NDArray[np.signedinteger[Any]]
+    """(n_points + 1,) int32 or int64"""
     wait: NDArray[Any]
+    """(n_waits,) float64 or int64"""
 
 
 class Lists(NamedTuple):
-    """Amounts by kind, in a list for each wait or pair.
-
-    Attributes
-    ----------
-    head : (n,) int32 or int64
-        First item of each list; -1 none.
-    below : (any,) int32 or int64
-        The next item of the same list, or the next one that is free again.
-    kind, amount : (any,) int8, float64 or int64
-    state : (3,) int64
-        The first item that is free again (-1 none), how many are free in all, and the first that was never used.
-    """
+    """Amounts by kind, in a list for each wait or pair."""
 
     head: NDArray[np.signedinteger[Any]]
+    """(n,) int32 or int64: first item of each list; -1 none."""
     below: NDArray[np.signedinteger[Any]]
+    """(any,) int32 or int64: the next item of the same list, or the next one that is free again."""
     kind: NDArray[np.int8]
     amount: NDArray[Any]
+    """`kind` and `amount`: (any,) int8, float64 or int64"""
     state: NDArray[np.int64]
+    """(3,): the first item that is free again (-1 none), how many are free in all, and the first that was never
+    used."""
 
 
 @inner_part

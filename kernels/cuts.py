@@ -36,23 +36,16 @@ FREE, TASK, N_SWITCHES, N_STATE = range(4)
 
 
 class Items(NamedTuple):
-    """Pool of events that opened something; `state[FREE]` is the first that is free.
-
-    Attributes
-    ----------
-    below : (capacity,) int64
-        The item below on the same stack, the next free one; -1 none.
-    row : (capacity,) int64
-    kind : (capacity,) uint8
-        `EventKind`.
-    region : (capacity,) int32
-        -1 none.
-    """
+    """Pool of events that opened something; `state[FREE]` is the first that is free."""
 
     below: NDArray[np.int64]
+    """(capacity,): the item below on the same stack, the next free one; -1 none."""
     row: NDArray[np.int64]
+    """(capacity,)"""
     kind: NDArray[np.uint8]
+    """(capacity,): `EventKind`."""
     region: NDArray[np.int32]
+    """(capacity,): -1 none."""
 
 
 @part

@@ -44,22 +44,15 @@ N_EDGES, PERIOD, EARLY, ABOVE, IS_FULL, N_STATE = range(6)
 
 
 class Dividing(NamedTuple):
-    """What divides the time of a location.
-
-    Attributes
-    ----------
-    bins : (n_bins - 1,) float64 or int64
-        When all bins but the first begin; nothing where phases divide it.
-    node_period : (n_nodes,) int32
-        Phase of each of the location's own call paths; -1 outside.
-    begin, end : (n_phases,) as `bins`
-        Of the phases that the location begins itself.
-    """
+    """What divides the time of a location."""
 
     bins: NDArray[Any]
+    """(n_bins - 1,) float64 or int64: when all bins but the first begin; nothing where phases divide it."""
     node_period: NDArray[np.int32]
+    """(n_nodes,): phase of each of the location's own call paths; -1 outside."""
     begin: NDArray[Any]
     end: NDArray[Any]
+    """`begin` and `end`: (n_phases,) as `bins`, of the phases that the location begins itself."""
 
 
 class DividingAll(NamedTuple):
@@ -73,43 +66,30 @@ class DividingAll(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Where periods of locations begin, in order, one location after the other.
-
-    Attributes
-    ----------
-    time : (n_edges,) float64 or int64
-    period : (n_edges,) int32
-        The period that begins.
-    segment : (n_edges,) int64
-        The segment that an edge lies in.
-    end : (n_edges,) int64
-        One past the last entry of each.
-    path, value : (n_entries,) int32, as `time`
-        The time of the segment until the edge, by call path; several entries of a call path are added up.
-    """
+    """Where periods of locations begin, in order, one location after the other."""
 
     time: NDArray[Any]
+    """(n_edges,) float64 or int64"""
     period: NDArray[np.int32]
+    """(n_edges,): the period that begins."""
     segment: NDArray[np.int64]
+    """(n_edges,): the segment that an edge lies in."""
     end: NDArray[np.int64]
+    """(n_edges,): one past the last entry of each."""
     path: NDArray[np.int32]
     value: NDArray[Any]
+    """`path` and `value`: (n_entries,) int32, as `time`, the time of the segment until the edge, by call path; several
+    entries of a call path are added up."""
 
 
 class Noted(NamedTuple):
-    """What is noted while the events of locations are gone through.
-
-    Attributes
-    ----------
-    edges : Edges
-    state : (N_STATE,) int64
-    early_until : (1,) as the times
-        Until when time was counted early.
-    """
+    """What is noted while the events of locations are gone through."""
 
     edges: Edges
     state: NDArray[np.int64]
+    """(N_STATE,)"""
     early_until: NDArray[Any]
+    """(1,) as the times: until when time was counted early."""
 
 
 @part
@@ -406,31 +386,23 @@ class Part(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Intervals between cuts that lie in several periods.
-
-    Attributes
-    ----------
-    first, stop : (n,) int64
-        First segment of each, and one past its last.
-    edge, edge_stop : (n,) int64
-        The first edge inside, and one past the last of the location.
-    period : (n,) int32
-        The period it begins in.
-    wait, wait_stop : (n,) int64
-        First of the waits inside, and one past the last, which are taken off.
-    less, more : Part
-        What else is taken off, at the begin; and what is added, at the end, where it may lie after the last cut.
-    """
+    """Intervals between cuts that lie in several periods."""
 
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
+    """`first` and `stop`: (n,), first segment of each, and one past its last."""
     edge: NDArray[np.int64]
     edge_stop: NDArray[np.int64]
+    """`edge` and `edge_stop`: (n,), the first edge inside, and one past the last of the location."""
     period: NDArray[np.int32]
+    """(n,): the period it begins in."""
     wait: NDArray[np.int64]
     wait_stop: NDArray[np.int64]
+    """`wait` and `wait_stop`: (n,), first of the waits inside, and one past the last, which are taken off."""
     less: Part
     more: Part
+    """`less` and `more`: what else is taken off, at the begin; and what is added, at the end, where it may lie after
+    the last cut."""
 
 
 class Found(NamedTuple):

@@ -30,111 +30,73 @@ LAST = np.iinfo(np.int64).max
 
 
 class Happening(NamedTuple):
-    """What happens on a location, in order of time.
-
-    Attributes
-    ----------
-    enter_time, exit, exit_time : (n_calls,) int64
-        Of call instances; `exit` is negative where one never ends.
-    node : (n_calls,) int32
-        Call path of each.
-    team : (n_calls,) int32
-        Number of the begin in a team that each is in; -1 none.
-    time : (n_events,) int64
-        Of attributed events.
-    kind : (n_events,) uint8
-    call : (n_events,) int64
-        The call instance that each is in; -1 none.
-    marks : (n_begins,) int64
-        Of begins in teams; none where they are not needed.
-    instance : (n_begins,) int64
-        The team instance of each, -1 where it may not be divided; none where no team is divided.
-    """
+    """What happens on a location, in order of time."""
 
     enter_time: NDArray[np.int64]
     exit: NDArray[np.int64]
     exit_time: NDArray[np.int64]
+    """`enter_time`, `exit` and `exit_time`: (n_calls,), of call instances; `exit` is negative where one never ends."""
     node: NDArray[np.int32]
+    """(n_calls,): call path of each."""
     team: NDArray[np.int32]
+    """(n_calls,): number of the begin in a team that each is in; -1 none."""
     time: NDArray[np.int64]
+    """(n_events,): of attributed events."""
     kind: NDArray[np.uint8]
+    """(n_events,)"""
     call: NDArray[np.int64]
+    """(n_events,): the call instance that each is in; -1 none."""
     marks: NDArray[np.int64]
+    """(n_begins,): of begins in teams; none where they are not needed."""
     instance: NDArray[np.int64]
+    """(n_begins,): the team instance of each, -1 where it may not be divided; none where no team is divided."""
 
 
 class Gaps(NamedTuple):
-    """For each of some times the first moment after it at which nothing is open on a location, but perhaps one team.
-
-    Attributes
-    ----------
-    begin, end : (n,) int64
-        Ticks between which it lies; the begin is not the smaller one where there is none.
-    counted : (n, 7) int64
-        What the location has before it: `CALLS`, `EVENTS`, `BEGINS`, and rows of tables.
-    teams : (n,) int64
-        Sum of the marks of the begins before it.
-    instance, mark : (n,) int64
-        The team instance that is open, -1 for none, and the mark of the begin in it.
-    constructs : (n, n_roles) int64
-        How many constructs of each role the location has entered in the open team.
-    around : (n, 6) int64
-        What is known of the open team: `FIRST_ROW`, ..., `JOIN`.
-    """
+    """For each of some times the first moment after it at which nothing is open on a location, but perhaps one team."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (n,), ticks between which it lies; the begin is not the smaller one where there is none."""
     counted: NDArray[np.int64]
+    """(n, 7): what the location has before it: `CALLS`, `EVENTS`, `BEGINS`, and rows of tables."""
     teams: NDArray[np.int64]
+    """(n,): sum of the marks of the begins before it."""
     instance: NDArray[np.int64]
     mark: NDArray[np.int64]
+    """`instance` and `mark`: (n,), the team instance that is open, -1 for none, and the mark of the begin in it."""
     constructs: NDArray[np.int64]
+    """(n, n_roles): how many constructs of each role the location has entered in the open team."""
     around: NDArray[np.int64]
+    """(n, 6): what is known of the open team: `FIRST_ROW`, ..., `JOIN`."""
 
 
 class Meanings(NamedTuple):
-    """What kinds of events mean.
-
-    Attributes
-    ----------
-    change : (n_counters, 256) int8
-        By how much they change how many of a sort are open.
-    is_begin : (256,) bool
-        Those that begin teams.
-    table : (256,) int8
-        Which of the counted side tables they have a row in; -1 none.
-    role : (n_nodes,) int8
-        Which construct the region of a call path is that teams execute; -1 none.
-    """
+    """What kinds of events mean."""
 
     change: NDArray[np.int8]
+    """(n_counters, 256): by how much they change how many of a sort are open."""
     is_begin: NDArray[np.bool_]
+    """(256,): those that begin teams."""
     table: NDArray[np.int8]
+    """(256,): which of the counted side tables they have a row in; -1 none."""
     role: NDArray[np.int8]
+    """(n_nodes,): which construct the region of a call path is that teams execute; -1 none."""
 
 
 class Scratch(NamedTuple):
-    """What is open on a location, and what was counted, at some moment; all 0 at first.
-
-    Attributes
-    ----------
-    open_of : (n_counters,) int64
-        How many of each sort are open: teams that were forked, teams that the location is in, ...
-    rows : (n_tables,) int64
-        Rows of side tables.
-    constructs : (n_roles,) int64
-        Constructs entered in the team of `state`.
-    around : (6,) int64
-        As that of `Gaps`, of the open team.
-    state : (7,) int64
-        `CALL`, ...
-    """
+    """What is open on a location, and what was counted, at some moment; all 0 at first."""
 
     open_of: NDArray[np.int64]
+    """(n_counters,): how many of each sort are open: teams that were forked, teams that the location is in, ..."""
     rows: NDArray[np.int64]
+    """(n_tables,): rows of side tables."""
     constructs: NDArray[np.int64]
+    """(n_roles,): constructs entered in the team of `state`."""
     around: NDArray[np.int64]
+    """(6,): as that of `Gaps`, of the open team."""
     state: NDArray[np.int64]
+    """(7,): `CALL`, ..."""
 
 
 CALL, EVENT, N_BEGINS, COUNTED_IN, DIRECT, MARKS, UNTIL, N_STATE = range(8)

@@ -23,26 +23,18 @@ class Entries(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Intervals between cuts of one location each.
-
-    Attributes
-    ----------
-    first, stop : (n,) int64
-        First entry, and one past the last; first is -1 where there is no interval.
-    wait_first, wait_stop : (n,) int32 or int64
-        First of the waits inside, and one past the last.
-    call : (n,) int32
-        Call path that the interval begins in; -1 none.
-    change : (n,) float64 or int64
-        What the time of this call path is changed by, though not below 0.
-    """
+    """Intervals between cuts of one location each."""
 
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
+    """`first` and `stop`: (n,), first entry, and one past the last; first is -1 where there is no interval."""
     wait_first: NDArray[np.signedinteger[Any]]
     wait_stop: NDArray[np.signedinteger[Any]]
+    """`wait_first` and `wait_stop`: (n,) int32 or int64, first of the waits inside, and one past the last."""
     call: NDArray[np.int32]
+    """(n,): call path that the interval begins in; -1 none."""
     change: NDArray[Any]
+    """(n,) float64 or int64: what the time of this call path is changed by, though not below 0."""
 
 
 def part_of(spans: Spans, rows: slice) -> Spans:
@@ -51,25 +43,19 @@ def part_of(spans: Spans, rows: slice) -> Spans:
 
 
 class Known(NamedTuple):
-    """Points, and where they are.
-
-    Attributes
-    ----------
-    location, call_path : (n_points,) int32
-    met : (n_call_paths,) int32 or int64
-        Number of each call path in the order in which they are met.
-    start, shift : (n_locations + 1,), (n_locations,) int64
-        First point of each location; how much greater the number of a point is than the row of its cut.
-    waits_before : (n_points + 1,) int32 or int64
-        How many points before each one wait.
-    """
+    """Points, and where they are."""
 
     location: NDArray[np.int32]
     call_path: NDArray[np.int32]
+    """`location` and `call_path`: (n_points,)"""
     met: NDArray[np.signedinteger[Any]]
+    """(n_call_paths,) int32 or int64: number of each call path in the order in which they are met."""
     start: NDArray[np.int64]
     shift: NDArray[np.int64]
+    """`start` and `shift`: (n_locations + 1,), (n_locations,) int64, first point of each location; how much greater
+    the number of a point is than the row of its cut."""
     waits_before: NDArray[np.signedinteger[Any]]
+    """(n_points + 1,) int32 or int64: how many points before each one wait."""
 
 
 @kernel
@@ -197,18 +183,12 @@ def sum_intervals(start, spans, entries, waits, prune, sum_, out):
 
 
 class Sides(NamedTuple):
-    """The two sides of pairs, and of some a further interval of the causing one.
-
-    Attributes
-    ----------
-    causing, waiting : Spans
-    within : Spans
-        Only call paths count that have time here as well, or that this begins in; no elements where all count.
-    """
+    """The two sides of pairs, and of some a further interval of the causing one."""
 
     causing: Spans
     waiting: Spans
     within: Spans
+    """Only call paths count that have time here as well, or that this begins in; no elements where all count."""
 
 
 class Times(NamedTuple):
@@ -223,23 +203,16 @@ class Times(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """How much more time causing sides spent; written.
-
-    Attributes
-    ----------
-    first, stop : (n_pairs,) int64
-        First entry of each pair, and one past its last.
-    total : (n_pairs,) float64 or int64
-        The sum of each.
-    path, value : (any,) int32, as `total`
-        Of each pair in the order of call paths.
-    """
+    """How much more time causing sides spent; written."""
 
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
+    """`first` and `stop`: (n_pairs,), first entry of each pair, and one past its last."""
     total: NDArray[Any]
+    """(n_pairs,) float64 or int64: the sum of each."""
     path: NDArray[np.int32]
     value: NDArray[Any]
+    """`path` and `value`: (any,) int32, as `total`, of each pair in the order of call paths."""
 
 
 @kernel

@@ -36,85 +36,57 @@ WAITING = 10
 
 
 class Order(NamedTuple):
-    """The order in which nodes and hubs happen.
-
-    Attributes
-    ----------
-    run_start, run_stop : (n_runs,) int32
-        Consecutive nodes, or one hub, that happen one after the other.
-    run_next : (n_runs,) int32
-        Place of the node after a run, which waits for something else; -1 where the location ends.
-    is_head : (n_all,) bool
-        Which nodes have a place: all that an edge leads to.
-    place : (n_heads,) int32
-        These places, in the order in which the nodes happen.
-    edge_place : (n_edges,) int32
-        The place of the head of every edge.
-    """
+    """The order in which nodes and hubs happen."""
 
     run_start: NDArray[np.int32]
     run_stop: NDArray[np.int32]
+    """`run_start` and `run_stop`: (n_runs,), consecutive nodes, or one hub, that happen one after the other."""
     run_next: NDArray[np.int32]
+    """(n_runs,): place of the node after a run, which waits for something else; -1 where the location ends."""
     is_head: NDArray[np.bool_]
+    """(n_all,): which nodes have a place: all that an edge leads to."""
     place: NDArray[np.int32]
+    """(n_heads,): these places, in the order in which the nodes happen."""
     edge_place: NDArray[np.int32]
+    """(n_edges,): the place of the head of every edge."""
 
 
 class Weights(NamedTuple):
-    """What is known of nodes and edges.
-
-    Attributes
-    ----------
-    start : (n_all,) int64
-        When a node happens that depends on nothing.
-    weight : (n_all,) int64
-        Ticks between the last dependency of a node and itself.
-    kind : (n_nodes,) int8
-        Class of the weight.
-    mark : (n_nodes,) uint8
-        `BEGINS`, `ENDS`, `BEGUN`.
-    edge_start : (n_all + 1,) int32
-        First edge out of every node or hub.
-    head : (n_edges,) int32
-    lag : (n_edges,) int64
-        Empty if all are 0.
-    length : (n_edges,) int64
-        Bytes.
-    steps : (n_edges,) int8
-        Latencies on the way.
-    """
+    """What is known of nodes and edges."""
 
     start: NDArray[np.int64]
+    """(n_all,): when a node happens that depends on nothing."""
     weight: NDArray[np.int64]
+    """(n_all,): ticks between the last dependency of a node and itself."""
     kind: NDArray[np.int8]
+    """(n_nodes,): class of the weight."""
     mark: NDArray[np.uint8]
+    """(n_nodes,): `BEGINS`, `ENDS`, `BEGUN`."""
     edge_start: NDArray[np.int32]
+    """(n_all + 1,): first edge out of every node or hub."""
     head: NDArray[np.int32]
+    """(n_edges,)"""
     lag: NDArray[np.int64]
+    """(n_edges,): empty if all are 0."""
     length: NDArray[np.int64]
+    """(n_edges,): bytes."""
     steps: NDArray[np.int8]
+    """(n_edges,): latencies on the way."""
 
 
 class Less(NamedTuple):
-    """What single nodes take less in some of k scenarios, and which edges keep nothing waiting there.
-
-    Attributes
-    ----------
-    start : (n_all + 1,) int32
-        First entry of every node. Empty if nothing takes less.
-    scenario : (n_entries,) uint8
-    ticks : (n_entries,) int64
-        By how much the weight shrinks, to 0 at least.
-    cut_start : (n_edges + 1,) int32
-        First entry of every edge. Empty if no edge is cut.
-    cut_scenario : (n_cut,) uint8
-    """
+    """What single nodes take less in some of k scenarios, and which edges keep nothing waiting there."""
 
     start: NDArray[np.int32]
+    """(n_all + 1,): first entry of every node. Empty if nothing takes less."""
     scenario: NDArray[np.uint8]
+    """(n_entries,)"""
     ticks: NDArray[np.int64]
+    """(n_entries,): by how much the weight shrinks, to 0 at least."""
     cut_start: NDArray[np.int32]
+    """(n_edges + 1,): first entry of every edge. Empty if no edge is cut."""
     cut_scenario: NDArray[np.uint8]
+    """(n_cut,)"""
 
 
 NO_LESS = Less(*(np.zeros(0, dtype) for dtype in (np.int32, np.uint8, np.int64, np.int32, np.uint8)))
@@ -122,63 +94,46 @@ NO_LESS = Less(*(np.zeros(0, dtype) for dtype in (np.int32, np.uint8, np.int64, 
 
 
 class Changes(NamedTuple):
-    """What differs from the recorded run in each of k scenarios.
-
-    Attributes
-    ----------
-    factor : (k, n_cells, 11) float64
-        Factors of weights by cell and class; the last column is 0 where nothing is waited for. None (k = 0) if nothing
-        but `less` differs.
-    path_cell : (k, n_call_paths + 1) int32
-        Part of the number of a cell; of what has no call path the last element. Empty where there is one cell.
-    location_cell : (k, n_locations) int32
-        The other part: the two are added.
-    call_path : (n_nodes,) int32
-        Call path of every node, -1 for none. Empty where there is one cell.
-    location_start : (n_locations + 1,) int64
-        First node of every location.
-    row_start : (n_nodes + 1,) int32
-        First row of computation before every node. Empty where computation is not changed.
-    row_path : (n_rows,) int32
-        Call path.
-    row_ticks : (n_rows,) int64
-    delay : (k, 3) float64
-        Seconds of a latency, bytes per second, ticks of a second; empty where nothing takes time besides.
-    fine : int64
-        Ticks of the result for each recorded one.
-    less : Less
-        What single nodes take less, and which edges keep nothing waiting, if there are no factors.
-    """
+    """What differs from the recorded run in each of k scenarios."""
 
     factor: NDArray[np.float64]
+    """(k, n_cells, 11): factors of weights by cell and class; the last column is 0 where nothing is waited for. None (k
+    = 0) if nothing but `less` differs."""
     path_cell: NDArray[np.int32]
+    """(k, n_call_paths + 1): part of the number of a cell; of what has no call path the last element. Empty where there
+    is one cell."""
     location_cell: NDArray[np.int32]
+    """(k, n_locations): the other part: the two are added."""
     call_path: NDArray[np.int32]
+    """(n_nodes,): call path of every node, -1 for none. Empty where there is one cell."""
     location_start: NDArray[np.int64]
+    """(n_locations + 1,): first node of every location."""
     row_start: NDArray[np.int32]
+    """(n_nodes + 1,): first row of computation before every node. Empty where computation is not changed."""
     row_path: NDArray[np.int32]
+    """(n_rows,): call path."""
     row_ticks: NDArray[np.int64]
+    """(n_rows,)"""
     delay: NDArray[np.float64]
+    """(k, 3): seconds of a latency, bytes per second, ticks of a second; empty where nothing takes time besides."""
     fine: Any
+    """Ticks of the result for each recorded one."""
     less: Less
+    """What single nodes take less, and which edges keep nothing waiting, if there are no factors."""
 
 
 class FoundEdges(NamedTuple):
-    """Edges as they are found; the last three hold one value if it is the same for all.
-
-    Attributes
-    ----------
-    tail, head : (n,) int32
-    is_inferred : (n,) or (1,) bool
-    length : (n,) or (1,) int64
-    steps : (n,) or (1,) int8
-    """
+    """Edges as they are found; the last three hold one value if it is the same for all."""
 
     tail: NDArray[np.int32]
     head: NDArray[np.int32]
+    """`tail` and `head`: (n,)"""
     is_inferred: NDArray[np.bool_]
+    """(n,) or (1,) bool"""
     length: NDArray[np.int64]
+    """(n,) or (1,) int64"""
     steps: NDArray[np.int8]
+    """(n,) or (1,) int8"""
 
 
 @kernel

@@ -13,17 +13,12 @@ from tracecols.kernels.ordered import first_after, first_at_least, place_of
 
 
 class Spans(NamedTuple):
-    """What divides the time of locations (`periods.Divider`): edges of bins, and both ends of the focus of each.
-
-    Attributes
-    ----------
-    edges : (n_edges,)
-        Ascending.
-    focus : (n_locations, 2), as `edges`
-    """
+    """What divides the time of locations (`periods.Divider`): edges of bins, and both ends of the focus of each."""
 
     edges: NDArray[Any]
+    """(n_edges,): ascending."""
     focus: NDArray[Any]
+    """(n_locations, 2) , as `edges`"""
 
 
 class Parts(NamedTuple):
@@ -35,22 +30,15 @@ class Parts(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The numbers of call paths in periods (`call_paths.PeriodCallPaths`).
-
-    Attributes
-    ----------
-    n_paths : int
-        Call paths of the whole time.
-    key : (n_labels,) int64
-        Ascending: (period + 1) * n_paths + path. Empty where there are all of them.
-    places : (n_keys,) int64
-        The number of every key, or of the call path outside of all periods where it does not occur; empty where that
-        takes too much memory, or where there are all.
-    """
+    """The numbers of call paths in periods (`call_paths.PeriodCallPaths`)."""
 
     n_paths: int
+    """Call paths of the whole time."""
     key: NDArray[np.int64]
+    """(n_labels,): ascending: (period + 1) * n_paths + path. Empty where there are all of them."""
     places: NDArray[np.int64]
+    """(n_keys,): the number of every key, or of the call path outside of all periods where it does not occur; empty
+    where that takes too much memory, or where there are all."""
 
 
 @part

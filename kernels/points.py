@@ -16,21 +16,14 @@ from tracecols.kernels.ranks import Ranks, choose, is_chosen, n_before
 
 
 class Rows(NamedTuple):
-    """Which rows of events are points; besides these every location that has events has a point at its end.
-
-    Attributes
-    ----------
-    ranks : Ranks
-        Which rows are points; of one row more than there are.
-    first_row : (n_locations + 1,) int64
-        First row of each location, and one past the last one.
-    ends_before : (n_locations + 1,) int64
-        How many locations before each one have a point at their end.
-    """
+    """Which rows of events are points; besides these every location that has events has a point at its end."""
 
     ranks: Ranks
+    """Which rows are points; of one row more than there are."""
     first_row: NDArray[np.int64]
+    """(n_locations + 1,): first row of each location, and one past the last one."""
     ends_before: NDArray[np.int64]
+    """(n_locations + 1,): how many locations before each one have a point at their end."""
 
 
 class Points(NamedTuple):

@@ -13,18 +13,12 @@ from tracecols.kernels.kernel import kernel, part
 
 
 class Ranks(NamedTuple):
-    """Chosen rows of a range; 1.5 bits per row.
-
-    Attributes
-    ----------
-    bits : (n_words,) uint64
-        Bit i of word k is row 64 k + i of the range.
-    before : (n_words,) int32 or int64
-        How many are chosen before each word.
-    """
+    """Chosen rows of a range; 1.5 bits per row."""
 
     bits: NDArray[np.uint64]
+    """(n_words,): bit i of word k is row 64 k + i of the range."""
     before: NDArray[np.signedinteger[Any]]
+    """(n_words,) int32 or int64: how many are chosen before each word."""
 
 
 @part

@@ -25,22 +25,16 @@ its end, what kind of call it is (`replay.nodes.roles_of`). Or a node at which a
 
 
 class FoundNodes(NamedTuple):
-    """Nodes of locations as they are found, as many as their events at most.
-
-    Attributes
-    ----------
-    event : (n,) int32
-        Number of the event at its location.
-    time : (n,) int64
-    kind : (n,) int8
-        Class of the weight.
-    role : (n,) uint8
-    """
+    """Nodes of locations as they are found, as many as their events at most."""
 
     event: NDArray[np.int32]
+    """(n,): number of the event at its location."""
     time: NDArray[np.int64]
+    """(n,)"""
     kind: NDArray[np.int8]
+    """(n,): class of the weight."""
     role: NDArray[np.uint8]
+    """(n,)"""
 
 
 @kernel
@@ -185,68 +179,47 @@ NEXT_NODE, OPEN_NODE, N_EVENTS, TIME, PATH, CHANGED, N_OPEN, N_STATE = range(8)
 
 
 class WalkedPaths(NamedTuple):
-    """Consecutive events of some locations and the call paths at them.
-
-    Attributes
-    ----------
-    bounds : (n_locations + 1,) int64
-        Where the events of each begin.
-    first : (n_locations,) int64
-        Place of the first of them among those that the nodes are of.
-    first_node : (n_locations,) int64
-        First node of each, -1 of one that goes on.
-    time : (n,) int64
-        Ticks, of each location never decreasing.
-    kind : (n,) uint8
-    node : (n,) int32
-        Call path at each event, numbered within the location; of an EXIT the one it leaves; -1 none.
-    number_start : (n_locations + 1,) int64
-        Where the call paths of each begin in `number`.
-    number : (n_own,) int64
-        These numbers among all call paths; -1 none.
-    """
+    """Consecutive events of some locations and the call paths at them."""
 
     bounds: NDArray[np.int64]
+    """(n_locations + 1,): where the events of each begin."""
     first: NDArray[np.int64]
+    """(n_locations,): place of the first of them among those that the nodes are of."""
     first_node: NDArray[np.int64]
+    """(n_locations,): first node of each, -1 of one that goes on."""
     time: NDArray[np.int64]
+    """(n,): ticks, of each location never decreasing."""
     kind: NDArray[np.uint8]
+    """(n,)"""
     node: NDArray[np.int32]
+    """(n,): call path at each event, numbered within the location; of an EXIT the one it leaves; -1 none."""
     number_start: NDArray[np.int64]
+    """(n_locations + 1,): where the call paths of each begin in `number`."""
     number: NDArray[np.int64]
+    """(n_own,): these numbers among all call paths; -1 none."""
 
 
 class OpenSums(NamedTuple):
-    """Time since the last node, by call path.
-
-    Attributes
-    ----------
-    path : (n_call_paths,) int32
-        Call paths in the order in which they are met.
-    ticks : (n_call_paths,) int64
-        0 where there is none.
-    """
+    """Time since the last node, by call path."""
 
     path: NDArray[np.int32]
+    """(n_call_paths,): call paths in the order in which they are met."""
     ticks: NDArray[np.int64]
+    """(n_call_paths,): 0 where there is none."""
 
 
 class FoundComputation(NamedTuple):
-    """Computation before nodes as it is found.
-
-    Attributes
-    ----------
-    n_rows, of_node, before_node : (n_nodes,) int32
-        Rows before every node; call path of what is entered or left there, and that before it; -1 none.
-    call_path, ticks : (n,) int32, int64
-        Rows of the nodes of these events: as many as events and open sums, at most.
-    """
+    """Computation before nodes as it is found."""
 
     n_rows: NDArray[np.int32]
     of_node: NDArray[np.int32]
     before_node: NDArray[np.int32]
+    """`n_rows`, `of_node` and `before_node`: (n_nodes,), rows before every node; call path of what is entered or left
+    there, and that before it; -1 none."""
     call_path: NDArray[np.int32]
     ticks: NDArray[np.int64]
+    """`call_path` and `ticks`: (n,) int32, int64, rows of the nodes of these events: as many as events and open sums,
+    at most."""
 
 
 @kernel

@@ -40,75 +40,53 @@ OUTERMOST_OF_TASK = -2
 
 
 class Maps(NamedTuple):
-    """Maps from call paths to times, one after the other: those of segments, or of intervals.
-
-    Attributes
-    ----------
-    end : (n_maps,) int64
-        One past the last entry of each.
-    path, value : (n_entries,) int32, float64 or int64
-        Of each map in ascending order of the call paths. Where maps are written there may be room for more.
-    """
+    """Maps from call paths to times, one after the other: those of segments, or of intervals."""
 
     end: NDArray[np.int64]
+    """(n_maps,): one past the last entry of each."""
     path: NDArray[np.int32]
     value: NDArray[Any]
+    """`path` and `value`: (n_entries,) int32, float64 or int64, of each map in ascending order of the call paths. Where
+    maps are written there may be room for more."""
 
 
 class Marks(NamedTuple):
-    """Rows of locations where something happens, ascending.
-
-    Attributes
-    ----------
-    row, what : (n_marks,) int64, int8
-        CUT, FORK, LEAVE_TEAM, JOIN_TEAM or END_IN_TEAM.
-    value : (n_marks,) float64 or int64
-        FORK and JOIN_TEAM: time since the FORK; LEAVE_TEAM and END_IN_TEAM: time to the JOIN.
-    cut, time : (n_marks,) int64, as `value`; written
-        Number of the cut at every mark, and when it is; stays as it is where there is none.
-    """
+    """Rows of locations where something happens, ascending."""
 
     row: NDArray[np.int64]
     what: NDArray[np.int8]
+    """`row` and `what`: (n_marks,) int64, int8, CUT, FORK, LEAVE_TEAM, JOIN_TEAM or END_IN_TEAM."""
     value: NDArray[Any]
+    """(n_marks,) float64 or int64: FORK and JOIN_TEAM: time since the FORK; LEAVE_TEAM and END_IN_TEAM: time to the
+    JOIN."""
     cut: NDArray[np.int64]
     time: NDArray[Any]
+    """`cut` and `time`: (n_marks,) int64, as `value`; written, number of the cut at every mark, and when it is; stays
+    as it is where there is none."""
 
 
 class OwnPoints(NamedTuple):
-    """The points of some locations, one location after the other.
-
-    Attributes
-    ----------
-    end : (n,) int64
-        How many points there are up to the end of each location.
-    event, kind : (n_points,) int64, int8
-    """
+    """The points of some locations, one location after the other."""
 
     end: NDArray[np.int64]
+    """(n,): how many points there are up to the end of each location."""
     event: NDArray[np.int64]
     kind: NDArray[np.int8]
+    """`event` and `kind`: (n_points,) int64, int8"""
 
 
 class Others(NamedTuple):
-    """What happens at rows of some locations besides their points, and what points at FORKs mean.
-
-    Attributes
-    ----------
-    row, what, value : (n,)
-        As those of `Marks`, ascending.
-    enter : (n_regions,) int64
-        Rows at which threads enter parallel regions, ascending.
-    at_enter, fork : (n_regions,) int8, as `value`
-        What happens there, and the time since the FORK.
-    """
+    """What happens at rows of some locations besides their points, and what points at FORKs mean."""
 
     row: NDArray[np.int64]
     what: NDArray[np.int8]
     value: NDArray[Any]
+    """`row`, `what` and `value`: (n,), as those of `Marks`, ascending."""
     enter: NDArray[np.int64]
+    """(n_regions,): rows at which threads enter parallel regions, ascending."""
     at_enter: NDArray[np.int8]
     fork: NDArray[Any]
+    """`at_enter` and `fork`: (n_regions,) int8, as `value`, what happens there, and the time since the FORK."""
 
 
 @part
@@ -194,19 +172,15 @@ def put_cuts(end, of_point, marks, stop, last, cut, left, time):
 class Nested(NamedTuple):
     """Times inside of the calls of points, by location ascending: a cut is made there if other regions or tasks are
     executed in the call.
-
-    Attributes
-    ----------
-    row, time : (n_nested,) int64, float64 or int64
-        Row of the point, and the time.
-    cut, at : (n_nested,) int64, as `time`; written
-        Number of the cut and when it is; stays as it is where nothing else is executed between the time and the row.
     """
 
     row: NDArray[np.int64]
     time: NDArray[Any]
+    """`row` and `time`: (n_nested,) int64, float64 or int64, row of the point, and the time."""
     cut: NDArray[np.int64]
     at: NDArray[Any]
+    """`cut` and `at`: (n_nested,) int64, as `time`; written, number of the cut and when it is; stays as it is where
+    nothing else is executed between the time and the row."""
 
 
 class Calls(NamedTuple):
@@ -258,24 +232,17 @@ def list_nested(first_location, bounds, calls, nested, point, is_resume, ends):
 
 
 class TaskPaths(NamedTuple):
-    """Call paths of explicit tasks.
-
-    Attributes
-    ----------
-    is_of_task : (n_call_paths,) bool
-        Whether a call path belongs to the call tree of tasks.
-    region : (n_call_paths,) int64
-        Of each call path; empty, as the rest is, if tasks have no call paths.
-    n_regions : int
-    child_key, child : (n_call_paths,) int64
-        `(parent + 1) * n_regions + region` of each call path, ascending, and the call path.
-    """
+    """Call paths of explicit tasks."""
 
     is_of_task: NDArray[np.bool_]
+    """(n_call_paths,): whether a call path belongs to the call tree of tasks."""
     region: NDArray[np.int64]
+    """(n_call_paths,): of each call path; empty, as the rest is, if tasks have no call paths."""
     n_regions: int
     child_key: NDArray[np.int64]
     child: NDArray[np.int64]
+    """`child_key` and `child`: (n_call_paths,), `(parent + 1) * n_regions + region` of each call path, ascending, and
+    the call path."""
 
 
 class Joins(NamedTuple):
@@ -375,53 +342,37 @@ def count_nested(now, until, row, before, k, stop, nested):
 
 
 class Events(NamedTuple):
-    """Consecutive events of one location.
-
-    Attributes
-    ----------
-    time, kind, region, node : (n,) float64 or int64, uint8, int32, int32
-        Time since the first event of the trace; region entered; call path entered or left, or the one around, as the
-        location numbers them; -1 none.
-    base_row : int
-        Row of event 0.
-    """
+    """Consecutive events of one location."""
 
     time: NDArray[Any]
     kind: NDArray[np.uint8]
     region: NDArray[np.int32]
     node: NDArray[np.int32]
+    """`time`, `kind`, `region` and `node`: (n,) float64 or int64, uint8, int32, int32, time since the first event of
+    the trace; region entered; call path entered or left, or the one around, as the location numbers them; -1 none."""
     base_row: int
+    """Row of event 0."""
 
 
 class Meaning(NamedTuple):
-    """What the events of a location do to the time of call paths.
-
-    Attributes
-    ----------
-    action : (256,) uint8
-        What each kind does.
-    number : (n_nodes,) int64
-        Call paths of the location's own.
-    parent : (n_call_paths,) int64
-        Of the call paths, -1 for roots and below what is never executed; OUTERMOST_OF_TASK.
-    tasks : TaskPaths
-    forgets : bool
-        Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a
-        team.
-    fills : bool
-        Whether time outside of all regions counts for the one that is entered next.
-    stop_times, flush_paths : (n_flushes,) as the times, int64
-        Ends of the location's buffer flushes, and their call paths.
-    """
+    """What the events of a location do to the time of call paths."""
 
     action: NDArray[np.uint8]
+    """(256,): what each kind does."""
     number: NDArray[np.int64]
+    """(n_nodes,): call paths of the location's own."""
     parent: NDArray[np.int64]
+    """(n_call_paths,): of the call paths, -1 for roots and below what is never executed; OUTERMOST_OF_TASK."""
     tasks: TaskPaths
     forgets: bool
+    """Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a
+    team."""
     fills: bool
+    """Whether time outside of all regions counts for the one that is entered next."""
     stop_times: NDArray[Any]
     flush_paths: NDArray[np.int64]
+    """`stop_times` and `flush_paths`: (n_flushes,) as the times, int64, ends of the location's buffer flushes, and
+    their call paths."""
 
 
 class Tree(NamedTuple):
@@ -433,48 +384,36 @@ class Tree(NamedTuple):
 
 
 class Locations(NamedTuple):
-    """What differs among locations, and what is found of each.
-
-    Attributes
-    ----------
-    number_start : (n + 1,) int64
-        Where the call paths of each begin in `number`.
-    number : (n_nodes,) int64
-        As of `Meaning`, one location after the other.
-    flush_start : (n + 1,) int64
-        Where the buffer flushes of each begin.
-    stop_times, flush_paths : (n_flushes,)
-        As of `Meaning`, one location after the other.
-    first_mark : (n,) int64
-    nested_start : (n + 1,) int64
-        Where the nested times of each begin.
-    forgets, fills : (n,) bool
-        As of `Meaning`.
-    since, until : (n,) as the times
-        From when on and until when time counts.
-    is_filled : (n,) bool
-        Whether what is left of the time `until` the end counts for the call path that is open there, or was left last.
-    first, stop : (n,) int64, written
-        First segment, and one past the last; `first` is -1 of locations that have not begun.
-    last : (n,) as the times, written
-        Until when time was counted.
-    """
+    """What differs among locations, and what is found of each."""
 
     number_start: NDArray[np.int64]
+    """(n + 1,): where the call paths of each begin in `number`."""
     number: NDArray[np.int64]
+    """(n_nodes,): as of `Meaning`, one location after the other."""
     flush_start: NDArray[np.int64]
+    """(n + 1,): where the buffer flushes of each begin."""
     stop_times: NDArray[Any]
     flush_paths: NDArray[np.int64]
+    """`stop_times` and `flush_paths`: (n_flushes,), as of `Meaning`, one location after the other."""
     first_mark: NDArray[np.int64]
+    """(n,)"""
     nested_start: NDArray[np.int64]
+    """(n + 1,): where the nested times of each begin."""
     forgets: NDArray[np.bool_]
     fills: NDArray[np.bool_]
+    """`forgets` and `fills`: (n,), as of `Meaning`."""
     since: NDArray[Any]
     until: NDArray[Any]
+    """`since` and `until`: (n,) as the times, from when on and until when time counts."""
     is_filled: NDArray[np.bool_]
+    """(n,): whether what is left of the time `until` the end counts for the call path that is open there, or was left
+    last."""
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
+    """`first` and `stop`: (n,) int64, written, first segment, and one past the last; `first` is -1 of locations that
+    have not begun."""
     last: NDArray[Any]
+    """(n,) as the times, written: until when time was counted."""
 
 
 class Walked(NamedTuple):
@@ -512,26 +451,17 @@ def events_at(k, walked, events):
 
 
 class Collected(NamedTuple):
-    """What `collect_segments` writes.
-
-    Attributes
-    ----------
-    joins : Joins
-    state : (N_STATE,) int64
-        Carried from batch to batch.
-    last : (1,) as the times
-        Time of the last contribution.
-    open_sum : Sum
-        Of the segment that is not complete.
-    segments : Maps
-        Cut k lies between segments k - 1 and k.
-    """
+    """What `collect_segments` writes."""
 
     joins: Joins
     state: NDArray[np.int64]
+    """(N_STATE,): carried from batch to batch."""
     last: NDArray[Any]
+    """(1,) as the times: time of the last contribution."""
     open_sum: Sum
+    """Of the segment that is not complete."""
     segments: Maps
+    """Cut k lies between segments k - 1 and k."""
 
 
 @part

@@ -69,76 +69,52 @@ PROGRAM_BEGIN, PROGRAM_END = int(EventKind.PROGRAM_BEGIN), int(EventKind.PROGRAM
 
 
 class Events(NamedTuple):
-    """Consecutive events of one location.
-
-    Attributes
-    ----------
-    time : (n,) int64
-        Ticks.
-    kind : (n,) uint8
-        `EventKind`.
-    entry : (n,) int32
-        The region entered or left, or a number for a call site and the region it enters; -1 none.
-    """
+    """Consecutive events of one location."""
 
     time: NDArray[np.int64]
+    """(n,): ticks."""
     kind: NDArray[np.uint8]
+    """(n,): `EventKind`."""
     entry: NDArray[np.int32]
+    """(n,): the region entered or left, or a number for a call site and the region it enters; -1 none."""
 
 
 class Meanings(NamedTuple):
-    """What kinds, entries and regions mean.
-
-    Attributes
-    ----------
-    action : (256,) uint8
-        What each kind does (`kernels.actions`).
-    region_of : (n_entries,) int32
-        Region of every entry. The first entries are the regions themselves; others are call sites, which tell call
-        paths apart except at the root.
-    flags : (n_regions,) uint8
-        IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program; IS_PHASE: instances
-        may begin phases.
-    tasks, threads : int32
-        Regions that are above the call paths of explicit tasks, and of threads that the program creates.
-    """
+    """What kinds, entries and regions mean."""
 
     action: NDArray[np.uint8]
+    """(256,): what each kind does (`kernels.actions`)."""
     region_of: NDArray[np.int32]
+    """(n_entries,): region of every entry. The first entries are the regions themselves; others are call sites, which
+    tell call paths apart except at the root."""
     flags: NDArray[np.uint8]
+    """(n_regions,): IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program; IS_PHASE:
+    instances may begin phases."""
     tasks: np.int32
     threads: np.int32
+    """`tasks` and `threads`: regions that are above the call paths of explicit tasks, and of threads that the program
+    creates."""
 
 
 class SideValues(NamedTuple):
-    """What side tables say of the location's events, in the order of the events.
-
-    Attributes
-    ----------
-    stop_time : (n_flushes,) int64
-        End of each buffer flush in ticks.
-    task : (n_switches,) int64
-        Number of the task of each event that switches or completes tasks; 0 is the implicit task.
-    team_parent, team_program : (n_teams,) int64
-        Of each team begin: call path the thread inherits, and that of the program it belongs to; negative codes point
-        into the master's call paths.
-    interval_start, interval_stop : (n_teams,) int64
-        Where teams are not begun by events of their own: rows between which the thread belongs to each. Empty
-        otherwise.
-    team_period : (n_teams,) int64
-        Of each team begin: the period of the fork, -1 none.
-    n_known : int
-        How many of `team_parent` are known; a thread without a stack cannot begin in one that is not.
-    """
+    """What side tables say of the location's events, in the order of the events."""
 
     stop_time: NDArray[np.int64]
+    """(n_flushes,): end of each buffer flush in ticks."""
     task: NDArray[np.int64]
+    """(n_switches,): number of the task of each event that switches or completes tasks; 0 is the implicit task."""
     team_parent: NDArray[np.int64]
     team_program: NDArray[np.int64]
+    """`team_parent` and `team_program`: (n_teams,), of each team begin: call path the thread inherits, and that of the
+    program it belongs to; negative codes point into the master's call paths."""
     interval_start: NDArray[np.int64]
     interval_stop: NDArray[np.int64]
+    """`interval_start` and `interval_stop`: (n_teams,), where teams are not begun by events of their own: rows between
+    which the thread belongs to each. Empty otherwise."""
     team_period: NDArray[np.int64]
+    """(n_teams,): of each team begin: the period of the fork, -1 none."""
     n_known: int
+    """How many of `team_parent` are known; a thread without a stack cannot begin in one that is not."""
 
 
 class LocationSides(NamedTuple):
@@ -158,219 +134,144 @@ class Periods(NamedTuple):
     """What divides the time of the location into periods: phases of the program, or bins of time.
 
     Kernels take None where nothing does. They are compiled for that without what concerns periods, in half the time.
-
-    Attributes
-    ----------
-    mode : int
-        BY_INSTANCE: an instance of a region is a phase; BY_CALL: from one call of a region to the next; BY_TIME: bins.
-    fits : (n_levels, n_regions) bool
-        Which regions a phase begins with, what they have to be called from, and so on upwards.
-    edges : (n_edges,) int64
-        Ticks at which the next bin begins.
-    focus : (n_locations, 4) int64
-        Of each location: ticks at which its focus begins and ends, and which of its edges these are; those of bins are
-        the others (`edge_at`). Of one location (`own_periods`) a row. Only of BY_TIME.
-    chain : (capacity,) int64
-        Scratch for the call paths of a stack, twice as large as the pool of frames at least.
-    begin, end : (capacity,) int64
-        Filled: ticks of the phases of the location.
     """
 
     mode: int
+    """BY_INSTANCE: an instance of a region is a phase; BY_CALL: from one call of a region to the next; BY_TIME:
+    bins."""
     fits: NDArray[np.bool_]
+    """(n_levels, n_regions): which regions a phase begins with, what they have to be called from, and so on upwards."""
     edges: NDArray[np.int64]
+    """(n_edges,): ticks at which the next bin begins."""
     focus: NDArray[np.int64]
+    """(n_locations, 4): of each location: ticks at which its focus begins and ends, and which of its edges these are;
+    those of bins are the others (`edge_at`). Of one location (`own_periods`) a row. Only of BY_TIME."""
     chain: NDArray[np.int64]
+    """(capacity,): scratch for the call paths of a stack, twice as large as the pool of frames at least."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (capacity,), filled: ticks of the phases of the location."""
 
 
 class Frames(NamedTuple):
-    """Pool of stack frames; `state[FREE]` is the first that is free.
-
-    Attributes
-    ----------
-    below : (capacity,) int64
-        The frame below, the next free one; -1 none.
-    node : (capacity,) int32
-        Call path.
-    time, row : (capacity,) int64
-        Ticks and row of the ENTER.
-    call : (capacity,) int64
-        Call instance, -1 none.
-    """
+    """Pool of stack frames; `state[FREE]` is the first that is free."""
 
     below: NDArray[np.int64]
+    """(capacity,): the frame below, the next free one; -1 none."""
     node: NDArray[np.int32]
+    """(capacity,): call path."""
     time: NDArray[np.int64]
     row: NDArray[np.int64]
+    """`time` and `row`: (capacity,), ticks and row of the ENTER."""
     call: NDArray[np.int64]
+    """(capacity,): call instance, -1 none."""
 
 
 class CallPaths(NamedTuple):
-    """Call paths of the location, `state[N_NODES]` of them.
-
-    Attributes
-    ----------
-    parent : (capacity,) int64
-        Call path above, or a negative code.
-    entry : (capacity,) int32
-        What is entered.
-    row, time : (capacity,) int64
-        Row and ticks of the first ENTER.
-    recent : (capacity,) int32
-        Call path that was entered last from each, -1 none.
-    exclusive, visits : (capacity,) int64
-        Exclusive ticks; number of visits.
-    period : (capacity,) int32
-        Period it belongs to, -1 none.
-    """
+    """Call paths of the location, `state[N_NODES]` of them."""
 
     parent: NDArray[np.int64]
+    """(capacity,): call path above, or a negative code."""
     entry: NDArray[np.int32]
+    """(capacity,): what is entered."""
     row: NDArray[np.int64]
     time: NDArray[np.int64]
+    """`row` and `time`: (capacity,), row and ticks of the first ENTER."""
     recent: NDArray[np.int32]
+    """(capacity,): call path that was entered last from each, -1 none."""
     exclusive: NDArray[np.int64]
     visits: NDArray[np.int64]
+    """`exclusive` and `visits`: (capacity,), exclusive ticks; number of visits."""
     period: NDArray[np.int32]
+    """(capacity,): period it belongs to, -1 none."""
 
 
 class CallInstances(NamedTuple):
-    """Region instances that matter to joins, `state[N_CALLS]` of them (`schema.scans.CALL_INSTANCES`).
-
-    Attributes
-    ----------
-    node : (capacity,) int32
-        Call path.
-    enter, exit, enter_time, exit_time : (capacity,) int64
-        Rows and ticks of ENTER and EXIT; -1 as long as there is no EXIT.
-    team : (capacity,) int32
-        Number of the team begin the thread is in, -1 none.
-    tasks : (capacity,) int64
-        Ticks of explicit tasks completed inside.
-    """
+    """Region instances that matter to joins, `state[N_CALLS]` of them (`schema.scans.CALL_INSTANCES`)."""
 
     node: NDArray[np.int32]
+    """(capacity,): call path."""
     enter: NDArray[np.int64]
     exit: NDArray[np.int64]
     enter_time: NDArray[np.int64]
     exit_time: NDArray[np.int64]
+    """`enter`, `exit`, `enter_time` and `exit_time`: (capacity,), rows and ticks of ENTER and EXIT; -1 as long as there
+    is no EXIT."""
     team: NDArray[np.int32]
+    """(capacity,): number of the team begin the thread is in, -1 none."""
     tasks: NDArray[np.int64]
+    """(capacity,): ticks of explicit tasks completed inside."""
 
 
 class AttributedEvents(NamedTuple):
-    """Events of side tables, `state[N_ATTRIBUTED]` of them (`schema.scans.ATTRIBUTED_EVENTS`).
-
-    Attributes
-    ----------
-    kind : (capacity,) uint8
-        `EventKind`.
-    time : (capacity,) int64
-        Ticks.
-    call : (capacity,) int64
-        Enclosing call instance, -1 none.
-    node : (capacity,) int32
-        Call path, -1 none.
-    """
+    """Events of side tables, `state[N_ATTRIBUTED]` of them (`schema.scans.ATTRIBUTED_EVENTS`)."""
 
     kind: NDArray[np.uint8]
+    """(capacity,): `EventKind`."""
     time: NDArray[np.int64]
+    """(capacity,): ticks."""
     call: NDArray[np.int64]
+    """(capacity,): enclosing call instance, -1 none."""
     node: NDArray[np.int32]
+    """(capacity,): call path, -1 none."""
 
 
 class Tasks(NamedTuple):
-    """The tasks of the location; 0 is the implicit one.
-
-    Attributes
-    ----------
-    top : (n_tasks,) int64
-        Top frame of each task that does not run, -1 none.
-    time : (n_tasks,) int64
-        Ticks that each explicit task took so far.
-    stub : (n_tasks,) int64
-        Call path that it counts for where it was scheduled, -1 as long as it has none.
-    counted : (n_tasks,) int64
-        Ticks of `time` that count there by now: those of the bins of time that are over.
-    gap : (n_tasks,) int64
-        Last of the `Charges` of each explicit task from before it had a stub, -1 none.
-    """
+    """The tasks of the location; 0 is the implicit one."""
 
     top: NDArray[np.int64]
+    """(n_tasks,): top frame of each task that does not run, -1 none."""
     time: NDArray[np.int64]
+    """(n_tasks,): ticks that each explicit task took so far."""
     stub: NDArray[np.int64]
+    """(n_tasks,): call path that it counts for where it was scheduled, -1 as long as it has none."""
     counted: NDArray[np.int64]
+    """(n_tasks,): ticks of `time` that count there by now: those of the bins of time that are over."""
     gap: NDArray[np.int64]
+    """(n_tasks,): last of the `Charges` of each explicit task from before it had a stub, -1 none."""
 
 
 class Pointers(NamedTuple):
-    """Pointer columns (thesis 3.10), or empty arrays: all, or the first two.
-
-    Attributes
-    ----------
-    enterptr, exitptr : (n,) or (0,) int64
-        Row of the enclosing ENTER, and row of the EXIT of an ENTER; -1 none.
-    call_path : (n,) or (0,) int32
-        Call path, -1 none.
-    """
+    """Pointer columns (thesis 3.10), or empty arrays: all, or the first two."""
 
     enterptr: NDArray[np.int64]
     exitptr: NDArray[np.int64]
+    """`enterptr` and `exitptr`: (n,) or (0,) int64, row of the enclosing ENTER, and row of the EXIT of an ENTER; -1
+    none."""
     call_path: NDArray[np.int32]
+    """(n,) or (0,) int32: call path, -1 none."""
 
 
 class Charges(NamedTuple):
-    """When the exclusive time of call paths was spent, or empty arrays; for scans without periods.
-
-    Attributes
-    ----------
-    begin, end : (capacity,) int64
-        Ticks; where time decreases the end is the earlier. There is room for one per event, one more per buffer flush,
-        and one.
-    node : (capacity,) int64
-        The call path that is charged. Time that an explicit task spends outside of its regions counts for its stub; as
-        long as it has none, -2 less the one before of the same task, which is -1 if there is none.
-    n : (1,) int64
-        How many there are.
-    """
+    """When the exclusive time of call paths was spent, or empty arrays; for scans without periods."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (capacity,), ticks; where time decreases the end is the earlier. There is room for one per
+    event, one more per buffer flush, and one."""
     node: NDArray[np.int64]
+    """(capacity,): the call path that is charged. Time that an explicit task spends outside of its regions counts for
+    its stub; as long as it has none, -2 less the one before of the same task, which is -1 if there is none."""
     n: NDArray[np.int64]
+    """(1,): how many there are."""
 
 
 class ScanArrays(NamedTuple):
-    """Arrays that scans work in and fill.
-
-    Attributes
-    ----------
-    frames : Frames
-    paths : CallPaths
-    table : (2 ** k,) int32
-        Hash table of the call paths, twice as large at least; empty between locations.
-    calls : CallInstances
-    attributed : AttributedEvents
-    team_stack : (capacity,) int64
-        Numbers of the team begins the thread is in, `state[TEAM_DEPTH]` of them above one that is none.
-    tasks : Tasks
-    pointers : Pointers
-        Filled if not empty.
-    charges : Charges
-        Filled if not empty; of a single location that begins and ends in one call.
-    """
+    """Arrays that scans work in and fill."""
 
     frames: Frames
     paths: CallPaths
     table: NDArray[np.int32]
+    """(2 ** k,): hash table of the call paths, twice as large at least; empty between locations."""
     calls: CallInstances
     attributed: AttributedEvents
     team_stack: NDArray[np.int64]
+    """(capacity,): numbers of the team begins the thread is in, `state[TEAM_DEPTH]` of them above one that is none."""
     tasks: Tasks
     pointers: Pointers
+    """Filled if not empty."""
     charges: Charges
+    """Filled if not empty; of a single location that begins and ends in one call."""
 
 
 # -- call paths --------------------------------------------------------------------------------------------------------

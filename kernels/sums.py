@@ -21,30 +21,22 @@ N_PATHS, EPOCH, FIRST, ENTRY, WAIT_FIRST, WAIT, N_SORTED, N_STATE = range(8)
 
 
 class Sum(NamedTuple):
-    """The time of an interval by call path: valid where the stamp is `state[EPOCH]`.
-
-    Attributes
-    ----------
-    stamp : (n_call_paths,) int32
-    time, waited : (n_call_paths,) float64 or int64
-        `waited` is zero but for the waits of the interval.
-    path : (limit,) int32
-        The call paths that it has, at most so many.
-    floor : (1,) as `time`
-        No time of a sum that is full is less.
-    state : (N_STATE,) int64
-    word, group : (n_call_paths // 64 + 1,), (n_call_paths // 4096 + 1,) int64
-        Zeros: scratch for sorting.
-    """
+    """The time of an interval by call path: valid where the stamp is `state[EPOCH]`."""
 
     stamp: NDArray[np.int32]
+    """(n_call_paths,)"""
     time: NDArray[Any]
     waited: NDArray[Any]
+    """`time` and `waited`: (n_call_paths,) float64 or int64, `waited` is zero but for the waits of the interval."""
     path: NDArray[np.int32]
+    """(limit,): the call paths that it has, at most so many."""
     floor: NDArray[Any]
+    """(1,) as `time`: no time of a sum that is full is less."""
     state: NDArray[np.int64]
+    """(N_STATE,)"""
     word: NDArray[np.int64]
     group: NDArray[np.int64]
+    """`word` and `group`: (n_call_paths // 64 + 1,), (n_call_paths // 4096 + 1,) int64, zeros: scratch for sorting."""
 
 
 @part

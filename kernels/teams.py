@@ -14,25 +14,19 @@ NEITHER, FORKS, BEGINS = range(3)
 
 
 class Begins(NamedTuple):
-    """Begins in teams, location by location.
-
-    Attributes
-    ----------
-    location : (n_begins,) int32
-    team : (n_begins,) int64
-    instance : (n_begins,) int64
-        The how manieth time it is that its location begins in its team; once numbered, the team instance.
-    fork : (n_begins,) int64
-        Number of the last FORK of its location before; -1 none.
-    is_master : (n_begins,) bool
-        Whether its location has forked right before.
-    """
+    """Begins in teams, location by location."""
 
     location: NDArray[np.int32]
+    """(n_begins,)"""
     team: NDArray[np.int64]
+    """(n_begins,)"""
     instance: NDArray[np.int64]
+    """(n_begins,): the how manieth time it is that its location begins in its team; once numbered, the team
+    instance."""
     fork: NDArray[np.int64]
+    """(n_begins,): number of the last FORK of its location before; -1 none."""
     is_master: NDArray[np.bool_]
+    """(n_begins,): whether its location has forked right before."""
 
 
 class Instances(NamedTuple):
@@ -48,24 +42,18 @@ class Instances(NamedTuple):
 
 
 class Locations(NamedTuple):
-    """Locations that begin in teams.
-
-    Attributes
-    ----------
-    chosen : (n,) int64
-        Which of all.
-    forker : (n_locations,) int64
-        Where teams are not begun by events of their own: the location whose FORKs begin them, -1 elsewhere.
-    process : (n_locations,) int32
-    event_start, begin_start : (n_locations + 1,) int64
-        Where the events of teams of each, and its begins, begin.
-    """
+    """Locations that begin in teams."""
 
     chosen: NDArray[np.int64]
+    """(n,): which of all."""
     forker: NDArray[np.int64]
+    """(n_locations,): where teams are not begun by events of their own: the location whose FORKs begin them, -1
+    elsewhere."""
     process: NDArray[np.int32]
+    """(n_locations,)"""
     event_start: NDArray[np.int64]
     begin_start: NDArray[np.int64]
+    """`event_start` and `begin_start`: (n_locations + 1,), where the events of teams of each, and its begins, begin."""
 
 
 @kernel

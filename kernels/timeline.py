@@ -24,82 +24,53 @@ DONE, FULL, GROW, DAMAGED = range(4)
 
 
 class Events(NamedTuple):
-    """Consecutive events of one location.
-
-    Attributes
-    ----------
-    time : (n,) int64
-        Ticks.
-    kind : (n,) uint8
-        `EventKind`.
-    region : (n,) int32
-        Region entered or left, -1 none.
-    """
+    """Consecutive events of one location."""
 
     time: NDArray[np.int64]
+    """(n,): ticks."""
     kind: NDArray[np.uint8]
+    """(n,): `EventKind`."""
     region: NDArray[np.int32]
+    """(n,): region entered or left, -1 none."""
 
 
 class View(NamedTuple):
-    """What of a location is drawn.
-
-    Attributes
-    ----------
-    first, stop : int
-        Ticks: what is open at `first` begins there, what is open at `stop` ends there.
-    tasks_name : int
-        Name of the slice of an explicit task.
-    action : (256,) uint8
-        What each kind does, `ACTION`.
-    stop_time : (n_flushes,) int64
-        End of each buffer flush of the location, in their order, in ticks.
-    task : (n_switches,) int64
-        Number of the task of each event that switches or completes tasks, in their order; 0 is the implicit task.
-    """
+    """What of a location is drawn."""
 
     first: int
     stop: int
+    """`first` and `stop`: ticks: what is open at `first` begins there, what is open at `stop` ends there."""
     tasks_name: int
+    """Name of the slice of an explicit task."""
     action: NDArray[np.uint8]
+    """(256,): what each kind does, `ACTION`."""
     stop_time: NDArray[np.int64]
+    """(n_flushes,): end of each buffer flush of the location, in their order, in ticks."""
     task: NDArray[np.int64]
+    """(n_switches,): number of the task of each event that switches or completes tasks, in their order; 0 is the
+    implicit task."""
 
 
 class Frames(NamedTuple):
-    """Pool of stack frames; `state[FREE]` is the first that is free.
-
-    Attributes
-    ----------
-    below : (capacity,) int64
-        The frame below, the next free one; -1 none.
-    name : (capacity,) int32
-        Region.
-    """
+    """Pool of stack frames; `state[FREE]` is the first that is free."""
 
     below: NDArray[np.int64]
+    """(capacity,): the frame below, the next free one; -1 none."""
     name: NDArray[np.int32]
+    """(capacity,): region."""
 
 
 class Drawn(NamedTuple):
-    """What is drawn, `state[N_OUT]` of it.
-
-    Attributes
-    ----------
-    time : (room,) int64
-        Ticks.
-    what : (room,) uint8
-        BEGIN, END or INSTANT.
-    name : (room,) int32
-        -1 of ends and instants.
-    mark : (room,) int64
-        Number of the mark among those of the batch, -1 of others.
-    """
+    """What is drawn, `state[N_OUT]` of it."""
 
     time: NDArray[np.int64]
+    """(room,): ticks."""
     what: NDArray[np.uint8]
+    """(room,): BEGIN, END or INSTANT."""
     name: NDArray[np.int32]
+    """(room,): -1 of ends and instants."""
     mark: NDArray[np.int64]
+    """(room,): number of the mark among those of the batch, -1 of others."""
 
 
 @part
@@ -380,49 +351,35 @@ collected."""
 
 
 class Open(NamedTuple):
-    """What is open and what is being merged, by depth.
-
-    Attributes
-    ----------
-    begin : (room,) int64
-        Ticks at which the open slice began.
-    name : (room,) int32
-    grey_begin, grey_end, grey_busy : (room,) int64
-        Short slices that are being merged: from when to when, and how long they are together.
-    grey_count : (room,) int64
-        How many; 0 none.
-    grey_name : (room,) int32
-        Of the first of them.
-    """
+    """What is open and what is being merged, by depth."""
 
     begin: NDArray[np.int64]
+    """(room,): ticks at which the open slice began."""
     name: NDArray[np.int32]
+    """(room,)"""
     grey_begin: NDArray[np.int64]
     grey_end: NDArray[np.int64]
     grey_busy: NDArray[np.int64]
+    """`grey_begin`, `grey_end` and `grey_busy`: (room,), short slices that are being merged: from when to when, and how
+    long they are together."""
     grey_count: NDArray[np.int64]
+    """(room,): how many; 0 none."""
     grey_name: NDArray[np.int32]
+    """(room,): of the first of them."""
 
 
 class Collected(NamedTuple):
-    """Slices of a location, `state[N_SLICES]` of them.
-
-    Attributes
-    ----------
-    begin, end : (room,) int64
-        Ticks.
-    depth, name : (room,) int32
-        Level, 0 for the outermost; region, of merged slices that of the first.
-    count, busy : (room,) int64
-        How many slices are merged into it, and how long they are together.
-    """
+    """Slices of a location, `state[N_SLICES]` of them."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (room,), ticks."""
     depth: NDArray[np.int32]
     name: NDArray[np.int32]
+    """`depth` and `name`: (room,), level, 0 for the outermost; region, of merged slices that of the first."""
     count: NDArray[np.int64]
     busy: NDArray[np.int64]
+    """`count` and `busy`: (room,), how many slices are merged into it, and how long they are together."""
 
 
 @part
@@ -537,16 +494,12 @@ def find_dominant(cells, n_bins, best, path):
 
 
 class Shares(NamedTuple):
-    """Ticks by call path, location and bin.
-
-    Attributes
-    ----------
-    call_path : (n,) int32
-    location, bin : (n,) int64
-    value : (n,) int64
-    """
+    """Ticks by call path, location and bin."""
 
     call_path: NDArray[np.int32]
+    """(n,)"""
     location: NDArray[np.int64]
     bin: NDArray[np.int64]
+    """`location` and `bin`: (n,)"""
     value: NDArray[np.int64]
+    """(n,)"""

@@ -22,10 +22,11 @@ from unittest import mock
 import numpy as np
 
 from tracecols.converters.base import Batch, Clock, Report
+from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.enhance.definitions.locations import CALLSITE
 from tracecols.errors import TracecolsError
 from tracecols.patterns.base import Family
-from tracecols.schema import DEFINITIONS, KINDS, SIDE_TABLES
+from tracecols.schema import KINDS, SIDE_TABLES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS, NCCL, PARADIGMS, VALUE_TYPES
 from tracecols.schema.severity import DEFAULT
@@ -774,9 +775,8 @@ class Program:
         self.masters = self.locations[::threads]
         self.properties: dict[str, Any] = {"creator": "tracecols.testing"}
         self.metric_types: list[list[str]] = []
-        self._tables: dict[str, dict[str, list[Any]]] = {
-            name: {c: [] for c in table.names} for name, table in DEFINITIONS.items()
-        }
+        self._definitions = DefinitionTables()
+        self._tables = self._definitions.tables
         self._regions: dict[str, int] = {}
         self._teams: dict[int, int] = {}
         self.define("system_tree_nodes", name="machine", class_name="machine")
@@ -798,12 +798,7 @@ class Program:
         **values
             By column; numbers that are not given are -1, texts and lists are empty.
         """
-        columns = self._tables[table]
-        number = len(next(iter(columns.values())))
-        for column in DEFINITIONS[table].columns:
-            nothing: Any = "" if column.dtype == "string" else [] if column.dtype.startswith("list") else -1
-            columns[column.name].append(values.get(column.name, number if column.name == "id" else nothing))
-        return number
+        return self._definitions.add(table, **values)
 
     def region(self, name: str, paradigm: str | None = None, role: str | None = None) -> int:
         """Define a region, or find one by its name; return its number.

@@ -888,13 +888,8 @@ class Trace(OpenedTrace):
             return run(request, self, workers, self._watched)
 
     def _budget_of(self, memory: object, cluster: Client | None, scratch: str | Path | None) -> Budget | None:
-        """Return what an analysis may take that is given limits of its own; None for others.
-
-        Raises
-        ------
-        AnalysisError
-            If they are none, or do not go together.
-        """
+        """Return what an analysis may take that is given limits of its own; None for others. Raises AnalysisError if
+        they are none, or do not go together."""
         if memory is not None and cluster is not None:
             raise AnalysisError(
                 "memory limits an analysis by threads of this process, and a cluster is given\n"

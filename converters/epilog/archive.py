@@ -271,13 +271,8 @@ def _identifiers(kinds: list[dict[int, int]]) -> decode.Identifiers:
 
 
 class Archive:
-    """An EPILOG trace (see `tracecols.converters.base.Source`): a merged file, or the files of an EPIK archive.
-
-    Parameters
-    ----------
-    path : Path
-        `*.elg`, plain or gzip; or the `epik.esd` of an archive, beside `epik.map` and `ELG/`.
-    """
+    """An EPILOG trace (see `tracecols.converters.base.Source`): a merged file (`*.elg`, plain or gzip), or the files of
+    an EPIK archive (`epik.esd`, beside `epik.map` and `ELG/`)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -465,18 +460,9 @@ class Archive:
         n, n_sides, n_sites, n_attributes, n_ties = (
             int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.SITES, decode.ATTRIBUTES, decode.TIES)
         )
-        batch = Batch(first(buffers.events, n)._asdict())
-        event, side_kind, values = first(buffers.sides, n_sides)
-        counts = np.bincount(side_kind, minlength=256)
-        for family, (is_member, position, columns) in SIDE_COLUMNS.items():
-            if counts[is_member.astype(bool)].any():
-                batch.sides[family] = sides.family_columns(event, side_kind, values, is_member, position, columns)
-        if counts[EventKind.METRIC]:
-            rows = np.flatnonzero(side_kind == EventKind.METRIC)
-            start = values[rows, 2]
-            batch.sides["metrics_0"] = {"row": event[rows], "source": np.zeros(rows.size, np.int32)}
-            for i, dtype in enumerate(self.metric_types[0]):
-                batch.sides["metrics_0"][f"value_{i}"] = buffers.extra[start + i].view(dtype)
+        decoded = first(buffers.sides, n_sides)
+        batch = Batch(first(buffers.events, n)._asdict(), sides.side_tables(SIDE_COLUMNS, decoded))
+        batch.sides |= sides.only_metrics(decoded, buffers.extra, self.metric_types)
         if n_sites:
             of, site = first(buffers.sites, n_sites)
             batch.sides["enter_sites"] = {"row": of, "call_site": site.astype(np.int32)}

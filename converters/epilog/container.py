@@ -133,13 +133,8 @@ class Container:
         return struct.unpack_from((">" if self.big else "<") + codes, body)
 
     def records(self, at: int = HEADER) -> Iterator[tuple[int, int, bytes]]:
-        """Yield position, type and body of records until the caller has enough or the file ends.
-
-        Raises
-        ------
-        SourceError
-            If a record goes past the end of the file.
-        """
+        """Yield position, type and body of records until the caller has enough or the file ends. Raises SourceError if
+        a record goes past the end of the file."""
         n = self.data.size
         while at < n:
             if at + 2 > n or at + 2 + int(self.data[at]) > n:

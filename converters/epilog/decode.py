@@ -102,247 +102,162 @@ MOST_EVENTS = 3
 
 
 class File(NamedTuple):
-    """A file.
-
-    Attributes
-    ----------
-    data : (n,) uint8
-        Its bytes.
-    big : bool
-        Byte order.
-    """
+    """A file."""
 
     data: NDArray[np.uint8]
+    """(n,): its bytes."""
     big: bool
+    """Byte order."""
 
 
 class RecordTables(NamedTuple):
-    """What there is to know about records, by type.
-
-    Attributes
-    ----------
-    length : (256,) int64
-        Bytes of the body with a location; -1 for types that are not known.
-    n_rows : (256,) int64
-        Events it becomes.
-    n_fields, kinds : (256,) uint8
-        Number of fields; the event that holds them.
-    leaves : (256,) uint8
-        1 where an EXIT follows.
-    counters : (256,) uint8
-        Where counter values are, 0 where there are none.
-    meanings, places : (256, MOST_FIELDS) uint8
-        Meaning of each field, and which of the event's values it is.
-    """
+    """What there is to know about records, by type."""
 
     length: NDArray[np.int64]
+    """(256,): bytes of the body with a location; -1 for types that are not known."""
     n_rows: NDArray[np.int64]
+    """(256,): events it becomes."""
     n_fields: NDArray[np.uint8]
     kinds: NDArray[np.uint8]
+    """`n_fields` and `kinds`: (256,), number of fields; the event that holds them."""
     leaves: NDArray[np.uint8]
+    """(256,): 1 where an EXIT follows."""
     counters: NDArray[np.uint8]
+    """(256,): where counter values are, 0 where there are none."""
     meanings: NDArray[np.uint8]
     places: NDArray[np.uint8]
+    """`meanings` and `places`: (256, MOST_FIELDS), meaning of each field, and which of the event's values it is."""
 
 
 class LocationRows(NamedTuple):
-    """Rows of locations.
-
-    Attributes
-    ----------
-    row_of : (any,) int32
-        By identifier, -1 undefined.
-    default : int
-        Of records without location; -1 none.
-    """
+    """Rows of locations."""
 
     row_of: NDArray[np.int32]
+    """(any,): by identifier, -1 undefined."""
     default: int
+    """Of records without location; -1 none."""
 
 
 class Counts(NamedTuple):
-    """What a walk counts, by location.
-
-    Attributes
-    ----------
-    n_records, n_rows : (n_locations,) int64
-        Records and events before the first record with an impossible time.
-    n_lost : (n_locations,) int64
-        Events from there on.
-    fault_at : (n_locations,) int64
-        Where that record is; -1 if there is none.
-    latest : (n_locations,) int64
-        Bits of the latest time. Zeros before.
-    """
+    """What a walk counts, by location."""
 
     n_records: NDArray[np.int64]
     n_rows: NDArray[np.int64]
+    """`n_records` and `n_rows`: (n_locations,), records and events before the first record with an impossible time."""
     n_lost: NDArray[np.int64]
+    """(n_locations,): events from there on."""
     fault_at: NDArray[np.int64]
+    """(n_locations,): where that record is; -1 if there is none."""
     latest: NDArray[np.int64]
+    """(n_locations,): bits of the latest time. Zeros before."""
 
 
 class Notes(NamedTuple):
-    """What a walk notes.
-
-    Attributes
-    ----------
-    offsets : (n_records,) int64
-        By location where each record is, attributes included. A walk only counts if there is no room for any.
-    free : (n_locations,) int64
-        Next free element of each location.
-    tied_at, tied_location, tied_place : (n_tied,) int64
-        Records whose place among those of the same time is not that of their location. A record whose time is earlier
-        than one of its location before counts as one of that time: it keeps its place in the file.
-    first_place : int
-        What places begin with.
-    """
+    """What a walk notes."""
 
     offsets: NDArray[np.int64]
+    """(n_records,): by location where each record is, attributes included. A walk only counts if there is no room for
+    any."""
     free: NDArray[np.int64]
+    """(n_locations,): next free element of each location."""
     tied_at: NDArray[np.int64]
     tied_location: NDArray[np.int64]
     tied_place: NDArray[np.int64]
+    """`tied_at`, `tied_location` and `tied_place`: (n_tied,), records whose place among those of the same time is not
+    that of their location. A record whose time is earlier than one of its location before counts as one of that time:
+    it keeps its place in the file."""
     first_place: int
+    """What places begin with."""
 
 
 class LocationRecords(NamedTuple):
-    """The records of one location.
-
-    Attributes
-    ----------
-    offsets : (n,) int64
-        Where they are, attributes included.
-    tied, place : (n_tied,) int64
-        Which of them have a place of their own among those of the same time, and what it is.
-    """
+    """The records of one location."""
 
     offsets: NDArray[np.int64]
+    """(n,): where they are, attributes included."""
     tied: NDArray[np.int64]
     place: NDArray[np.int64]
+    """`tied` and `place`: (n_tied,), which of them have a place of their own among those of the same time, and what it
+    is."""
 
 
 class Identifiers(NamedTuple):
-    """Identifier to row, -1 undefined, for each meaning.
-
-    Attributes
-    ----------
-    lut : (any,) int64
-        The tables one after the other.
-    start : (n_meanings + 1,) int64
-        Where each begins.
-    """
+    """Identifier to row, -1 undefined, for each meaning."""
 
     lut: NDArray[np.int64]
+    """(any,): the tables one after the other."""
     start: NDArray[np.int64]
+    """(n_meanings + 1,): where each begins."""
 
 
 class Communicators(NamedTuple):
-    """Communicators and who is in them.
-
-    Attributes
-    ----------
-    peers_are_ranks : bool
-        Whether PEER fields are ranks already.
-    process_of : (n_locations,) int64
-    of_window : (any,) int64
-        The communicator of each window; -1 none.
-    member_start : (n_communicators + 1,) int64
-        Where the members of each begin.
-    members, ranks : (any,) int64
-        Processes in ascending order and the rank of each.
-    """
+    """Communicators and who is in them."""
 
     peers_are_ranks: bool
+    """Whether PEER fields are ranks already."""
     process_of: NDArray[np.int64]
+    """(n_locations,)"""
     of_window: NDArray[np.int64]
+    """(any,): the communicator of each window; -1 none."""
     member_start: NDArray[np.int64]
+    """(n_communicators + 1,): where the members of each begin."""
     members: NDArray[np.int64]
     ranks: NDArray[np.int64]
+    """`members` and `ranks`: (any,), processes in ascending order and the rank of each."""
 
 
 class Regions(NamedTuple):
-    """What regions mean.
-
-    Attributes
-    ----------
-    callee : (n_sites,) int32
-        Region each call site enters.
-    op, window_op : (n_regions + 1,) int64
-        Collective operation of each, the last for none.
-    off, tracing : int
-        What LOG_OFF and ENTER_TRACING enter.
-    """
+    """What regions mean."""
 
     callee: NDArray[np.int32]
+    """(n_sites,): region each call site enters."""
     op: NDArray[np.int64]
     window_op: NDArray[np.int64]
+    """`op` and `window_op`: (n_regions + 1,), collective operation of each, the last for none."""
     off: int
     tracing: int
+    """`off` and `tracing`: what LOG_OFF and ENTER_TRACING enter."""
 
 
 class Clock(NamedTuple):
-    """How the times of a file become ticks of the trace.
-
-    Attributes
-    ----------
-    local, offset, slope : float
-        A time gets `offset` and `slope` for each second since `local`.
-    start : float
-        The time that becomes 0.
-    resolution : float
-        Ticks per second.
-    """
+    """How the times of a file become ticks of the trace."""
 
     local: float
     offset: float
     slope: float
+    """`local`, `offset` and `slope`: a time gets `offset` and `slope` for each second since `local`."""
     start: float
+    """The time that becomes 0."""
     resolution: float
+    """Ticks per second."""
 
 
 class Sites(NamedTuple):
-    """Buffers of the call sites of ENTERs, `state[SITES]` of them.
-
-    Attributes
-    ----------
-    event, site : (capacity,) int64
-        Number of the event in its location, and row of the call site.
-    """
+    """Buffers of the call sites of ENTERs, `state[SITES]` of them."""
 
     event: NDArray[np.int64]
     site: NDArray[np.int64]
+    """`event` and `site`: (capacity,), number of the event in its location, and row of the call site."""
 
 
 class Attributes(NamedTuple):
-    """Buffers of other attributes, `state[ATTRIBUTES]` of them.
-
-    Attributes
-    ----------
-    event, name : (capacity,) int64
-        Number of the event in its location, and which attribute it is.
-    record : (capacity,) uint8
-        Type of the record, which tells that of the value.
-    value : (capacity,) int64
-    """
+    """Buffers of other attributes, `state[ATTRIBUTES]` of them."""
 
     event: NDArray[np.int64]
     name: NDArray[np.int64]
+    """`event` and `name`: (capacity,), number of the event in its location, and which attribute it is."""
     record: NDArray[np.uint8]
+    """(capacity,): type of the record, which tells that of the value."""
     value: NDArray[np.int64]
+    """(capacity,)"""
 
 
 class Ties(NamedTuple):
-    """Buffers of events with a place of their own among those of the same time, `state[TIES]` of them.
-
-    Attributes
-    ----------
-    event, place : (capacity,) int64
-        Number of the event in its location, and its place.
-    """
+    """Buffers of events with a place of their own among those of the same time, `state[TIES]` of them."""
 
     event: NDArray[np.int64]
     place: NDArray[np.int64]
+    """`event` and `place`: (capacity,), number of the event in its location, and its place."""
 
 
 class Meanings(NamedTuple):
@@ -358,23 +273,17 @@ class Meanings(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """What decoded records fill: the buffers of one thread, reused from location to location.
-
-    Attributes
-    ----------
-    extra : (capacity,) int64
-        Counter values.
-    stack : (capacity,) int32
-        Regions entered; `state[DEPTH]` of them.
-    """
+    """What decoded records fill: the buffers of one thread, reused from location to location."""
 
     events: Events
     sides: Sides
     extra: NDArray[np.int64]
+    """(capacity,): counter values."""
     sites: Sites
     attributes: Attributes
     ties: Ties
     stack: NDArray[np.int32]
+    """(capacity,): regions entered; `state[DEPTH]` of them."""
 
 
 # -- numbers and times -------------------------------------------------------------------------------------------------

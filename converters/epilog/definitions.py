@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.epilog.container import HEADER, Container
 from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIONS, MAPPED, REGION_TYPES
 from tracecols.converters.region_names import COLLECTIVE_NAMES, REGION_NAMES, WINDOW_OPS
 from tracecols.errors import SourceError
-from tracecols.schema import DEFINITIONS as TABLES
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 UNDEFINED = 0xFFFFFFFF
@@ -79,14 +79,8 @@ def parse(container: Container, at: int, name: str, fields: tuple[str, ...], bod
 def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any]]], dict[int, int], int]:
     """Read records up to LAST_DEF, or to the end of a file that holds definitions only.
 
-    Returns
-    -------
-    found : dict of str to list of dict
-        Records by type, in order; those that are continued put together.
-    unknown : dict of int to int
-        Counts of record types that are not known.
-    at : int
-        Where events begin.
+    Returns records by type, in order, those that are continued put together; counts of record types that are not known;
+    and where events begin.
     """
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     unknown: dict[int, int] = defaultdict(int)
@@ -188,7 +182,7 @@ def read_map(container: Container) -> dict[int, Section]:
     return found
 
 
-class Definitions:
+class Definitions(DefinitionTables):
     """The definition tables of the store, and how identifiers of the trace become their rows.
 
     Parameters
@@ -219,6 +213,7 @@ class Definitions:
     """
 
     def __init__(self, container: Container, with_events: bool) -> None:
+        super().__init__()
         self.container = container
         self._found, self.unknown, self.events_at = read_definitions(container)
         if with_events and not self._found["LAST_DEF"]:
@@ -226,24 +221,15 @@ class Definitions:
         self.n_events: int = self._found["NUM_EVENTS"][-1]["n"] if self._found["NUM_EVENTS"] else 0
         self.n_missing = 0
         self.rows = {name: self._index(name) for name in _TABLED if name not in ("LAST_DEF", "NUM_EVENTS")}
-        self.tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in TABLES.items()}
         self._strings()
         self._system()
         self._regions()
         self._groups()
         self._metrics()
         self._topologies()
-        self._put(
-            "attribute_definitions",
-            id=list(ATTRIBUTES),
-            name=list(ATTRIBUTES.values()),
-            type=["uint32"] * len(ATTRIBUTES),
-            description=[""] * len(ATTRIBUTES),
-        )
+        for number, name in ATTRIBUTES.items():
+            self.add("attribute_definitions", id=number, name=name, type="uint32")
         self._others()
-
-    def _put(self, table: str, **columns: list[Any]) -> None:
-        self.tables[table] = columns
 
     def _index(self, name: str) -> dict[int, int]:
         """Index the identifiers of a record type: by themselves, of threads by process and thread."""
@@ -281,19 +267,17 @@ class Definitions:
                 raise self.container.error(
                     r["at"], f"a STRING says that {r['n_continued']} records continue it, there are {r['n_pieces']}"
                 )
-        texts = [r["text"].split(b"\0", 1)[0].decode("utf-8", "replace") for r in found]
-        self._put("strings", id=[r["id"] for r in found], string=texts)
+        for r in found:
+            self.add("strings", id=r["id"], string=r["text"].split(b"\0", 1)[0].decode("utf-8", "replace"))
 
     def _system(self) -> None:
         machines, nodes = self._found["MACHINE"], self._found["NODE"]
         n = len(machines)
-        self._put(
-            "system_tree_nodes",
-            id=[r["id"] for r in [*machines, *nodes]],
-            name=[self._name(r) for r in [*machines, *nodes]],
-            class_name=["machine"] * n + ["node"] * len(nodes),
-            parent=[-1] * n + [self._row(r, "machine", "MACHINE") for r in nodes],
-        )
+        for r in machines:
+            self.add("system_tree_nodes", id=r["id"], name=self._name(r), class_name="machine")
+        for r in nodes:
+            parent = self._row(r, "machine", "MACHINE")
+            self.add("system_tree_nodes", id=r["id"], name=self._name(r), class_name="node", parent=parent)
         found = self._found["LOCATION"]
         if not found:
             raise SourceError(f"{self.container.path} defines no locations\n  the trace is empty or damaged")
@@ -314,27 +298,14 @@ class Definitions:
         names = {r["id"]: self._name(r) for r in self._found["PROCESS"]}
         node_of = {r["process"]: self._row(r, "node", "NODE") for r in reversed(found)}
         machine_of = {r["process"]: self._row(r, "machine", "MACHINE") for r in reversed(found)}
-        self._put(
-            "processes",
-            id=ranks,
-            name=[names.get(p) or f"Process {p}" for p in ranks],
-            type=["process"] * len(ranks),
-            node=[n + node_of[p] if node_of[p] >= 0 else machine_of[p] for p in ranks],
-            creator=[-1] * len(ranks),
-            rank=ranks,
-        )
+        for p in ranks:
+            node = n + node_of[p] if node_of[p] >= 0 else machine_of[p]
+            self.add_process(names.get(p) or f"Process {p}", node, p, id=p)
         threads = {(r["process"], r["id"]): self._name(r) for r in self._found["THREAD"]}
         chosen = [found[i] for i in order]
-        self._put(
-            "locations",
-            id=[r["id"] for r in chosen],
-            name=[threads.get((r["process"], r["thread"])) or f"Thread {r['thread']}" for r in chosen],
-            type=["cpu_thread"] * len(chosen),
-            process=[process[r["process"]] for r in chosen],
-            thread=[r["thread"] for r in chosen],
-            first_row=[0] * len(chosen),
-            n_events=[0] * len(chosen),
-        )
+        for r in chosen:
+            name = threads.get((r["process"], r["thread"])) or f"Thread {r['thread']}"
+            self.add_location(name, process[r["process"]], r["thread"], id=r["id"])
         self.rows["LOCATION"] = {r["id"]: i for i, r in enumerate(chosen)}
         self.process_of = np.array([process[r["process"]] for r in chosen], np.int64)
         self.first_location = [int(i) for i in np.unique(self.process_of, return_index=True)[1]]
@@ -342,29 +313,6 @@ class Definitions:
     def _regions(self) -> None:
         names = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in REGION_NAMES]
         files = [self._name(r) for r in self._found["FILE"]]
-        columns: dict[str, list[Any]] = {c: [] for c in TABLES["regions"].names}
-
-        def add(number: int, name: str, role: str, paradigm: str, file: str, lines: tuple[int, int], text: str) -> int:
-            values = (number, name, name, text, role, paradigm, 0, file, *lines)
-            for column, value in zip(
-                (
-                    "id",
-                    "name",
-                    "canonical_name",
-                    "description",
-                    "role",
-                    "paradigm",
-                    "flags",
-                    "file",
-                    "begin_line",
-                    "end_line",
-                ),
-                values,
-                strict=True,
-            ):
-                columns[column].append(value)
-            return len(columns["id"]) - 1
-
         for r in self._found["REGION"]:
             name, text = self._name(r), self._name(r, "description")
             row = self._row(r, "file", "FILE")
@@ -379,13 +327,16 @@ class Definitions:
                     role, paradigm = "artificial", "measurement_system"
                 elif not role:
                     role, paradigm = ("function", "compiler") if r["type"] == 1 else ("unknown", "unknown")
-            lines = tuple(0 if r[k] == UNDEFINED else r[k] for k in ("begin", "end"))
-            add(r["id"], name, role, paradigm, file, (lines[0], lines[1]), text)
-        self.off_region = add(-1, "NO_LOGGING", "artificial", "user", "", (0, 0), "measurement is switched off")
-        self.tracing_region = add(-1, "TRACING", "artificial", "measurement_system", "TRACER", (0, 0), "")
-        self.tables["regions"] = columns
+            begin, end = (0 if r[k] == UNDEFINED else r[k] for k in ("begin", "end"))
+            self.add_region(
+                name, role, paradigm, begin_line=begin, end_line=end, id=r["id"], file=file, description=text
+            )
+        self.off_region = self.add_region(
+            "NO_LOGGING", "artificial", "user", id=-1, description="measurement is switched off"
+        )
+        self.tracing_region = self.add_region("TRACING", "artificial", "measurement_system", id=-1, file="TRACER")
         collective, window = re.compile(COLLECTIVE_NAMES), WINDOW_OPS
-        lowered = [n.lower().rstrip("_") for n in columns["name"]]
+        lowered = [n.lower().rstrip("_") for n in self.tables["regions"]["name"]]
         found = [collective.fullmatch(n) for n in lowered]
         ops = [COLLECTIVE_OPS.index(f.group(1)) if f else -1 for f in found]
         self.op_of_region = np.array([*ops, -1], np.int64)
@@ -396,14 +347,10 @@ class Definitions:
         of = [self._row(r, "region", "REGION") for r in sites]
         if -1 in of:
             raise self.container.error(sites[of.index(-1)]["at"], "a CALL_SITE names no region that it enters")
-        self._put(
-            "call_sites",
-            id=[r["id"] for r in sites],
-            file=[files[row] if (row := self._row(r, "file", "FILE")) >= 0 else "" for r in sites],
-            line=[0 if r["line"] == UNDEFINED else r["line"] for r in sites],
-            region=of,
-            caller=[self._row(r, "caller", "REGION") for r in sites],
-        )
+        for r, region in zip(sites, of, strict=True):
+            file = files[row] if (row := self._row(r, "file", "FILE")) >= 0 else ""
+            line, caller = 0 if r["line"] == UNDEFINED else r["line"], self._row(r, "caller", "REGION")
+            self.add("call_sites", id=r["id"], file=file, line=line, region=region, caller=caller)
         self.callee = np.array([*of, -1], np.int32)
 
     def _groups(self) -> None:
@@ -427,41 +374,24 @@ class Definitions:
         self.rows["MPI_COMM"] = {number: i for i, (number, _) in enumerate(communicators)}
         if len(self.rows["MPI_COMM"]) != len(communicators):
             raise SourceError(f"{self.container.path} defines a communicator twice\n  the trace is damaged")
-        self._put(
-            "groups",
-            id=[g[0] for g in groups],
-            name=[""] * len(groups),
-            type=[g[1] for g in groups],
-            paradigm=["mpi"] * len(groups),
-            flags=[0] * len(groups),
-            members=[[] if kind == "comm_self" else [masters[p] for p in members] for _, kind, members in groups],
-        )
-        kinds = [groups[g][1] if g >= 0 else "comm_group" for _, g in communicators]
-        members = [groups[g][2] if g >= 0 else [] for _, g in communicators]
-        self._put(
-            "communicators",
-            id=[number for number, _ in communicators],
-            name=[""] * len(communicators),
-            kind=["self" if k == "comm_self" else "group" for k in kinds],
-            paradigm=["mpi"] * len(communicators),
-            parent=[-1] * len(communicators),
-            flags=[0] * len(communicators),
-            members=[[] if k == "comm_self" else [masters[p] for p in m] for k, m in zip(kinds, members, strict=True)],
-            remote_members=[[] for _ in communicators],
-        )
-        self.communicators = Communicators.of(members)
+        for number, kind, members in groups:
+            listed = [] if kind == "comm_self" else [masters[p] for p in members]
+            self.add("groups", id=number, type=kind, paradigm="mpi", flags=0, members=listed)
+        of_communicators = []
+        for number, group in communicators:
+            _, kind, members = groups[group] if group >= 0 else (-1, "comm_group", [])
+            listed = [] if kind == "comm_self" else [masters[p] for p in members]
+            kind = "self" if kind == "comm_self" else "group"
+            self.add("communicators", id=number, kind=kind, paradigm="mpi", flags=0, members=listed)
+            of_communicators.append(members)
+        self.communicators = Communicators.of(of_communicators)
         if not self._found["MPI_GROUP"]:
             # in a merged trace a communicator represents its group
             self.rows["MPI_GROUP"] = dict(communicators)
         windows = self._found["MPI_WIN"]
         of = [self._row(r, "communicator", "MPI_COMM") for r in windows]
-        self._put(
-            "windows",
-            id=[r["id"] for r in windows],
-            name=[""] * len(windows),
-            communicator=of,
-            flags=[1] * len(windows),
-        )
+        for r, communicator in zip(windows, of, strict=True):
+            self.add("windows", id=r["id"], communicator=communicator, flags=1)
         self.comm_of_window = np.array([*of, -1], np.int64)
 
     def _processes(self, record: dict[str, Any], ranks: Sequence[int]) -> list[int]:
@@ -475,40 +405,24 @@ class Definitions:
         found = self._found["METRIC"]
         types = ["float64" if r["dtype"] else "uint64" for r in found]
         self.metric_types = [types] if found else []
-        names = [self._name(r) for r in found]
-        self._put(
-            "metric_members",
-            id=[r["id"] for r in found],
-            name=names,
-            description=[self._name(r, "description") for r in found],
-            type=["papi" if n.startswith("PAPI") else "other" for n in names],
-            mode=[_METRIC_MODES.get(r["mode"], _METRIC_MODES[2])[min(r["interval"], 2)] for r in found],
-            value_type=types,
-            base=[1] * len(found),
-            exponent=[0] * len(found),
-            unit=[""] * len(found),
-        )
+        for r, value_type in zip(found, types, strict=True):
+            mode = _METRIC_MODES.get(r["mode"], _METRIC_MODES[2])[min(r["interval"], 2)]
+            self.add_counter(self._name(r), self._name(r, "description"), mode, value_type, r["id"])
         if found:
-            self._put(
-                "metric_classes",
-                id=[0],
-                members=[list(range(len(found)))],
-                occurrence=["synchronous_strict"],
-                recorder_kind=["cpu"],
-            )
-            self._put("metric_sources", id=[0], metric_class=[0], recorder=[-1], scope=["location"], scope_id=[-1])
+            self.add_class_of_counters()
 
     def _topologies(self) -> None:
         found, places = self._found["CART_TOPOLOGY"], self._found["CART_COORDS"]
-        self._put(
-            "topologies",
-            id=[r["id"] for r in found],
-            name=[self._name(r) for r in found],
-            communicator=[self._row(r, "communicator", "MPI_COMM") for r in found],
-            dimensions=[[self._name({"name": s, "at": r["at"]}) for s in r["names"]] or [""] * r["n"] for r in found],
-            sizes=[r["sizes"] for r in found],
-            periodic=[[int(p != 0) for p in r["periodic"]] for r in found],
-        )
+        for r in found:
+            self.add(
+                "topologies",
+                id=r["id"],
+                name=self._name(r),
+                communicator=self._row(r, "communicator", "MPI_COMM"),
+                dimensions=[self._name({"name": s, "at": r["at"]}) for s in r["names"]] or [""] * r["n"],
+                sizes=r["sizes"],
+                periodic=[int(p != 0) for p in r["periodic"]],
+            )
         of = [self._row(r, "topology", "CART_TOPOLOGY") for r in places]
         for r, t in zip(places, of, strict=True):
             sizes = found[t]["sizes"] if t >= 0 else []
@@ -520,26 +434,16 @@ class Definitions:
         members = self.tables["communicators"]["members"]
         ranks = [{m: k for k, m in enumerate(v)} for v in members]
         on = self.tables["topologies"]["communicator"]
-        self._put(
-            "topology_coordinates",
-            topology=of,
-            rank=[ranks[on[t]].get(x, -1) if t >= 0 and on[t] >= 0 else -1 for t, x in zip(of, locations, strict=True)],
-            location=locations,
-            coordinates=[r["coordinates"] for r in places],
-        )
+        for r, t, x in zip(places, of, locations, strict=True):
+            rank = ranks[on[t]].get(x, -1) if t >= 0 and on[t] >= 0 else -1
+            self.add("topology_coordinates", topology=t, rank=rank, location=x, coordinates=r["coordinates"])
 
     def _others(self) -> None:
-        table = self.tables["other_definitions"]
         for name, records in self._found.items():
-            if name not in _TABLED:
-                for r in records:
-                    table["record"].append(name)
-                    table["values"].append(json.dumps({k: v for k, v in r.items() if k not in ("at", "n_pieces")}))
-        properties = self.tables["properties"]
-        for i, r in enumerate(self._found["NODE"]):
+            for r in records if name not in _TABLED else ():
+                values = json.dumps({k: v for k, v in r.items() if k not in ("at", "n_pieces")})
+                self.add("other_definitions", record=name, values=values)
+        for i, r in enumerate(self._found["NODE"], len(self._found["MACHINE"])):
             for name, value in (("cpus", r["n_cpus"]), ("clock rate", r["clock_rate"])):
                 if value is not None:
-                    properties["table"].append("system_tree_nodes")
-                    properties["of"].append(len(self._found["MACHINE"]) + i)
-                    properties["name"].append(name)
-                    properties["value"].append(f"{value:g}")
+                    self.add("properties", table="system_tree_nodes", of=i, name=name, value=f"{value:g}")

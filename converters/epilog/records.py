@@ -17,28 +17,19 @@ AFTER, AHEAD = 1, 2
 
 @dataclass(frozen=True)
 class Event:
-    """One type of event record and the events it becomes.
-
-    Attributes
-    ----------
-    code, name
-        As in the format.
-    fields : tuple of (str, int)
-        What follows location and time: column it fills in the side table of its kind, and meaning.
-    kind : EventKind
-        The event that holds the fields.
-    leaves : bool
-        Whether it also leaves its region: an EXIT of the same time follows.
-    counters : int
-        0 if the record has no counter values, else AFTER or AHEAD; with counters a METRIC event precedes.
-    """
+    """One type of event record and the events it becomes."""
 
     code: int
     name: str
+    """`code` and `name`: as in the format."""
     fields: tuple[tuple[str, int], ...]
+    """What follows location and time: column it fills in the side table of its kind, and meaning."""
     kind: K
+    """The event that holds the fields."""
     leaves: bool = False
+    """Whether it also leaves its region: an EXIT of the same time follows."""
     counters: int = 0
+    """0 if the record has no counter values, else AFTER or AHEAD; with counters a METRIC event precedes."""
 
 
 _PEER, _COMM, _WINDOW = ("peer", PEER), ("communicator", COMM), ("window", WINDOW)

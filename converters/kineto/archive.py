@@ -45,15 +45,8 @@ SINCE_1970 = 10**18
 
 
 class Archive:
-    """A Kineto trace (see `tracecols.converters.base.Source`).
-
-    Parameters
-    ----------
-    files : sequence of Path
-        `*.json`, plain or gzip, one of each rank.
-    path : Path
-        That file, or the folder of all.
-    """
+    """A Kineto trace (see `tracecols.converters.base.Source`): files `*.json`, plain or gzip, one of each rank; its
+    path is that of the file, or the folder of all."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self.path, self.format = path, "Kineto"
@@ -260,13 +253,8 @@ def _whole(value: Any) -> int:
 
 
 def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
-    """Return the ranks of files: what they say, or else their names, or else their order.
-
-    Raises
-    ------
-    SourceError
-        If a rank has two files.
-    """
+    """Return the ranks of files: what they say, or else their names, or else their order. Raises SourceError if a rank
+    has two files."""
     ranks = [_whole(_info(recording).get("rank")) for recording in recordings]
     if -1 in ranks:
         if len(recordings) > 1 and max(ranks) >= 0:
@@ -289,13 +277,8 @@ def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
 
 
 def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
-    """Return of how many ranks the run was, at least those that are given.
-
-    Raises
-    ------
-    SourceError
-        If files disagree, or have more ranks.
-    """
+    """Return of how many ranks the run was, at least those that are given. Raises SourceError if files disagree, or
+    have more ranks."""
     sizes = {size: r.path for r in recordings if (size := _whole(_info(r).get("world_size"))) > 0}
     if len(sizes) > 1:
         (one, first), (other, second), *_ = sorted(sizes.items())

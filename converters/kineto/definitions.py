@@ -69,19 +69,12 @@ class Definitions(DefinitionTables):
         self.regions = [self._regions(number, recording) for number, recording in enumerate(recordings)]
 
     def _process(self, number: int, recording: Recording, rank: int, node: int) -> None:
-        process = self.add("processes", name=f"Rank {rank}", type="process", node=node, rank=rank)
+        process = self.add_process(f"Rank {rank}", node, rank)
         for thread, at in enumerate(_threads_first(recording)):
             place = recording.places[at]
             self.order.append((number, at))
-            self.add(
-                "locations",
-                name=self._name_of(number, recording, place),
-                type="gpu" if place.is_device else "cpu_thread",
-                process=process,
-                thread=thread,
-                first_row=0,
-                n_events=0,
-            )
+            name = self._name_of(number, recording, place)
+            self.add_location(name, process, thread, is_device=place.is_device)
 
     def _name_of(self, number: int, recording: Recording, place: Place) -> str:
         """Return the name of a location."""
@@ -101,17 +94,7 @@ class Definitions(DefinitionTables):
     ) -> int:
         key = name, canonical, role, paradigm
         if key not in self._rows:
-            self._rows[key] = self.add(
-                "regions",
-                name=name,
-                canonical_name=canonical,
-                role=role,
-                paradigm=paradigm,
-                flags=flags,
-                file=file,
-                begin_line=line,
-                end_line=0,
-            )
+            self._rows[key] = self.add_region(name, role, paradigm, canonical, line, flags=flags, file=file)
         return self._rows[key]
 
     def _regions(self, number: int, recording: Recording) -> NDArray[np.int32]:
@@ -151,8 +134,7 @@ class Definitions(DefinitionTables):
             for text in (group.name, f"({group.description})" if group.description not in ("", "undefined") else "")
             if text
         )
-        self.add("groups", name=name, type="comm_group", paradigm=NCCL, flags=0, members=streams)
-        return self.add("communicators", name=name, kind="group", paradigm=NCCL, flags=0, members=streams)
+        return self.add_communicator(name, NCCL, streams)
 
 
 def _device_of(recording: Recording) -> str:

@@ -65,16 +65,7 @@ def _opened(stored: BinaryIO) -> BinaryIO:
 
 
 class Text:
-    """A window of the text of a file, which is moved on.
-
-    Attributes
-    ----------
-    data : (capacity,) uint8
-    size : int
-        Bytes of text in it.
-    at : int
-        Where reading is.
-    """
+    """A window of the text of a file, which is moved on: `size` bytes of text in `data`, read up to `at`."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self._file = path, file
@@ -87,13 +78,8 @@ class Text:
         return self._before + self.at
 
     def more(self) -> bool:
-        """Drop what has been read, and read on; returns whether there was more.
-
-        Raises
-        ------
-        SourceError
-            If the file cannot be read, or a value has no end.
-        """
+        """Drop what has been read, and read on; returns whether there was more. Raises SourceError if the file cannot
+        be read, or a value has no end."""
         rest = self.size - self.at
         if rest > LARGEST:
             raise self.wrong(f"an event or another value has more than {LARGEST:,} bytes")
@@ -131,13 +117,7 @@ class Text:
                 return -1
 
     def expect(self, *codes: str) -> str:
-        """Read one of some characters.
-
-        Raises
-        ------
-        SourceError
-            If there is another, or the file ends.
-        """
+        """Read one of some characters. Raises SourceError if there is another, or the file ends."""
         code = self.peek()
         if code < 0:
             raise self.cut()
@@ -147,13 +127,7 @@ class Text:
         return chr(code)
 
     def value(self) -> bytes:
-        """Read a value.
-
-        Raises
-        ------
-        SourceError
-            If there is none, or the file ends before it does.
-        """
+        """Read a value. Raises SourceError if there is none, or the file ends before it does."""
         if self.peek() < 0:
             raise self.cut()
         while (end := int(scan.find_end(self.data, self.size, self.at))) > self.size:
@@ -177,12 +151,7 @@ def parsed(text: bytes) -> Any:
 
 def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
     """Yield the keys of a trace with their values; of `traceEvents` the text is at its first event, to be read on.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read, is not a JSON object, or ends too early.
-    """
+    Raises SourceError if the file cannot be read, is not a JSON object, or ends too early."""
     try:
         with open_regular(path) as stored, _opened(stored) as file:
             text = Text(path, file)

@@ -39,109 +39,71 @@ Key = tuple[Any, ...]
 
 @dataclass
 class Member:
-    """An operation on a stream of one rank.
-
-    Attributes
-    ----------
-    recording, location, row : int
-        Number of the recording; location in it; slice of the location.
-    begin, end : int
-        In ns.
-    launch : int
-        When it was launched, in ns; -1 unknown.
-    operation : Operation, optional
-        What it does; None if that is not known.
-    given : dict
-        Its parameters.
-    stream : int
-    sent, received : int
-        Bytes; 1 where they are not known.
-    is_assumed : bool
-        Whether they are not known.
-    root : int
-        Rank in the group; -1 none.
-    """
+    """An operation on a stream of one rank."""
 
     recording: int
     location: int
     row: int
+    """`recording`, `location` and `row`: number of the recording; location in it; slice of the location."""
     begin: int
     end: int
+    """`begin` and `end`: in ns."""
     launch: int
+    """When it was launched, in ns; -1 unknown."""
     operation: Operation | None
+    """What it does; None if that is not known."""
     given: dict[str, Any]
+    """Its parameters."""
     stream: int
     sent: int = 1
     received: int = 1
+    """`sent` and `received`: bytes; 1 where they are not known."""
     is_assumed: bool = True
+    """Whether they are not known."""
     root: int = -1
+    """Rank in the group; -1 none."""
 
 
 @dataclass
 class Instance:
-    """An operation of several ranks.
-
-    Attributes
-    ----------
-    group : int
-        Number among the groups.
-    members : list of Member
-        In the order of the group's ranks.
-    """
+    """An operation of several ranks."""
 
     group: int
+    """Number among the groups."""
     members: list[Member]
+    """In the order of the group's ranks."""
 
 
 @dataclass
 class Group:
-    """Ranks that communicate.
-
-    Attributes
-    ----------
-    name, description : str
-    recordings : list of int
-        The given ranks in rank order.
-    ranks : tuple of int
-        All its ranks in order; none if they are not known.
-    size : int
-        Of how many ranks it is.
-    key : int
-        By what its operations are joined.
-    """
+    """Ranks that communicate."""
 
     name: str
     description: str
     recordings: list[int]
+    """The given ranks in rank order."""
     ranks: tuple[int, ...]
+    """All its ranks in order; none if they are not known."""
     size: int
+    """Of how many ranks it is."""
     key: int
+    """By what its operations are joined."""
 
 
 @dataclass
 class Operations:
-    """All operations.
-
-    Attributes
-    ----------
-    groups : list of Group
-    instances : list of Instance
-    others : list of Member
-        Those that are not joined.
-    counts : Counter of str
-        What became of operations, for people.
-    offsets : dict of str to int
-        By host: what is added to its times, in ns.
-    distrusted : list of str
-        Why operations of groups could not be joined.
-    """
+    """All operations."""
 
     groups: list[Group] = field(default_factory=list)
     instances: list[Instance] = field(default_factory=list)
     others: list[Member] = field(default_factory=list)
+    """Those that are not joined."""
     counts: Counter[str] = field(default_factory=Counter)
+    """What became of operations, for people."""
     offsets: dict[str, int] = field(default_factory=dict)
+    """By host: what is added to its times, in ns."""
     distrusted: list[str] = field(default_factory=list)
+    """Why operations of groups could not be joined."""
 
 
 # -- the operations of a rank ------------------------------------------------------------------------------------------
@@ -172,14 +134,7 @@ class _Around:
 
 
 def members_of(number: int, recording: Recording) -> list[Member]:
-    """Return the operations on the streams of a rank, in order of their begins.
-
-    Parameters
-    ----------
-    number : int
-        Of the recording.
-    recording : Recording
-    """
+    """Return the operations on the streams of a rank, in order of their begins."""
     kernels = [d for d in recording.details if d.kind == scan.COLLECTIVE and d.location >= 0]
     correlations = [int(recording.places[d.location].slices.correlation[d.row]) for d in kernels]
     launches = recording.launches(np.array(sorted({c for c in correlations if c >= 0}), np.int64))
@@ -408,14 +363,7 @@ def _order(m: Member) -> tuple[int, int, int]:
 
 
 def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[str]) -> Operations:
-    """Join the operations of all ranks.
-
-    Parameters
-    ----------
-    recordings : sequence of Recording
-    ranks, hosts : sequence
-        Of each its rank, and on which host it is.
-    """
+    """Join the operations of all ranks, each with its rank and host."""
     result = Operations()
     configured = _configured(recordings)
     groups: dict[Key, dict[int, list[Member]]] = defaultdict(lambda: defaultdict(list))
@@ -486,10 +434,7 @@ def _overlap(members: list[Member], shift: Sequence[int]) -> bool:
 def find_offsets(instances: list[list[Member]], hosts: Sequence[str]) -> dict[str, int]:
     """Find by how much the clocks of hosts differ: the members of an operation of all with all end together.
 
-    Returns
-    -------
-    dict of str to int
-        What is to be added to the times of hosts, in ns; hosts that need nothing are left out.
+    Returns what is to be added to the times of hosts, in ns; hosts that need nothing are left out.
     """
     late: dict[str, list[float]] = defaultdict(list)
     for members in instances:

@@ -56,84 +56,56 @@ WHAT_IS_WRONG = {
 
 
 class Located(NamedTuple):
-    """The slices of a location, ordered, each within one before it or after it.
-
-    Attributes
-    ----------
-    begin, end : (n,) int64
-    name : (n,) int32
-        Number among the names of the file.
-    correlation, size : (n,) int64
-        -1 none.
-    """
+    """The slices of a location, ordered, each within one before it or after it."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (n,)"""
     name: NDArray[np.int32]
+    """(n,): number among the names of the file."""
     correlation: NDArray[np.int64]
     size: NDArray[np.int64]
+    """`correlation` and `size`: (n,), -1 none."""
 
 
 @dataclass
 class Detail:
-    """The arguments of a slice.
-
-    Attributes
-    ----------
-    kind : int
-        `scan.COLLECTIVE`, `scan.PARAM_COMMS` or `scan.ANNOTATION`.
-    given : dict
-        `PARAMETERS`.
-    location, row : int
-        Location in its recording, and slice in the location.
-    """
+    """The arguments of a slice."""
 
     kind: int
+    """`scan.COLLECTIVE`, `scan.PARAM_COMMS` or `scan.ANNOTATION`."""
     given: dict[str, Any]
+    """`PARAMETERS`."""
     location: int = -1
     row: int = -1
+    """`location` and `row`: location in its recording, and slice in the location."""
 
 
 @dataclass
 class Place:
-    """A thread or a stream.
-
-    Attributes
-    ----------
-    is_device : bool
-    pid, tid : int
-        Process and thread; device and stream.
-    level : int
-        Of a stream 0, or of what overlaps its collective operations 1, ...
-    slices : Located
-    is_gloo : bool
-        Whether it is a thread of gloo, which executes collective operations that other threads ask for, like a stream.
-    """
+    """A thread or a stream."""
 
     is_device: bool
     pid: int
     tid: int
+    """`pid` and `tid`: process and thread; device and stream."""
     level: int
+    """Of a stream 0, or of what overlaps its collective operations 1, ..."""
     slices: Located
     is_gloo: bool = False
+    """Whether it is a thread of gloo, which executes collective operations that other threads ask for, like a
+    stream."""
 
 
 @dataclass
 class Mended:
-    """Slices that were changed so that they enclose or follow each other.
-
-    Attributes
-    ----------
-    n : int
-    largest : int
-        Largest change, in ns.
-    total : int
-        All changes, in ns.
-    """
+    """Slices that were changed so that they enclose or follow each other."""
 
     n: int = 0
     largest: int = 0
+    """Largest change, in ns."""
     total: int = 0
+    """All changes, in ns."""
 
     def add(self, change: Ints) -> None:
         """Count what changed."""
@@ -375,13 +347,7 @@ class Recording:
 
     @property
     def base(self) -> int:
-        """What is to be added to all times, in ns.
-
-        Raises
-        ------
-        SourceError
-            If it is not a number.
-        """
+        """What is to be added to all times, in ns. Raises SourceError if it is not a number."""
         given = self.head.get("baseTimeNanoseconds", 0)
         if isinstance(given, bool) or not isinstance(given, int) or abs(given) > LATEST:
             raise SourceError(

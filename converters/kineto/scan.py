@@ -72,86 +72,59 @@ _SHIFT = np.uint64(32)
 
 
 class Slices(NamedTuple):
-    """Slices in the order of the text.
-
-    Attributes
-    ----------
-    begin, duration : (capacity,) int64
-        Nanoseconds, without the base of the file.
-    name : (capacity,) int32
-        Number among the names, which tells the category as well.
-    slot : (capacity,) int32
-        Thread or stream.
-    correlation : (capacity,) int64
-        What a call of the runtime and its kernels and copies have in common; -1 none.
-    size : (capacity,) int64
-        Bytes of a copy; -1 unknown.
-    """
+    """Slices in the order of the text."""
 
     begin: NDArray[np.int64]
     duration: NDArray[np.int64]
+    """`begin` and `duration`: (capacity,), nanoseconds, without the base of the file."""
     name: NDArray[np.int32]
+    """(capacity,): number among the names, which tells the category as well."""
     slot: NDArray[np.int32]
+    """(capacity,): thread or stream."""
     correlation: NDArray[np.int64]
+    """(capacity,): what a call of the runtime and its kernels and copies have in common; -1 none."""
     size: NDArray[np.int64]
+    """(capacity,): bytes of a copy; -1 unknown."""
 
 
 class Details(NamedTuple):
-    """Events whose arguments are read in Python.
-
-    Attributes
-    ----------
-    slice : (capacity,) int64
-        Number among the slices of the buffer; -1 for metadata.
-    kind : (capacity,) uint8
-    start, end : (capacity,) int64
-        Where the arguments are in the window, of metadata the event; the same if there are none.
-    """
+    """Events whose arguments are read in Python."""
 
     slice: NDArray[np.int64]
+    """(capacity,): number among the slices of the buffer; -1 for metadata."""
     kind: NDArray[np.uint8]
+    """(capacity,)"""
     start: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`start` and `end`: (capacity,), where the arguments are in the window, of metadata the event; the same if there
+    are none."""
 
 
 class Names(NamedTuple):
-    """Texts, each once, as they are written in the file.
-
-    Attributes
-    ----------
-    slots : (2**n,) int64
-        Where to look for a text; -1 nothing.
-    start : (capacity + 1,) int64
-        Where each begins in `text`.
-    what : (capacity,) uint8
-        What it names: its category.
-    detail : (capacity,) uint8
-        Which arguments of such slices are read in Python.
-    text : (any,) uint8
-    """
+    """Texts, each once, as they are written in the file."""
 
     slots: NDArray[np.int64]
+    """(2**n,): where to look for a text; -1 nothing."""
     start: NDArray[np.int64]
+    """(capacity + 1,): where each begins in `text`."""
     what: NDArray[np.uint8]
+    """(capacity,): what it names: its category."""
     detail: NDArray[np.uint8]
+    """(capacity,): which arguments of such slices are read in Python."""
     text: NDArray[np.uint8]
+    """(any,)"""
 
 
 class Slots(NamedTuple):
-    """Threads and streams.
-
-    Attributes
-    ----------
-    slots : (2**n,) int64
-        Where to look for one; -1 nothing.
-    is_device : (capacity,) uint8
-    pid, tid : (capacity,) int64
-    """
+    """Threads and streams."""
 
     slots: NDArray[np.int64]
+    """(2**n,): where to look for one; -1 nothing."""
     is_device: NDArray[np.uint8]
+    """(capacity,)"""
     pid: NDArray[np.int64]
     tid: NDArray[np.int64]
+    """`pid` and `tid`: (capacity,)"""
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------

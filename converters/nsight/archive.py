@@ -27,15 +27,8 @@ from tracecols.work.jobs import n_jobs
 
 
 class Archive:
-    """Exports of Nsight Systems (see `tracecols.converters.base.Source`).
-
-    Parameters
-    ----------
-    files : sequence of Path
-        SQLite files, or folders of Parquet files: one per report of the run.
-    path : Path
-        The path under which messages name all of them.
-    """
+    """Exports of Nsight Systems (see `tracecols.converters.base.Source`): SQLite files, or folders of Parquet files,
+    one per report of the run. Messages name all of them by `path`."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self.path = path
@@ -68,8 +61,8 @@ class Archive:
             masters = [places.master(row) for row in range(len(places.processes))]
             d.add("groups", type="comm_locations", paradigm="mpi", flags=0, members=masters)
             d.add_communicators(mpi.communicators, "mpi")
-        for region in regions.table():
-            d.add("regions", **region)
+        for name, canonical, role, paradigm in regions.rows:
+            d.add_region(name, role, paradigm, canonical)
         self.definitions = d.tables
         self.metric_types: list[list[str]] = []
         self.capabilities: frozenset[str] = frozenset()

@@ -69,15 +69,10 @@ def api_name(name: str) -> str:
 
 @dataclass
 class Rows:
-    """Some rows of a table.
-
-    Attributes
-    ----------
-    columns : dict of str to (n,) int64
-        NOTHING for nulls, NULL for times that are null.
-    """
+    """Some rows of a table."""
 
     columns: dict[str, NDArray[np.int64]]
+    """dict of str to (n,) int64: NOTHING for nulls, NULL for times that are null."""
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
         return self.columns[name]
@@ -107,16 +102,11 @@ def process_id(process: int) -> int:
 
 @dataclass
 class Content:
-    """An opened export.
-
-    Attributes
-    ----------
-    skipped : Counter
-        Rows that are left out, by what they are.
-    """
+    """An opened export."""
 
     path: Path
     skipped: Counter[str] = field(default_factory=Counter)
+    """Rows that are left out, by what they are."""
 
     def __post_init__(self) -> None:
         self.tables: Tables = open_tables(self.path)
@@ -231,13 +221,8 @@ class Content:
                 self.skipped[table] += self.tables.count(table)
 
     def valid(self, rows: Rows, table: str, *, may_be_open: bool = False) -> Rows:
-        """Return the rows that have times in order, and count the others.
-
-        Parameters
-        ----------
-        may_be_open : bool, optional
-            Whether ranges without an end last to the end of the recording.
-        """
+        """Return the rows that have times in order, and count the others; if `may_be_open`, ranges without an end last
+        to the end of the recording."""
         begin, end = rows["start"], rows["end"]
         # NULL has no absolute value
         has_begin = (begin > -LARGEST) & (begin < LARGEST)

@@ -78,10 +78,7 @@ class Places:
 def recorded_ranks(recording: Recording, created: Mapping[int, int]) -> dict[int, int]:
     """Return the ranks of processes that MPI or the names of threads tell, else those in a communicator of NCCL.
 
-    Parameters
-    ----------
-    created : mapping of int to int
-        By process, its rank in the largest communicator of NCCL whose making is recorded.
+    `created` is, by process, its rank in the largest communicator of NCCL whose making is recorded.
     """
     found: dict[int, int] = {}
     for report, content in enumerate(recording.contents):
@@ -119,7 +116,7 @@ class Definitions(DefinitionTables):
         for p in self._places.processes:
             report, process = keys[p]
             rank = self._places.ranks[p]
-            row = self.add("processes", name=f"Rank {rank}", type="process", node=nodes[report], rank=rank)
+            row = self.add_process(f"Rank {rank}", nodes[report], rank)
             for name, value in (("pid", str(process_id(process))), ("program", names[report].get(process, ""))):
                 if value:
                     self.add("properties", table="processes", of=row, name=name, value=value)
@@ -139,15 +136,7 @@ class Definitions(DefinitionTables):
                 if (process, name) in labels:
                     name += f" of context {stream.context}"
                 labels.add((process, name))
-            self.add(
-                "locations",
-                name=name,
-                type="cpu_thread" if stream is None else "gpu",
-                process=process,
-                thread=thread.setdefault(process, 0),
-                first_row=0,
-                n_events=0,
-            )
+            self.add_location(name, process, thread.setdefault(process, 0), is_device=stream is not None)
             thread[process] += 1
         threads = [row for row, stream in enumerate(places.streams) if stream is None]
         if len(threads) > len(places.processes):
@@ -157,9 +146,7 @@ class Definitions(DefinitionTables):
     def add_communicators(self, communicators: Sequence[Communicator], paradigm: str) -> None:
         """Define communicators, whose members are rows of locations."""
         for communicator in communicators:
-            given = {"name": communicator.name, "paradigm": paradigm, "flags": 0, "members": communicator.members}
-            self.add("groups", type="comm_group", **given)
-            self.add("communicators", kind="group", **given)
+            self.add_communicator(communicator.name, paradigm, communicator.members)
 
 
 def _host(content: Content, number: int) -> str:

@@ -65,18 +65,13 @@ class Kernels:
 
 @dataclass
 class References:
-    """Streams and events that calls refer to, by process and correlation ID.
-
-    Attributes
-    ----------
-    key : (n,) int64
-        In ascending order.
-    stream, event : (n,) int64
-    """
+    """Streams and events that calls refer to, by process and correlation ID."""
 
     key: NDArray[np.int64]
+    """(n,): in ascending order."""
     stream: NDArray[np.int64]
     event: NDArray[np.int64]
+    """`stream` and `event`: (n,)"""
 
     def of(self, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return stream and event of calls, NOTHING where a call refers to none."""

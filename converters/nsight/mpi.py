@@ -63,18 +63,12 @@ FIELDS = (
 
 @dataclass
 class Calls:
-    """Calls that take part in messages and operations, as columns.
-
-    Attributes
-    ----------
-    parts : list of dict of str to (n,) int64
-        `FIELDS`; `operation` is the number of the interval among those of MPI.
-    n_operations : int
-        Intervals.
-    """
+    """Calls that take part in messages and operations, as columns."""
 
     parts: list[dict[str, Ints]] = field(default_factory=list)
+    """list of dict of str to (n,) int64: `FIELDS`; `operation` is the number of the interval among those of MPI."""
     n_operations: int = 0
+    """Intervals."""
 
     def joined(self) -> dict[str, Ints]:
         """Return all calls."""
@@ -83,28 +77,16 @@ class Calls:
 
 @dataclass
 class Found:
-    """What calls of MPI are part of.
-
-    Attributes
-    ----------
-    communicators : list of Communicator
-        Members are processes.
-    n_unknown : int
-        Messages whose other side, and operations whose communicator is not recorded.
-    """
+    """What calls of MPI are part of."""
 
     communicators: list[Communicator]
+    """Members are processes."""
     n_unknown: int = 0
+    """Messages whose other side, and operations whose communicator is not recorded."""
 
 
 class Communicators:
-    """The communicators of MPI.
-
-    Attributes
-    ----------
-    all : list of Communicator
-        Members are processes.
-    """
+    """The communicators of MPI: `all`, whose members are processes."""
 
     def __init__(self, contents: list[Content], process_of_rank: Mapping[int, int], offsets: list[int]) -> None:
         self.all: list[Communicator] = []
@@ -162,15 +144,8 @@ def _last_definition(order: Ints, n: int) -> Ints:
 def write_calls(
     calls: Calls, first_operation: int, communicators: Communicators, first_row: int, events: OperationEvents
 ) -> Found:
-    """Write the events of calls.
-
-    Parameters
-    ----------
-    first_operation : int
-        Number of the first operation of MPI among all.
-    first_row : int
-        Row of the first communicator of MPI.
-    """
+    """Write the events of calls; `first_operation` is the number of the first operation of MPI among all, and
+    `first_row` the row of its first communicator."""
     c = calls.joined()
     c["operation"] = c["operation"] + first_operation
     found = Found(communicators.all)

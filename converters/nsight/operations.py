@@ -26,32 +26,20 @@ together."""
 
 @dataclass
 class Communicator:
-    """A communicator of NCCL.
-
-    Attributes
-    ----------
-    name : str
-        Its number in the library; empty if that is not recorded.
-    members : list of int
-        One stream of each rank, in rank order.
-    """
+    """A communicator of NCCL."""
 
     name: str
+    """Its number in the library; empty if that is not recorded."""
     members: list[int]
+    """One stream of each rank, in rank order."""
 
 
 @dataclass
 class Member:
-    """What a kernel of NCCL takes part in.
-
-    Attributes
-    ----------
-    operation : Operation, optional
-        None if it is not known.
-    payloads : list of Payload
-    """
+    """What a kernel of NCCL takes part in."""
 
     operation: Operation | None
+    """None if it is not known."""
     payloads: list[Payload] = field(default_factory=list)
 
 
@@ -65,20 +53,9 @@ def find_members(
 ) -> list[Member]:
     """Say what each kernel executes.
 
-    Parameters
-    ----------
-    kernels : (n, 5) int64
-        Stream, begin, end, correlation ID, region.
-    of_kernel : mapping
-        By region, what the name of the kernel tells.
-    launches : (m, 3) int64
-        Number of the kernel, thread, begin.
-    hints : (k, 4) int64
-        Ranges that name operations: thread, begin, end, region.
-    of_hint : mapping
-        By region.
-    payloads : iterable of (int, int, Payload)
-        Thread, begin, payload.
+    `kernels` are rows of stream, begin, end, correlation ID and region; `launches` of the number of the kernel, thread
+    and begin; `hints`, ranges that name operations, of thread, begin, end and region; `payloads` of thread, begin and
+    payload. `of_kernel` and `of_hint` are by region what names tell.
     """
     result = [Member(None) for _ in range(kernels.shape[0])]
     inside = _innermost(launches, hints, of_hint)
@@ -156,18 +133,12 @@ def _of_payloads(payloads: Sequence[Payload]) -> Operation | None:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Ranks of processes.
-
-    Attributes
-    ----------
-    recorded : mapping of (int, int) to int
-        By communicator of the library and process.
-    of_run : mapping of int to int
-        By process.
-    """
+    """Ranks of processes."""
 
     recorded: Mapping[tuple[int, int], int]
+    """By communicator of the library and process."""
     of_run: Mapping[int, int]
+    """By process."""
 
     def of(self, communicator: int, process: int) -> tuple[int, int]:
         """Return what orders the processes of a communicator: their rank in it, else that in the run."""
@@ -177,26 +148,17 @@ class Ranks:
 
 @dataclass
 class Joined:
-    """The operations of all ranks.
-
-    Attributes
-    ----------
-    communicators : list of Communicator
-    n_operations : int
-        Collective operations.
-    n_alone : int
-        Kernels whose partners are not known, or which are no collective operation.
-    n_without_bytes : int
-        Kernels of which it is not known how many bytes they send and receive.
-    n_before : int
-        Kernels that were launched before the recording, and belong to operations of which others lack theirs.
-    """
+    """The operations of all ranks."""
 
     communicators: list[Communicator] = field(default_factory=list)
     n_operations: int = 0
+    """Collective operations."""
     n_alone: int = 0
+    """Kernels whose partners are not known, or which are no collective operation."""
     n_without_bytes: int = 0
+    """Kernels of which it is not known how many bytes they send and receive."""
     n_before: int = 0
+    """Kernels that were launched before the recording, and belong to operations of which others lack theirs."""
 
 
 def join_members(
@@ -207,26 +169,10 @@ def join_members(
     ranks: Ranks,
     events: OperationEvents,
 ) -> tuple[Joined, dict[int, Operation]]:
-    """Join the kernels of each communicator: the k-th of every rank.
+    """Join the kernels of each communicator, the k-th of every rank; also return the operations of the kernels that are
+    events of one.
 
-    Parameters
-    ----------
-    members : sequence of Member
-        Of each kernel.
-    kernels : (n, 5) int64
-    process : (n,) int64
-        Number of the process of each kernel.
-    is_launched : (n,) bool
-        Whether its launch is recorded.
-    ranks : Ranks
-    events : OperationEvents
-        Gets the events of operations.
-
-    Returns
-    -------
-    joined : Joined
-    operations : dict of int to Operation
-        Of the kernels that are events of an operation.
+    `members` and `process` are of each kernel (`find_members`), `is_launched` is whether its launch is recorded.
     """
     joined, operations = Joined(), dict[int, Operation]()
     for name, of_process in _communicators(members, kernels, process):

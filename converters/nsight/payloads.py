@@ -34,27 +34,18 @@ _HEADER, _SCHEMA_AT, _SIZE_AT = 32, 8, 16
 
 @dataclass(frozen=True)
 class Payload:
-    """What a range carries.
-
-    Attributes
-    ----------
-    function : str
-        Of the library; empty where a communicator is made.
-    communicator : int
-    size : int
-        Bytes of the message.
-    peer : int
-        Root, or the other side; -1 none.
-    rank, n_ranks : int
-        Of the process that makes a communicator; -1 elsewhere.
-    """
+    """What a range carries."""
 
     function: str
+    """Of the library; empty where a communicator is made."""
     communicator: int
     size: int = 0
+    """Bytes of the message."""
     peer: int = -1
+    """Root, or the other side; -1 none."""
     rank: int = -1
     n_ranks: int = -1
+    """`rank` and `n_ranks`: of the process that makes a communicator; -1 elsewhere."""
 
 
 Schemas = dict[int, dict[str, tuple[int, int]]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from tracecols.converters.nccl import Operation, communicates, find_operation, operation_of_kernel
 from tracecols.converters.nsight.content import api_name
@@ -21,21 +20,14 @@ _MPI = [(re.compile(pattern), role) for pattern, role, paradigm in REGION_NAMES 
 
 @dataclass
 class Regions:
-    """The regions, each once.
-
-    Attributes
-    ----------
-    rows : dict of (str, str, str, str) to int
-        Name, canonical name, role and paradigm; and its number.
-    communicates : dict of int to Operation
-        Those that are kernels of NCCL, and what their names tell.
-    hints : dict of int to (int, Operation)
-        Ranges that name operations of NCCL: which of `HINTS`, and the operation.
-    """
+    """The regions, each once."""
 
     rows: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
+    """Name, canonical name, role and paradigm; and its number."""
     communicates: dict[int, Operation | None] = field(default_factory=dict)
+    """Those that are kernels of NCCL, and what their names tell."""
     hints: dict[int, tuple[int, Operation]] = field(default_factory=dict)
+    """Ranges that name operations of NCCL: which of `HINTS`, and the operation."""
 
     def _row(self, name: str, role: str, paradigm: str, canonical: str = "") -> int:
         return self.rows.setdefault((name, canonical or name, role, paradigm), len(self.rows))
@@ -78,18 +70,3 @@ class Regions:
         """Return the region of a kernel that executes an operation of NCCL."""
         name = list(self.rows)[kernel][0]
         return self._row(name, operation.role, NCCL, operation.function)
-
-    def table(self) -> list[dict[str, Any]]:
-        """Return the rows of the definition table."""
-        return [
-            {
-                "name": name,
-                "canonical_name": canonical,
-                "role": role,
-                "paradigm": paradigm,
-                "flags": 0,
-                "begin_line": 0,
-                "end_line": 0,
-            }
-            for name, canonical, role, paradigm in self.rows
-        ]

@@ -46,13 +46,8 @@ class Tables(Protocol):
         """Return the number of rows of a table."""
 
     def batches(self, table: str, columns: Types) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table, a bounded number at a time; columns that it lacks are null.
-
-        Raises
-        ------
-        SourceError
-            If it cannot be read, or a column holds something else than numbers or texts.
-        """
+        """Yield the rows of a table, a bounded number at a time; columns that it lacks are null. Raises SourceError if
+        it cannot be read, or a column holds something else than numbers or texts."""
 
     def close(self) -> None:
         """Close its files."""
@@ -97,13 +92,7 @@ def is_export(path: Path) -> bool:
 
 
 class Database:
-    """A SQLite file; it is not written to.
-
-    Parameters
-    ----------
-    path : Path
-        Also of a file in a folder without permission to write.
-    """
+    """A SQLite file; it is not written to, and may be in a folder without permission to write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters import sides
-from tracecols.converters.base import Batch, Columns, Loss, Report, has_file
+from tracecols.converters.base import Batch, Loss, Report, has_file
 from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, read_markers, split_records
@@ -34,13 +34,6 @@ SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what 
 
 NO_CLOCK = empty(decode.Clock, 0)
 """Of locations without clock offsets."""
-
-_FAMILY_OF = {
-    kind: family
-    for family, (is_member, _, _) in tables.SIDE_COLUMNS.items()
-    for kind in np.flatnonzero(is_member).tolist()
-}
-"""Side table of the kinds whose values become its columns as they are."""
 
 _DIRECT = 1 << 16
 """Identifiers below this are looked up in a table, larger ones by bisection."""
@@ -94,13 +87,8 @@ class Translation:
 
 
 class GlobalRanks:
-    """Ranks of events that count in the list of locations of a paradigm, to ranks in the communicator (GLOBAL_MEMBERS).
-
-    Parameters
-    ----------
-    ranks : dict of int to (n_listed,) int64
-        See `Definitions.global_ranks`.
-    """
+    """Ranks of events that count in the list of locations of a paradigm (`Definitions.global_ranks`), to ranks in the
+    communicator (GLOBAL_MEMBERS)."""
 
     def __init__(self, ranks: dict[int, NDArray[np.int64]], definitions: dict[str, dict[str, list[Any]]]) -> None:
         # there is none after the last communicator
@@ -253,17 +241,7 @@ class Archive:
     def read_together(self, locations: Sequence[int], report: Report, damaged: Collection[int] = ()) -> Iterator[Batch]:
         """Yield the events of locations that follow each other as batches of columns, those of small ones together.
 
-        Parameters
-        ----------
-        locations : sequence of int
-            Rows of the locations.
-        damaged : collection of int, optional
-            Locations at whose first fault to stop instead of raising.
-
-        Raises
-        ------
-        SourceError
-            As `read` does.
+        Of `damaged` locations events end at the first fault. Raises SourceError: as `read` does.
         """
         n_events = self.definitions["locations"]["n_events"]
         state = np.zeros(decode.N_STATE, np.int64)
@@ -363,14 +341,12 @@ class Archive:
         n, n_sides, n_attributes = (int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.ATTRIBUTES))
         base = int(state[decode.BASE])
         time, kind, region = first(buffers.events, n)
-        event, side_kind, values = first(buffers.sides, n_sides)
-        batch = Batch({"time": time, "kind": kind, "region": region}, parts=parts)
+        decoded = event, side_kind, values = first(buffers.sides, n_sides)
+        batch = Batch(
+            {"time": time, "kind": kind, "region": region}, sides.side_tables(tables.SIDE_COLUMNS, decoded), parts
+        )
         counts = np.bincount(side_kind, minlength=256)
-        present = {_FAMILY_OF.get(kind) for kind in np.flatnonzero(counts).tolist()}
         self._enter_artificial_regions(region, event - base, side_kind, values, counts)
-        for family, (is_member, position, columns) in tables.SIDE_COLUMNS.items():
-            if family in present:
-                batch.sides[family] = sides.family_columns(event, side_kind, values, is_member, position, columns)
         self._global_ranks.resolve(batch)
         if counts[EventKind.METRIC]:
             self._metric_columns(batch, event, side_kind, values, buffers.extras)
@@ -431,8 +407,6 @@ class Archive:
         of = self._metric_class[source]
         for number in np.unique(of[of >= 0]).tolist():
             mine = of == number
-            types = self.metric_types[number]
-            table: Columns = {"row": event[rows[mine]], "source": source[mine].astype(np.int32)}
-            for i, dtype in enumerate(types):
-                table[f"value_{i}"] = extra[start[mine] + i].view(dtype)
-            batch.sides[f"metrics_{number}"] = table
+            batch.sides[f"metrics_{number}"] = sides.metric_table(
+                event[rows[mine]], source[mine].astype(np.int32), start[mine], extra, self.metric_types[number]
+            )

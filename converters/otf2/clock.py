@@ -11,17 +11,10 @@ Readings = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class LocalClock:
-    """A clock between whose readings is interpolated linearly (OTF2 ClockOffset).
+    """A clock between whose readings is interpolated linearly (OTF2 ClockOffset): ticks of the common clock, and what
+    is to be added to the local one there.
 
-    Parameters
-    ----------
-    readings : (n,) int64, (n,) int64
-        Ticks of the common clock, and what is to be added to the local one there.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two readings, or the local clock goes backwards or shows less than 0.
+    Raises ValueError if there are fewer than two readings, or the local clock goes backwards or shows less than 0.
     """
 
     def __init__(self, readings: Readings) -> None:

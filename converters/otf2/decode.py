@@ -91,78 +91,52 @@ MOST_VALUES = 255
 
 
 class Chunk(NamedTuple):
-    """A chunk of a file.
-
-    Attributes
-    ----------
-    buffer : (n + PADDING,) uint8
-        The chunk, its header included, and padding.
-    n : int
-        Bytes of the chunk.
-    big : bool
-        Byte order.
-    """
+    """A chunk of a file."""
 
     buffer: NDArray[np.uint8]
+    """(n + PADDING,): the chunk, its header included, and padding."""
     n: int
+    """Bytes of the chunk."""
     big: bool
+    """Byte order."""
 
 
 class EventTables(NamedTuple):
-    """The fields of event records, by record type.
-
-    Attributes
-    ----------
-    has_length, n_fields : (256,) uint8
-        Whether a record states its length; number of fields, UNKNOWN_RECORD for types that are not known.
-    field_type, field_map : (256, 8) uint8
-        Types and identifier maps of the fields; NO_MAP none.
-    value_map : (256,) uint8
-        Identifier map of an attribute value, by its type.
-    """
+    """The fields of event records, by record type."""
 
     has_length: NDArray[np.uint8]
     n_fields: NDArray[np.uint8]
+    """`has_length` and `n_fields`: (256,), whether a record states its length; number of fields, UNKNOWN_RECORD for
+    types that are not known."""
     field_type: NDArray[np.uint8]
     field_map: NDArray[np.uint8]
+    """`field_type` and `field_map`: (256, 8), types and identifier maps of the fields; NO_MAP none."""
     value_map: NDArray[np.uint8]
+    """(256,): identifier map of an attribute value, by its type."""
 
 
 class Identifiers(NamedTuple):
-    """Local identifier to row, -2 undefined, per map: a table for small identifiers, sorted keys for others.
-
-    Attributes
-    ----------
-    lut : (any,) int64
-        The tables one after the other.
-    lut_start, lut_size : (n_maps,) int64
-        Where each begins, and its size.
-    keys, targets : (any,) int64
-        Identifiers in ascending order for each map, and their rows.
-    key_start : (n_maps + 1,) int64
-        Where those of each map begin.
-    """
+    """Local identifier to row, -2 undefined, per map: a table for small identifiers, sorted keys for others."""
 
     lut: NDArray[np.int64]
+    """(any,): the tables one after the other."""
     lut_start: NDArray[np.int64]
     lut_size: NDArray[np.int64]
+    """`lut_start` and `lut_size`: (n_maps,), where each begins, and its size."""
     keys: NDArray[np.int64]
     targets: NDArray[np.int64]
+    """`keys` and `targets`: (any,), identifiers in ascending order for each map, and their rows."""
     key_start: NDArray[np.int64]
+    """(n_maps + 1,): where those of each map begin."""
 
 
 class MetricValues(NamedTuple):
-    """The values of each metric class or instance.
-
-    Attributes
-    ----------
-    start : (n_sources + 1,) int64
-        Where those of each begin in `is_float`.
-    is_float : (n_values,) uint8
-    """
+    """The values of each metric class or instance."""
 
     start: NDArray[np.int64]
+    """(n_sources + 1,): where those of each begin in `is_float`."""
     is_float: NDArray[np.uint8]
+    """(n_values,)"""
 
 
 class Clock(NamedTuple):
@@ -185,23 +159,16 @@ class Clock(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """Buffers of the attributes in attribute lists, `state[ATTRIBUTES]` of them.
-
-    Attributes
-    ----------
-    event : (capacity,) int64
-        Number of the event in its location.
-    attribute : (capacity,) int64
-        Row of the attribute.
-    type : (capacity,) uint8
-    value : (capacity,) int64
-        A number, the bits of a number, or a row.
-    """
+    """Buffers of the attributes in attribute lists, `state[ATTRIBUTES]` of them."""
 
     event: NDArray[np.int64]
+    """(capacity,): number of the event in its location."""
     attribute: NDArray[np.int64]
+    """(capacity,): row of the attribute."""
     type: NDArray[np.uint8]
+    """(capacity,)"""
     value: NDArray[np.int64]
+    """(capacity,): a number, the bits of a number, or a row."""
 
 
 # -- numbers, identifiers, times ---------------------------------------------------------------------------------------

@@ -47,14 +47,10 @@ _METRIC_DTYPES = {4: "uint64", 8: "int64", 10: "float64"}
 def split_records(
     ends_of: Chunks, table: tables.DefinitionTables
 ) -> tuple[list[tuple[NDArray[np.int64], NDArray[np.int64], bytes]], bool]:
-    """Decode a whole definition file, chunk by chunk.
+    """Decode a whole definition file, chunk by chunk; also return whether its byte order is big.
 
-    Returns
-    -------
-    chunks : list of (records (n, 3), values, bytes)
-        Of every chunk: record type, first value and position; the values; the chunk itself, for texts.
-    big : bool
-        Byte order of the file.
+    Of every chunk: record type, first value and position of each record, (n, 3); the values; the chunk itself, for
+    texts.
     """
     result = []
     ends, at = decode.END_OF_CHUNK, HEADER
@@ -106,13 +102,8 @@ def _value_width(record: Record) -> int:
 def read_records(
     path: Path, chunk_size: int, of: tuple[tables.DefinitionTables, dict[int, Record]] = GLOBAL_FILE
 ) -> tuple[dict[str, dict[str, list[Any]]], int]:
-    """Read the records of a file of definitions as they are: per record type a list per field, and how many there are.
-
-    Parameters
-    ----------
-    of : tuple
-        `GLOBAL_FILE` or `MARKER_FILE`.
-    """
+    """Read the records of a file of definitions (`GLOBAL_FILE` or `MARKER_FILE`) as they are: per record type a list
+    per field, and how many there are."""
     table, by_code = of
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     n = 0
@@ -161,13 +152,8 @@ def read_records(
 
 
 def read_markers(path: Path, chunk_size: int, locations: Ids) -> dict[str, list[Any]]:
-    """Read the table `markers` from a marker file.
-
-    Raises
-    ------
-    SourceError
-        If the file is damaged, or a marker is of a kind that it does not define.
-    """
+    """Read the table `markers` from a marker file. Raises SourceError if the file is damaged, or a marker is of a kind
+    that it does not define."""
     found, _ = read_records(path, chunk_size, MARKER_FILE)
     kinds, markers = found["DefMarker"], found["Marker"]
     kind = Ids(kinds["self"])
@@ -524,15 +510,7 @@ class Definitions:
         self._communicators(rows, listed)
 
     def _communicators(self, rows: list[list[int]], listed: dict[str, list[int]]) -> None:
-        """Define the communicators.
-
-        Parameters
-        ----------
-        rows : list of list of int
-            Members of each group.
-        listed : dict of str to list of int
-            Locations by rank, of each paradigm.
-        """
+        """Define the communicators from the members of each group and the locations by rank of each paradigm."""
         kinds, paradigms = self._group_types()
         c, inter, group = self._found["Comm"], self._found["InterComm"], self.ids["GROUP"]
         ids = c["self"] + inter["self"]

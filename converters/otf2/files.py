@@ -37,15 +37,8 @@ class Anchor:
 
 
 def read_anchor(path: Path) -> Anchor:
-    """Read the anchor file of an archive.
-
-    Raises
-    ------
-    SourceError
-        If it is not an anchor file or is damaged.
-    UnsupportedError
-        If the archive is a SIONlib container, compressed, or of a newer trace format.
-    """
+    """Read the anchor file of an archive. Raises SourceError if it is not an anchor file or is damaged. Raises
+    UnsupportedError if the archive is a SIONlib container, compressed, or of a newer trace format."""
     try:
         data = read_bytes(path)
     except OSError as error:
@@ -123,13 +116,7 @@ def read_anchor(path: Path) -> Anchor:
 
 
 class Chunks:
-    """The chunks of one file, read one after the other into one buffer.
-
-    Parameters
-    ----------
-    buffer : (>= size + PADDING,) uint8, optional
-        Reused; made here if absent or too small.
-    """
+    """The chunks of one file, read one after the other into one buffer, which may be given for reuse."""
 
     def __init__(
         self,

@@ -373,15 +373,8 @@ def archive_files(path: Path) -> tuple[Path, Path, Path]:
 def new_archive(path: Path) -> Iterator[Path]:
     """Build an archive in a folder beside its place and move it there when the block ends well; else leave nothing.
 
-    Parameters
-    ----------
-    path : Path
-        The anchor file. Neither it nor the global definitions nor the folder may exist.
-
-    Yields
-    ------
-    Path
-        The anchor file to write.
+    `path` is the anchor file; neither it nor the global definitions nor the folder may exist. Yields the anchor file to
+    write.
     """
     if path.suffix != ".otf2" or not path.stem:
         raise WriteError(f"{path} is not a name for an archive\n  give one that ends in .otf2")

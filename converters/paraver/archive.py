@@ -71,34 +71,26 @@ class Buffers:
 
 @dataclass
 class Surveyed:
-    """What a first reading of a location finds.
-
-    Attributes
-    ----------
-    n_events : int
-    calls : Calls
-        Its collective operations.
-    fault : str
-        Why decoding ended early; empty if it did not.
-    n_impossible, n_flush_readings, n_crossed : int
-        Values of counters that are impossible, readings of counters at the end of buffer flushes, regions that were
-        left because others that enclose them were.
-    """
+    """What a first reading of a location finds."""
 
     n_events: int
     calls: Calls
+    """Its collective operations."""
     fault: str
+    """Why decoding ended early; empty if it did not."""
     n_impossible: int
     n_flush_readings: int
     n_crossed: int
+    """`n_impossible`, `n_flush_readings` and `n_crossed`: values of counters that are impossible, readings of counters
+    at the end of buffer flushes, regions that were left because others that enclose them were."""
 
 
 @dataclass
 class _Reading:
     """How far a location has been read, and which side tables of it are wanted."""
 
-    families: tuple[str, ...] = (*SIDE_COLUMNS, "metrics_0")
-
+    columns_of: sides.SideColumns = field(default_factory=lambda: SIDE_COLUMNS)
+    with_metrics: bool = True
     state: NDArray[np.int64] = field(default_factory=lambda: np.zeros(decode.DECODE_STATE, np.int64))
     n_operations: int = 0
 
@@ -108,13 +100,8 @@ class _Reading:
 
 
 class Archive:
-    """A Paraver trace (see `tracecols.converters.base.Source`).
-
-    Parameters
-    ----------
-    path : Path
-        `*.prv`, plain or gzip; `.pcf` and `.row` are looked for beside it.
-    """
+    """A Paraver trace (see `tracecols.converters.base.Source`): `*.prv`, plain or gzip; `.pcf` and `.row` are looked
+    for beside it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -218,7 +205,7 @@ class Archive:
 
     def _survey_location(self, location: int) -> Surveyed:
         n, calls, fault = 0, Calls(), ""
-        reading = _Reading(("collectives",))
+        reading = _Reading({"collectives": SIDE_COLUMNS["collectives"]}, with_metrics=False)
         try:
             for batch in self._batches(location, reading):
                 n += batch.events["time"].size
@@ -309,13 +296,8 @@ class Archive:
         return self._types._replace(action=action)
 
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
-        """Decode the words of a location and yield full buffers.
-
-        Raises
-        ------
-        SourceError
-            If it contradicts itself; what precedes is in the buffers then.
-        """
+        """Decode the words of a location and yield full buffers. Raises SourceError if it contradicts itself; what
+        precedes is in the buffers then."""
         buffers, state = self._buffers(), reading.state
         mail, teams = self._mail(location), self._teams[location]
         is_device = self._definitions.is_device[location]
@@ -364,18 +346,10 @@ class Archive:
         """Turn filled buffers into columns, and empty them."""
         state = reading.state
         n, n_sides = int(state[decode.EVENTS]), int(state[decode.SIDES])
-        batch = Batch(first(buffers.events, n)._asdict())
-        event, kind, values = first(buffers.sides, n_sides)
-        counts = np.bincount(kind, minlength=256)
-        for family, (is_member, position, columns) in SIDE_COLUMNS.items():
-            if family in reading.families and counts[is_member.astype(bool)].any():
-                batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
-        if counts[K.METRIC] and "metrics_0" in reading.families:
-            rows = np.flatnonzero(kind == K.METRIC)
-            start = values[rows, 2]
-            batch.sides["metrics_0"] = {"row": event[rows], "source": np.zeros(rows.size, np.int32)}
-            for i, dtype in enumerate(self.metric_types[0]):
-                batch.sides["metrics_0"][f"value_{i}"] = buffers.extra[start + i].view(dtype)
+        decoded = first(buffers.sides, n_sides)
+        batch = Batch(first(buffers.events, n)._asdict(), sides.side_tables(reading.columns_of, decoded))
+        if reading.with_metrics:
+            batch.sides |= sides.only_metrics(decoded, buffers.extra, self.metric_types)
         state[decode.BASE] += n
         state[[decode.EVENTS, decode.SIDES, decode.EXTRAS]] = 0
         return batch

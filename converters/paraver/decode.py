@@ -106,135 +106,93 @@ hold addresses in places of counters."""
 
 
 class Regions(NamedTuple):
-    """Regions by type and value of an event, and what they are.
-
-    Attributes
-    ----------
-    slots : (2**n,) int64
-        Where to look for a pair; -1 none.
-    type, value : (n_pairs,) int64
-    region : (n_pairs,) int32
-        -1 where a caller is not known.
-    operation : (n_regions + 1,) int64
-        Of blocking collective operations, -1 of others.
-    posts, starts : (n_regions + 1,) uint8
-        Whether calls post receives, and start sends, that others complete.
-    program, barrier, critical, critical_end, flush : int
-        The regions that values do not name; `program` is -1 where none is open.
-    """
+    """Regions by type and value of an event, and what they are."""
 
     slots: NDArray[np.int64]
+    """(2**n,): where to look for a pair; -1 none."""
     type: NDArray[np.int64]
     value: NDArray[np.int64]
+    """`type` and `value`: (n_pairs,)"""
     region: NDArray[np.int32]
+    """(n_pairs,): -1 where a caller is not known."""
     operation: NDArray[np.int64]
+    """(n_regions + 1,): of blocking collective operations, -1 of others."""
     posts: NDArray[np.uint8]
     starts: NDArray[np.uint8]
+    """`posts` and `starts`: (n_regions + 1,), whether calls post receives, and start sends, that others complete."""
     program: int
     barrier: int
     critical: int
     critical_end: int
     flush: int
+    """`program`, `barrier`, `critical`, `critical_end` and `flush`: the regions that values do not name; `program` is
+    -1 where none is open."""
 
 
 class Tables(NamedTuple):
-    """What is known of types, besides `scan.TypeTable`.
-
-    Attributes
-    ----------
-    counter : (n_types,) int64
-        Which counter a type is.
-    fixed : (n_types,) int32
-        Region of types that have one whatever the value; -1 others.
-    is_user : (n_types,) uint8
-        Whether its regions are functions of the program.
-    communicator : (any,) int64
-        Row by identifier; -1 none.
-    n_counters : int
-    nanoseconds : float
-        In a tick.
-    """
+    """What is known of types, besides `scan.TypeTable`."""
 
     counter: NDArray[np.int64]
+    """(n_types,): which counter a type is."""
     fixed: NDArray[np.int32]
+    """(n_types,): region of types that have one whatever the value; -1 others."""
     is_user: NDArray[np.uint8]
+    """(n_types,): whether its regions are functions of the program."""
     communicator: NDArray[np.int64]
+    """(any,): row by identifier; -1 none."""
     n_counters: int
     nanoseconds: float
+    """In a tick."""
 
 
 class Mail(NamedTuple):
-    """The messages of a location.
-
-    Attributes
-    ----------
-    columns : (scan.MESSAGE_FIELDS, n_messages) int64
-        All messages of the trace.
-    sends, posts, receives : (any,) int64
-        Those it sends and receives in order of `SENT_AT`, `POSTED_AT` and `RECEIVED_AT`.
-    is_posted : (n_messages,) uint8
-        Filled: whether the receive was posted by another call than the one that completed it.
-    rank : (n_locations,) int32
-        In the world.
-    """
+    """The messages of a location."""
 
     columns: NDArray[np.int64]
+    """(scan.MESSAGE_FIELDS, n_messages): all messages of the trace."""
     sends: NDArray[np.int64]
     posts: NDArray[np.int64]
     receives: NDArray[np.int64]
+    """`sends`, `posts` and `receives`: (any,), those it sends and receives in order of `SENT_AT`, `POSTED_AT` and
+    `RECEIVED_AT`."""
     is_posted: NDArray[np.uint8]
+    """(n_messages,): filled: whether the receive was posted by another call than the one that completed it."""
     rank: NDArray[np.int32]
+    """(n_locations,): in the world."""
 
 
 class Teams(NamedTuple):
-    """The teams of a location, in the order of its events.
-
-    Attributes
-    ----------
-    fork_team, fork_size : (n_forks,) int64
-        Team of each FORK, and how many threads it has.
-    team, join : (n_functions,) int64
-        Of each parallel function the team, -1 if it has none, and the time of the join.
-    """
+    """The teams of a location, in the order of its events."""
 
     fork_team: NDArray[np.int64]
     fork_size: NDArray[np.int64]
+    """`fork_team` and `fork_size`: (n_forks,), team of each FORK, and how many threads it has."""
     team: NDArray[np.int64]
     join: NDArray[np.int64]
+    """`team` and `join`: (n_functions,), of each parallel function the team, -1 if it has none, and the time of the
+    join."""
 
 
 class Stack(NamedTuple):
-    """Regions that are entered.
-
-    Attributes
-    ----------
-    region : (capacity,) int32
-    tag : (capacity,) int64
-        The type of the event that entered it, or `TAG_...`.
-    of : (capacity,) int64
-        Number of a parallel function; OF_USER for functions of the program.
-    held : (capacity,) int64
-        Locks that are held.
-    """
+    """Regions that are entered."""
 
     region: NDArray[np.int32]
+    """(capacity,)"""
     tag: NDArray[np.int64]
+    """(capacity,): the type of the event that entered it, or `TAG_...`."""
     of: NDArray[np.int64]
+    """(capacity,): number of a parallel function; OF_USER for functions of the program."""
     held: NDArray[np.int64]
+    """(capacity,): locks that are held."""
 
 
 class Group(NamedTuple):
-    """Types and values of the events of one time.
-
-    Attributes
-    ----------
-    kind, type, value : (capacity,) int64
-        Number of the type in the table, type, and value.
-    """
+    """Types and values of the events of one time."""
 
     kind: NDArray[np.int64]
     type: NDArray[np.int64]
     value: NDArray[np.int64]
+    """`kind`, `type` and `value`: (capacity,), number of the type in the table, type, and value."""
 
 
 @part

@@ -30,13 +30,8 @@ FLUSH, PROGRAM = "TRACE BUFFER FLUSH", "program"
 
 
 class Regions:
-    """The regions of a trace, each with the pairs of type and value that name it.
-
-    Attributes
-    ----------
-    rows : list of tuple
-        Name, role, paradigm, file and line of each.
-    """
+    """The regions of a trace, each with the pairs of type and value that name it; `rows` are name, role, paradigm, file
+    and line of each."""
 
     def __init__(self, names: Names, named: Iterable[tuple[int, int]], numbers: Iterable[int]) -> None:
         self._names = names
@@ -164,23 +159,13 @@ class Definitions(DefinitionTables):
         self.first: list[int] = []
         self.is_device: list[bool] = []
         for task, (n, node) in enumerate(header.threads):
-            self.add(
-                "processes", name=f"MPI Rank {task}", type="process", node=node + 1 if header.cpus else 0, rank=task
-            )
+            self.add_process(f"MPI Rank {task}", node + 1 if header.cpus else 0, task)
             self.first.append(len(self.is_device))
             for thread in range(n):
                 number = len(self.is_device)
                 name = given[number] if len(given) == total else f"THREAD 1.{task + 1}.{thread + 1}"
                 self.is_device.append(name.startswith(types.DEVICE_STREAMS))
-                self.add(
-                    "locations",
-                    name=name,
-                    type="gpu" if self.is_device[-1] else "cpu_thread",
-                    process=task,
-                    thread=thread,
-                    first_row=0,
-                    n_events=0,
-                )
+                self.add_location(name, task, thread, is_device=self.is_device[-1])
 
     def _communicators(self, header: Header, with_mpi: bool) -> None:
         """Define the world first, then the other communicators."""
@@ -198,49 +183,23 @@ class Definitions(DefinitionTables):
             name = "MPI_COMM_WORLD" if identifier == found else ""
             self.communicator_rows[identifier] = self.add_communicator(name, "mpi", [self.first[m] for m in members])
 
-    def add_communicator(self, name: str, paradigm: str, members: list[int]) -> int:
-        """Define a communicator, or a team of threads; returns its row."""
-        self.add("groups", name=name, type="comm_group", paradigm=paradigm, flags=0, members=members)
-        return self.add("communicators", name=name, kind="group", paradigm=paradigm, flags=0, members=members)
-
     def _metrics(self, names: Names, counters: list[int]) -> None:
         self.metric_types = [["uint64"] * len(counters)] if counters else []
         if not counters:
             return
         for number in counters:
             found = _COUNTER.fullmatch(names.labels.get(number, str(number)))
-            self.add(
-                "metric_members",
-                id=number,
-                name=found[1] if found else str(number),
-                description=(found[2] or "") if found else "",
-                type="papi" if found and found[1].startswith("PAPI") else "other",
-                mode="relative_last",
-                value_type="uint64",
-                base=1,
-                exponent=0,
-            )
-        self.add(
-            "metric_classes", members=list(range(len(counters))), occurrence="synchronous_strict", recorder_kind="cpu"
-        )
-        self.add("metric_sources", metric_class=0, scope="location")
+            name, about = (found[1], found[2] or "") if found else (str(number), "")
+            self.add_counter(name, about, "relative_last", "uint64", number)
+        self.add_class_of_counters()
 
     def finish(self) -> None:
         """Fill the tables that grow while the trace is looked at."""
         for label, role, paradigm, file, line in self.regions.rows:
             # name [name as the linker has it]
             found = _MANGLED.fullmatch(label)
-            self.add(
-                "regions",
-                name=found[1] if found else label,
-                canonical_name=found[2] if found else label,
-                role=role,
-                paradigm=paradigm,
-                flags=0,
-                file=file,
-                begin_line=line,
-                end_line=0,
-            )
+            name, canonical = (found[1], found[2]) if found else (label, label)
+            self.add_region(name, role, paradigm, canonical, line, file=file)
 
 
 def tables_for_kernels(

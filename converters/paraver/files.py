@@ -50,41 +50,24 @@ def _opened(stored: BinaryIO) -> BinaryIO:
 
 @dataclass
 class Block:
-    """Whole lines of a file.
-
-    Attributes
-    ----------
-    at : int
-        Byte of the unpacked file at which they begin.
-    data : (n,) uint8
-        The text; its last byte is a newline.
-    """
+    """Whole lines of a file."""
 
     at: int
+    """Byte of the unpacked file at which they begin."""
     data: NDArray[np.uint8]
+    """(n,): the text; its last byte is a newline."""
 
 
 class Lines:
-    """The lines of a file, plain or gzip, in blocks.
-
-    Attributes
-    ----------
-    cut : str
-        Why reading ended early; empty if it did not.
-    """
+    """The lines of a file, plain or gzip, in blocks; `cut` is why reading ended early, empty if it did not."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.cut = ""
 
     def blocks(self, block: int = BLOCK) -> Iterator[Block]:
-        """Yield all lines. What follows the last newline is a line if the file ends there.
-
-        Raises
-        ------
-        SourceError
-            If the file cannot be read, or a line has no end.
-        """
+        """Yield all lines. What follows the last newline is a line if the file ends there. Raises SourceError if the
+        file cannot be read, or a line has no end."""
         at, rest = 0, b""
         try:
             with open_regular(self.path) as stored, _opened(stored) as file:
@@ -132,38 +115,25 @@ def line_of(path: Path, task: int, thread: int, time: int) -> int:
 
 @dataclass
 class Header:
-    """The first lines of a trace.
-
-    Attributes
-    ----------
-    recorded : str
-        Date and time as they are written.
-    duration : int
-        Ticks until the end.
-    resolution : int
-        Ticks per second.
-    cpus : list of int
-        CPUs of every node.
-    threads : list of list of int
-        Of every task: number of its threads, and its node, counted from 0; -1 unknown.
-    communicators : dict of int to list of int
-        Tasks of every communicator, counted from 0.
-    size : int
-        Bytes of these lines.
-    n_lines : int
-    n_unknown_members : int
-        Members of communicators that are no tasks of the trace, and are left out.
-    """
+    """The first lines of a trace."""
 
     recorded: str
+    """Date and time as they are written."""
     duration: int
+    """Ticks until the end."""
     resolution: int
+    """Ticks per second."""
     cpus: list[int]
+    """CPUs of every node."""
     threads: list[tuple[int, int]]
+    """Of every task: number of its threads, and its node, counted from 0; -1 unknown."""
     communicators: dict[int, list[int]] = field(default_factory=dict)
+    """Tasks of every communicator, counted from 0."""
     size: int = 0
+    """Bytes of these lines."""
     n_lines: int = 1
     n_unknown_members: int = 0
+    """Members of communicators that are no tasks of the trace, and are left out."""
 
 
 UNITS = {"_ns": 10**9, "_us": 10**6, "_ms": 10**3, "": 10**6}
@@ -179,13 +149,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_header(path: Path) -> Header:
-    """Read the header and the communicators that follow it.
-
-    Raises
-    ------
-    SourceError
-        If it is none, does not fit what it says, or has several applications.
-    """
+    """Read the header and the communicators that follow it. Raises SourceError if it is none, does not fit what it
+    says, or has several applications."""
 
     try:
         with open_regular(path) as stored, _opened(stored) as file:
@@ -275,26 +240,17 @@ def _read_communicators(
 
 @dataclass
 class Names:
-    """What `.pcf` and `.row` say.
-
-    Attributes
-    ----------
-    labels : dict of int to str
-        Of event types.
-    values : dict of int to dict of int to str
-        Of the values of event types.
-    states : dict of int to str
-    rows : dict of str to list of str
-        Names of CPUs, nodes, threads, ... by level.
-    missing : list of str
-        Files that are not there.
-    """
+    """What `.pcf` and `.row` say."""
 
     labels: dict[int, str] = field(default_factory=dict)
+    """Of event types."""
     values: dict[int, dict[int, str]] = field(default_factory=dict)
+    """Of the values of event types."""
     states: dict[int, str] = field(default_factory=dict)
     rows: dict[str, list[str]] = field(default_factory=dict)
+    """Names of CPUs, nodes, threads, ... by level."""
     missing: list[str] = field(default_factory=list)
+    """Files that are not there."""
 
 
 def _text_beside(path: Path, ending: str) -> list[str] | None:
@@ -312,13 +268,7 @@ def _text_beside(path: Path, ending: str) -> list[str] | None:
 
 
 def read_names(path: Path) -> Names:
-    """Read the names that belong to a trace.
-
-    Raises
-    ------
-    SourceError
-        If there is a file that cannot be read.
-    """
+    """Read the names that belong to a trace. Raises SourceError if there is a file that cannot be read."""
     names = Names()
     for ending, read in ((".pcf", _read_types), (".row", _read_rows)):
         lines = _text_beside(path, ending)

@@ -52,15 +52,10 @@ def slot_of(number: int, size: int) -> int:
 
 @dataclass
 class Scanned:
-    """What was found in one block.
-
-    Attributes
-    ----------
-    start : (n_locations + 1,) int64
-        First word of each location in the file, and their end.
-    """
+    """What was found in one block."""
 
     start: NDArray[np.int64]
+    """(n_locations + 1,): first word of each location in the file, and their end."""
     messages: NDArray[np.int64]
     named: NDArray[np.int64]
     strange: dict[int, int]
@@ -83,14 +78,10 @@ class _Workspace(NamedTuple):
 
 @dataclass
 class Messages:
-    """The messages of a trace, in the order of the text; rows of `columns` are `scan.SENDER`, ...
-
-    Attributes
-    ----------
-    columns : (MESSAGE_FIELDS, n) int64
-    """
+    """The messages of a trace, in the order of the text; rows of `columns` are `scan.SENDER`, ..."""
 
     columns: NDArray[np.int64]
+    """(MESSAGE_FIELDS, n)"""
     _orders: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
 
     def ordered(self, of: int, by: int, location: int, n_locations: int) -> NDArray[np.int64]:

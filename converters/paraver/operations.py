@@ -15,17 +15,13 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 
 @dataclass
 class Calls:
-    """The collective operations of a location, in order.
-
-    Attributes
-    ----------
-    op, communicator, is_root, time : list of (n,) array
-    """
+    """The collective operations of a location, in order."""
 
     op: list[NDArray[np.int16]] = field(default_factory=list)
     communicator: list[NDArray[np.int32]] = field(default_factory=list)
     is_root: list[NDArray[np.bool_]] = field(default_factory=list)
     time: list[NDArray[np.int64]] = field(default_factory=list)
+    """`op`, `communicator`, `is_root` and `time`: list of (n,) array"""
 
     def add(self, table: dict[str, NDArray[Any]], time: NDArray[np.int64], n_events: int) -> None:
         """Add those of a batch, of which the last event is the `n_events`-th of its location."""
@@ -45,12 +41,8 @@ class Calls:
 class Operations:
     """The collective operations of a trace.
 
-    Attributes
-    ----------
-    roots : list of (n,) int32
-        By location the root of each of its operations, a rank in the communicator; -1 none.
-    fault : str
-        Which tasks disagree, and how; empty if none do.
+    `roots` is by location the root of each of its operations, a rank in the communicator, -1 none; `fault` is which
+    tasks disagree, and how, empty if none do.
     """
 
     def __init__(self, calls: Sequence[Calls], task: NDArray[np.int32], members: list[list[int]]) -> None:

@@ -39,75 +39,53 @@ CACHE = 1 << 12
 
 
 class TypeTable(NamedTuple):
-    """The types of events, found by their number.
-
-    Attributes
-    ----------
-    slots : (2**n,) int64
-        Where to look for a type: the number of a type among all, -1 none; the next slot is looked at if it is another.
-    number : (n_types,) int64
-    action : (n_types,) uint8
-        What becomes of its events, `types`.
-    first, last : (n_ranges,) int64
-        Types that are declared, in ranges.
-    of_range : (n_ranges,) uint8
-        What becomes of their events.
-    """
+    """The types of events, found by their number."""
 
     slots: NDArray[np.int64]
+    """(2**n,): where to look for a type: the number of a type among all, -1 none; the next slot is looked at if it is
+    another."""
     number: NDArray[np.int64]
+    """(n_types,)"""
     action: NDArray[np.uint8]
+    """(n_types,): what becomes of its events, `types`."""
     first: NDArray[np.int64]
     last: NDArray[np.int64]
+    """`first` and `last`: (n_ranges,), types that are declared, in ranges."""
     of_range: NDArray[np.uint8]
+    """(n_ranges,): what becomes of their events."""
 
 
 class Threads(NamedTuple):
-    """Locations by task and thread.
-
-    Attributes
-    ----------
-    first : (n_tasks + 1,) int64
-        Location of the first thread of each task.
-    """
+    """Locations by task and thread."""
 
     first: NDArray[np.int64]
+    """(n_tasks + 1,): location of the first thread of each task."""
 
 
 class Found(NamedTuple):
-    """What a scan finds in a block; arrays that are large enough for any text of its size.
-
-    Attributes
-    ----------
-    words : (capacity,) int64
-    record, location : (n_records + 1,) int64, int32
-        Where the words of each record begin, and whose they are.
-    messages : (n_messages, MESSAGE_FIELDS) int64
-        Sender, its begin, receiver, begin and end there, size and tag.
-    named : (capacity, 2) int64
-        Type and value of what names regions, each at least once; types that are not in the table, with value 0.
-    strange : (capacity,) int64
-        Types that are not known or skipped, event by event.
-    latest : (n_locations,) int64
-        Time of the last record of each location.
-    disordered : (n_locations,) uint8
-        Whether one of its records is earlier than the one before.
-    earliest : (n_locations,) int64
-        Time of the first record of each location, -1 if there is none.
-    n_words : (n_locations,) int64
-        Words of each location.
-    """
+    """What a scan finds in a block; arrays that are large enough for any text of its size."""
 
     words: NDArray[np.int64]
+    """(capacity,)"""
     record: NDArray[np.int64]
     location: NDArray[np.int32]
+    """`record` and `location`: (n_records + 1,) int64, int32, where the words of each record begin, and whose they
+    are."""
     messages: NDArray[np.int64]
+    """(n_messages, MESSAGE_FIELDS): sender, its begin, receiver, begin and end there, size and tag."""
     named: NDArray[np.int64]
+    """(capacity, 2): type and value of what names regions, each at least once; types that are not in the table, with
+    value 0."""
     strange: NDArray[np.int64]
+    """(capacity,): types that are not known or skipped, event by event."""
     latest: NDArray[np.int64]
+    """(n_locations,): time of the last record of each location."""
     disordered: NDArray[np.uint8]
+    """(n_locations,): whether one of its records is earlier than the one before."""
     earliest: NDArray[np.int64]
+    """(n_locations,): time of the first record of each location, -1 if there is none."""
     n_words: NDArray[np.int64]
+    """(n_locations,): words of each location."""
 
 
 SENDER, SENT_AT, RECEIVER, POSTED_AT, RECEIVED_AT, SIZE, TAG, MESSAGE_FIELDS = range(8)

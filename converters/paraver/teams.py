@@ -13,14 +13,8 @@ Rows = NDArray[np.int64]
 
 
 class ThreadEvents:
-    """The forks and parallel functions of one location, in order of time.
-
-    Attributes
-    ----------
-    fork, join : (n_forks,) int64
-        Times; a team that is not joined is until the end.
-    begin : (n_functions,) int64
-    """
+    """The forks and parallel functions of one location, in order of time: `fork`, `join` (a team that is not joined is
+    until the end) and `begin` of functions."""
 
     def __init__(self, time: Rows, action: Rows, value: Rows, end: int) -> None:
         self.begin = time[(action == types.FUNCTION) & (value != 0)]
@@ -44,17 +38,8 @@ def _fork_of(begin: Rows, fork: Rows, join: Rows) -> Rows:
 
 
 def find_teams(events: list[ThreadEvents], first: list[int], define: Callable[[list[int]], int]) -> list[decode.Teams]:
-    """Find the teams of all locations.
-
-    Parameters
-    ----------
-    events : list of ThreadEvents
-        By location.
-    first : list of int
-        Location of the first thread of every task.
-    define : callable
-        Defines a team of some locations; returns its row.
-    """
+    """Find the teams of all locations, from events by location and the location of the first thread of every task;
+    `define` defines a team of some locations and returns its row."""
     stops = [*first[1:], len(events)]
     return [teams for a, b in zip(first, stops, strict=True) for teams in _teams_of_task(events[a:b], a, define)]
 

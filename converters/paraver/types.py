@@ -34,26 +34,18 @@ WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM)
 
 @dataclass(frozen=True)
 class Types:
-    """Event types with one meaning.
-
-    Attributes
-    ----------
-    first, last : int
-        The types.
-    action : int
-        What becomes of them.
-    name : str
-        Name of the region; empty if the value tells, or there is none.
-    role, paradigm : str
-        Of the region, unless its name tells.
-    """
+    """Event types with one meaning."""
 
     first: int
     last: int
+    """`first` and `last`: the types."""
     action: int
+    """What becomes of them."""
     name: str = ""
+    """Name of the region; empty if the value tells, or there is none."""
     role: str = "function"
     paradigm: str = ""
+    """`role` and `paradigm`: of the region, unless its name tells."""
 
 
 def _one(number: int, action: int, name: str = "", role: str = "function", paradigm: str = "") -> Types:

@@ -4,13 +4,14 @@ events; inside and outside together are the whole."""
 from __future__ import annotations
 
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import DATA, slow
 from support.laws import WHOLE
-from support.recordings import convert, name_of, recordings
+from support.recordings import convert, kinds, name_of, recordings
 
 import tracecols
 from tracecols.enhance.definitions.locations import Locations
@@ -153,16 +154,19 @@ def test_inside_and_outside__are_the_whole(name, opened):
         check_sums(cube)
 
 
-@pytest.mark.parametrize("source", slow(recordings()), ids=name_of)
-def test_inside_and_outside__are_the_whole_in_all_recorded_traces(source, opened):
-    trace = opened(source)
-    for conventions in ("exact", "scalasca", "expert"):
-        cube = trace.analyze(conventions)
-        if cube.outside is not None:
-            check_sums(cube)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "conventions"),
+    list(zip(kinds(), cycle(("scalasca", "exact", "expert")), strict=False)),
+    ids=lambda x: x if isinstance(x, str) else name_of(x),
+)
+def test_inside_and_outside__are_the_whole_in_traces_of_all_kinds(source, conventions, opened):
+    cube = opened(source).analyze(conventions)
+    if cube.outside is not None:
+        check_sums(cube)
 
 
-@pytest.mark.parametrize("source", slow(recordings("injected", "otf2_gpu", "otf2_clocks")), ids=name_of)
+@pytest.mark.parametrize("source", slow(kinds("injected", "otf2_gpu", "otf2_clocks")), ids=name_of)
 def test_inside_and_outside__are_the_whole_by_bin_and_phase(source, opened):
     trace = opened(source)
     whole = trace.analyze().focused()
@@ -221,6 +225,7 @@ def test_focus__of_imbalance_knows_who_takes_part_in_what_is_entered_before():
         assert inside.total("imbalance_above") * inside.resolution == 4
 
 
+@pytest.mark.slow
 def test_efficiencies__of_a_piece_say_which():
     with two_ranks().trace() as trace:
         cube = trace.analyze(start=15 / trace.store.manifest["clock"]["resolution"])
@@ -248,6 +253,7 @@ def test_focus__of_bins_and_phases_is_that_of_the_whole():
         assert [int(bins.value[bins.period == i].sum()) for i in range(8)] == [0, 10, 16, 16, 16, 8, 2, 0]
 
 
+@pytest.mark.slow
 def test_focus__of_phases_on_both_sides_of_it_is_taken_off_those():
     """Each rank takes three steps before MPI_Init, the last of which it begins MPI in, two between, and three later, the
     first of which it ends MPI in."""
@@ -281,15 +287,7 @@ def test_focus__of_phases_on_both_sides_of_it_is_taken_off_those():
             assert mine.period.tolist() == [2, 3, 4, 5] and mine.value.tolist() == [third, 2, 2, 2]
 
 
-def test_focus__is_the_same_for_any_number_of_partitions_and_jobs(monkeypatch):
-    with two_ranks().trace() as trace:
-        expected = {name: (c.key.tolist(), c.value.tolist()) for name, c in trace.analyze().focused().cells.items()}
-        path = trace.store.path
-        for jobs in (1, 3):
-            found = tracecols.open(path, jobs=jobs).analyze().focused().cells
-            assert {name: (c.key.tolist(), c.value.tolist()) for name, c in found.items()} == expected
-
-
+@pytest.mark.slow
 def test_focus__stays_through_files(tmp_path):
     with two_ranks().trace() as trace:
         for divided in ({}, {"bins": 4}):

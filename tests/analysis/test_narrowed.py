@@ -74,6 +74,7 @@ def test_analyze__names_a_cube_by_how_it_was_made(options, name, words, store, h
     assert run("analyze", store, "-o", name, *options).exit_code == 0
 
 
+@pytest.mark.slow
 def test_analyze__does_not_overwrite_a_cube_that_was_made_in_another_way(store, here):
     made(run("analyze", store))
     before = (here / "h.severity" / "manifest.json").read_bytes()
@@ -133,6 +134,7 @@ def test_compare__does_not_overwrite_its_operands(store, here):
     assert f"{told}narrowed: within main" in notes
 
 
+@pytest.mark.slow
 def test_difference__of_cubes_narrowed_alike_is_narrowed(store):
     trace = tracecols.open(store)
     a, b = trace.analyze(within="main"), trace.analyze(within="main")
@@ -168,6 +170,7 @@ def test_ranges__are_as_short_as_they_can_be():
     assert ranges([5]) == "5"
 
 
+@pytest.mark.slow
 def test_parameters__of_properties_are_told(store, here):
     (here / "p.py").write_text(
         "import tracecols\n"

@@ -110,6 +110,7 @@ def test_phases__are_the_instances_of_a_region():
     }
 
 
+@pytest.mark.slow
 def test_phases__from_one_call_to_the_next_belong_to_what_is_around_as_well():
     with loop().trace() as trace:
         cube = trace.analyze(phases="from:main/step")
@@ -289,6 +290,7 @@ def test_divide_intervals__is_what_every_tick_says(widths, spans):
 # -- the cube ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cube__keeps_its_periods_in_files_and_one_without_them_has_no_tables_of_them(tmp_path):
     with loop().trace() as trace:
         cube, plain = trace.analyze(phases="step"), trace.analyze()
@@ -416,6 +418,7 @@ def test_phases__of_a_family_are_named_exactly_if_a_region_is_called_so():
         assert trace.phases().phases.tolist() == ["from:fft", "fft"]
 
 
+@pytest.mark.slow
 def test_proposals__have_what_the_recording_calls_phases_first(tmp_path):
     from tests.support.kineto_writer import two_ranks, write_run
 
@@ -479,6 +482,7 @@ def test_similar_periods__counts_of_polling_do_not_divide_phases():
     assert found.group[10] == found.group[20] == 1
 
 
+@pytest.mark.slow
 def test_show__draws_each_row_over_time(tmp_path):
     from click.testing import CliRunner
 
@@ -499,6 +503,7 @@ def test_show__draws_each_row_over_time(tmp_path):
     assert refused.exit_code == 1 and "--phases, --bins or --bin-width" in refused.output
 
 
+@pytest.mark.slow
 def test_compare__tells_the_phase_that_differs(tmp_path):
     from click.testing import CliRunner
 
@@ -522,6 +527,7 @@ def test_compare__tells_the_phase_that_differs(tmp_path):
     assert runs.difference().periods is None
 
 
+@pytest.mark.slow
 def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
     import pandas as pd
     from click.testing import CliRunner

@@ -109,6 +109,7 @@ def test_bar__says_that_kernels_are_compiled(monkeypatch):
         assert comes(lambda text: not text.rpartition("analyzing")[2].startswith(f": {COMPILING}"))
 
 
+@pytest.mark.slow
 def test_compiling__is_told_once_for_kernels_that_call_kernels():
     import numba
 

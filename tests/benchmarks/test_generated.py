@@ -159,6 +159,7 @@ def test_generated__the_archive_holds_the_same(tmp_path, program):
         assert by_location(cube, name) == expected, name
 
 
+@pytest.mark.slow
 def test_generated__does_not_depend_on_jobs_or_batches(tmp_path, monkeypatch):
     def make(seed=7):
         return generate.make("multizone", 4, 3, 20_000, seed, depth=3, counters=True)

@@ -17,6 +17,7 @@ from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
 from support.laws import check_laws, check_path, divide, same, ticks
 from support.random_epilog import random_recording
 from support.random_programs import RandomProgram
+from support.recordings import ALIKE
 
 import tracecols
 from tracecols.causes.pairs import END, FORK
@@ -96,7 +97,9 @@ def is_long(store):
     return store.manifest["last_time"] - store.manifest["first_time"] > 1 << 53
 
 
-SHARED_TRACES = sorted(p for folder in ("otf2", "otf2_clocks", "epilog") for p in (SHARED / folder).glob("*/"))
+SHARED_TRACES = sorted(
+    p for folder in ("otf2", "otf2_clocks", "epilog") for p in (SHARED / folder).glob("*/") if p.name not in ALIKE
+)
 
 
 @pytest.mark.slow
@@ -233,6 +236,7 @@ def many_call_paths(n):
     return program
 
 
+@pytest.mark.slow
 def test_exact__charges_any_number_of_call_paths():
     """The reference tells 128 apart."""
     with many_call_paths(200).trace() as trace:
@@ -276,6 +280,7 @@ def poll(rank, times, name="MPI_Test"):
     return rank
 
 
+@pytest.mark.slow
 def test_exact__series_of_tests_wait_for_who_sends():
     """Both compute for 10 s, and the sender for 40 s more."""
     program = Program(processes=2)
@@ -438,6 +443,7 @@ def test_exact__is_the_default(stores, tmp_path):
     assert "exact conventions" in result.output
 
 
+@pytest.mark.slow
 def test_exact__runs_that_are_too_long_for_64_bits_have_no_root_causes_and_say_so(monkeypatch):
     with late_twice().trace() as trace:
         monkeypatch.setattr("tracecols.search.limits.MOST_TICKS", 3 * 20)

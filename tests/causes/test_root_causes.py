@@ -21,19 +21,16 @@ from support.laws import divide, same
 from support.otf2_writer import Archive
 
 import tracecols
-from tracecols.causes import charges, near, sweep
+from tracecols.causes import near, sweep
 from tracecols.causes import points as of_points
-from tracecols.causes import segments as segments_of
 from tracecols.causes.index import Ranges
 from tracecols.causes.pairs import RANGES, _ranges_of_rows
 from tracecols.causes.points import Synchronisation
 from tracecols.causes.quirks import NONE, OF_SCALASCA
 from tracecols.causes.segments import LIMIT
 from tracecols.causes.sweep import Amounts
-from tracecols.enhance.dataflow import partitions, spill
 from tracecols.enhance.dataflow.columns import Columns, pieced
 from tracecols.enhance.dataflow.spill import Spill, SpilledColumns
-from tracecols.enhance.scan import teams
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, costs, edges, segments, sums
 from tracecols.kernels import intervals as intervals_of
@@ -47,7 +44,6 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Program, severities
 from tracecols.work import large
 from tracecols.work.large import LargeArrays
-from tracecols.work.memory import Budget
 
 KEPT = sorted(p.parent for p in DATA.glob("*/reference.parquet"))
 
@@ -83,22 +79,15 @@ WORKED_OUT = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("divided", [False, True])
-@pytest.mark.parametrize("name", WORKED_OUT)
-def test_root_causes__are_those_worked_out_by_hand(name, divided, monkeypatch):
+def test_root_causes__are_those_worked_out_by_hand(divided, monkeypatch):
     if divided:
         monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     with late_twice().trace() as trace:
-        found = severities(trace.analyze("scalasca"), name)
-    # thirds are no binary fractions
-    assert found == pytest.approx(WORKED_OUT[name], abs=1e-12)
-
-
-def test_delays__cost_as_much_as_is_waited():
-    with late_twice().trace() as trace:
         cube = trace.analyze("scalasca")
-    assert cube.total("delay") == pytest.approx(cube.total("mpi_latesender"))
+    for name, expected in WORKED_OUT.items():
+        # thirds are no binary fractions
+        assert severities(cube, name) == pytest.approx(expected, abs=1e-12), name
 
 
 def test_locations_without_events__do_not_end_at_a_point():
@@ -113,12 +102,7 @@ def test_locations_without_events__do_not_end_at_a_point():
     assert cube.total("critical_path") > 0
 
 
-def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
-    with late_twice().trace() as trace:
-        cube = trace.analyze("scalasca")
-    assert cube.total("critical_path") == 15
-
-
+@pytest.mark.slow
 def test_root_causes__for_which_there_is_no_room_are_computed_only_when_asked_for(monkeypatch):
     monkeypatch.setattr("tracecols.search.limits.CALL_BYTES", 1 << 26)
     with late_twice().trace() as trace:
@@ -213,6 +197,7 @@ def imbalance_of_path(cube, waits):
     }
 
 
+@pytest.mark.slow
 def test_imbalance_of_the_critical_path__takes_no_wait_for_work(archive, analyze):
     # the first waits 50 of its 65 ticks in MPI_Wait for the second to start the operation
     mpi = archive.mpi(2)
@@ -325,6 +310,7 @@ def test_laws__hold_on_recorded_traces(folder, tmp_path):
         assert cube.cells["critical_path"].value.sum() == pytest.approx(int(end[0] - begin[0]), abs=tiny)
 
 
+@pytest.mark.slow
 def test_charges__keep_fractions_of_ticks_in_every_file(tmp_path):
     """A clock that ticks once a second: 4.5 seconds are no whole number of ticks."""
     with late_twice().trace() as trace:
@@ -597,37 +583,6 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
             assert x.size <= min(110, (stop - first).sum() + 2 * ((1 << bits) - 1) * np.count_nonzero(stop > first))
 
 
-@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
-def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
-    """What other partitions have kept is read where it is needed."""
-    monkeypatch.setattr(partitions, "PARTITION_ROWS", 200)
-    trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"), jobs=1)
-    held = trace.analyze(conventions, properties=["delay", "performance_impact"])
-    monkeypatch.setattr(spill, "BUDGET", 0)
-    monkeypatch.setattr("tracecols.causes.pairs.SEVERAL", 0)
-    monkeypatch.setattr(near, "BITS", 1)
-    # arrays of the whole trace as well, which are made a few rows at a time
-    monkeypatch.setattr(large, "BLOCK", 7)
-    monkeypatch.setattr(large, "SMALL", 0)
-    monkeypatch.setattr(teams, "BLOCK", 7)
-    monkeypatch.setattr(charges, "STRETCHES", 3)
-    # segments of few locations, and few of them, together
-    monkeypatch.setattr(segments_of, "PIECE", 1)
-    monkeypatch.setattr(segments_of, "TOGETHER", 1)
-    monkeypatch.setattr(segments_of, "ROOM", 1)
-    monkeypatch.setattr(Budget, "large", 0)
-    pieces = []
-    monkeypatch.setattr(segments_of, "pieced", lambda of: pieces.append(len(of)) or pieced(of))
-    # steps that run once compute their rows with several threads
-    for jobs in (1, 3):
-        of_jobs = tracecols.open(trace.path, jobs=jobs)
-        spilled = of_jobs.analyze(conventions, properties=["delay", "performance_impact"])
-        assert max(pieces) > 1
-        for name in held.properties.id:
-            assert np.array_equal(held.cells[name].key, spilled.cells[name].key), name
-            assert np.array_equal(held.cells[name].value, spilled.cells[name].value), name
-
-
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(0, 31), st.integers(0, 31), st.booleans())
 def test_points_between__are_those_at_some_rows_in_the_order_in_which_they_are_found(event, first, stop, by_event):
     rows = {"event": np.array(event, np.int64), "location": np.arange(len(event), dtype=np.int32), "kind": 0}
@@ -737,23 +692,21 @@ def test_costs__are_the_same_however_little_room_there_is_at_first(conventions, 
 
 @pytest.mark.slow
 def test_numbers_of_points__take_eight_bytes_where_there_are_many(monkeypatch):
-    # both in one test: these kernels, which nothing else calls, are compiled once
+    # by one set of conventions: nothing else calls these kernels, and they take seconds to compile
     chosen = ["delay", "critical_path", "performance_impact", "waitstates_direct_vs_indirect"]
 
-    def found(conventions):
+    def found():
         with late_twice().trace() as trace:
-            cube = trace.analyze(conventions, properties=chosen)
-            return cube, trace.model.with_quirks(CONVENTIONS[conventions].quirks).delay_pairs
+            cube = trace.analyze(properties=chosen)
+            return cube, trace.model.with_quirks(CONVENTIONS["exact"].quirks).delay_pairs
 
-    for conventions in ("scalasca", "exact"):
-        few, pairs = found(conventions)
-        assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
-        with monkeypatch.context() as patch:
-            patch.setattr(of_points, "NARROW", 1)
-            many, pairs = found(conventions)
-        assert pairs.cause.dtype == np.int64
-        for name in few.properties.id:
-            assert np.array_equal(few.cells[name].value, many.cells[name].value), name
+    few, pairs = found()
+    assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
+    monkeypatch.setattr(of_points, "NARROW", 1)
+    many, pairs = found()
+    assert pairs.cause.dtype == np.int64
+    for name in few.properties.id:
+        assert np.array_equal(few.cells[name].value, many.cells[name].value), name
 
 
 def test_charged__properties_are_declared():

@@ -216,6 +216,7 @@ def test_cube__with_a_value_beyond_all_bounds_is_refused(ending, value, tmp_path
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_trace__can_be_pickled(trace, monkeypatch, tmp_path):
     """Its path, whatever folder the other process is in, and its options."""
     two = tracecols.open(trace.path, jobs=2)

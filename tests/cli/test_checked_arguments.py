@@ -64,6 +64,7 @@ def test_python__checks_its_arguments_before_it_reads_events(store, monkeypatch)
             trace.analyze(**given)
 
 
+@pytest.mark.slow
 def test_analyze__takes_lists_with_commas(store, tmp_path):
     listed, given = tmp_path / "a.severity", tmp_path / "b.severity"
     assert analyze(store, "-q", "-o", listed, "-p", "late sender, visits", "-p", "mpi_wait_direct").exit_code == 0

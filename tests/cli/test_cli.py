@@ -362,6 +362,7 @@ def test_commands__that_are_mistyped_are_suggested():
     assert "Did you mean" not in CliRunner().invoke(group, ["zzz"]).output
 
 
+@pytest.mark.slow
 def test_info__tells_by_how_much_root_causes_differ_from_those_of_scalasca(tmp_path):
     """Once, of a cube, and not after every analysis (issue 33, number 6)."""
     cube = tmp_path / "x.severity"

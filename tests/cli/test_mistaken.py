@@ -141,6 +141,7 @@ def test_quantity__that_cannot_be_meant_is_refused(words, message, made, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_times__with_units_are_those_in_seconds(made, tmp_path):
     piece = [tmp_path / f"{i}.severity" for i in range(3)]
     for path, (start, stop) in zip(piece, [("0.3", "0.31"), ("300ms", "310 ms"), ("0.3s", "310000us")], strict=True):

@@ -41,10 +41,8 @@ def start(words: str, data: Path, made: Path, tmp_path: Path, shell: str = "") -
         "show {c}",
         *slow(
             [
-                "--help", "info {s}",
-                "--version", "show --help", "convert {trace} -o {out}.trace", "check {s}", "analyze {s} -o {out}.severity", "diagnose {c}",
-                "correct {s} -o {out}.trace", "phases {s}", "enhance {s} messages", "patterns", "report {c} -o {out}.html",
-                "efficiency {c}", "what-if {s}", "compare {c} {c}", "rules {c}", "export {c} {out}.csv", "diagnose {c} --json",
+                "--help", "convert {trace} -o {out}.trace", "check {s}", "analyze {s} -o {out}.severity",
+                "report {c} -o {out}.html", "diagnose {c} --json",
             ]
         ),
     ],

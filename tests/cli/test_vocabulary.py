@@ -176,6 +176,7 @@ def test_json__of_show_has_the_values_of_the_cube(made):
     assert {"time", "omp_idle_threads"} <= named
 
 
+@pytest.mark.slow
 def test_what_if__takes_a_piece_and_a_region(made):
     whole = json.loads(run("what-if", made["store"], "--json").stdout)
     piece = json.loads(run("what-if", made["store"], "--json", "--from", "300ms", "--to", "0.4").stdout)

@@ -23,12 +23,19 @@ EPILOG = (
 )  # fmt: skip
 """Properties whose examples consist of what EPILOG has records for."""
 
-PROGRAMS = {
-    shown.make: [name for name, x in EXAMPLES.items() if x.make == shown.make]
-    for name, shown in EXAMPLES.items()
-    if not name.startswith("nccl_")
-}
-"""Properties by the program that shows them; OTF2 has no paradigm for communication among devices."""
+OTF2 = (
+    "mpi_latesender", "mpi_polling_wait", "mpi_latereceiver_wo", "mpi_barrier_wait", "mpi_mgmt_comm_wait",
+    "mpi_latebroadcast", "mpi_earlyreduce", "mpi_wait_nxn", "mpi_earlyscan", "mpi_nonblocking_collective_wait",
+    "omp_ibarrier_wait", "omp_lock_contention_api", "omp_lock_contention_critical", "pthread_join_wait",
+    "mpi_rma_wait_at_create", "mpi_rma_early_fence", "mpi_rma_early_wait", "mpi_rma_sync_lock_competition",
+    "mpi_mgmt_file_wait", "mpi_io_collective_wait", "shmem_barrier_wait", "shmem_wait_nxn", "shmem_latebroadcast",
+    "shmem_lock_competition", "device_late_launch", "device_copies_to_device",
+)  # fmt: skip
+"""Properties whose examples have a kind of event, record or region that those before have not; OTF2 has no paradigm for
+communication among devices."""
+
+PROGRAMS = {EXAMPLES[name].make: [n for n, x in EXAMPLES.items() if x.make == EXAMPLES[name].make] for name in OTF2}
+"""Properties by the program that shows them."""
 
 BEYOND_PLAIN = {"mpi_mgmt_file_wait", "mpi_io_collective_wait", "device_copies_hidden"}
 """Properties whose programs have handles of files or copies, which `support.otf2_back_end` does not write."""

@@ -156,6 +156,7 @@ def test_pieces__add_up_also_where_time_decreases(small):
         assert {k: v for k, v in added.items() if v} == pytest.approx(seconds(whole, "time")), at
 
 
+@pytest.mark.slow
 def test_pieces__hold_every_event_once(tmp_path):
     recording = with_late_events(random_recording(3, n_processes=3, n_threads=1, n_rounds=20), 3)
     merged(recording).write(tmp_path / "x.elg")

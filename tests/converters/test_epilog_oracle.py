@@ -17,7 +17,8 @@ from support.random_epilog import random_recording
 import tracecols
 from tracecols.schema import EventKind
 
-RECORDED = sorted(SHARED.glob("epilog/*/epik.elg"))
+# one of many locations is compared with the reference by its severities (tests/patterns)
+RECORDED = [p for p in sorted(SHARED.glob("epilog/*/epik.elg")) if not p.parent.name.startswith("bgq")]
 
 
 def random_sizes(seed, **more):

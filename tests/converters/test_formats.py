@@ -119,6 +119,7 @@ def test_files_of_other_tools__beside_a_trace_do_not_matter(tmp_path):
     assert registry.find_anchor(tmp_path) == tmp_path / "traces.otf2"
 
 
+@pytest.mark.slow
 def test_find_anchor__imports_no_format_that_cannot_be_in_a_file():
     code = (
         "import sys\nfrom pathlib import Path\nfrom tracecols.converters.registry import find_anchor\n"

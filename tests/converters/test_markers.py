@@ -52,6 +52,7 @@ def test_markers__are_those_that_the_library_writes(tmp_path):
     assert len(trace.scan("markers")) == 3
 
 
+@pytest.mark.slow
 def test_markers__fill_several_chunks(tmp_path):
     path = write(tmp_path / "a", [(i, 1, 3, 0, 0, f"{i:0100}") for i in range(MANY)])
     found = tracecols.open(tracecols.convert(path, tmp_path / "a.trace")).markers

@@ -449,7 +449,7 @@ def test_damage__is_an_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("export", "first", "n"),
-    [(all_to_all, 0, 8), *slow([(all_to_all, 1000, 40), (messages, 2000, 40), (small, 3000, 40)])],
+    [(all_to_all, 0, 8), *slow([(all_to_all, 1000, 15), (messages, 2000, 15), (small, 3000, 15)])],
 )
 def test_damaged_files__are_read_or_refused_in_words(tmp_path, export, first, n):
     damage = Damage(export().write(tmp_path / "x.sqlite"))

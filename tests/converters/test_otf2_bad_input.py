@@ -485,8 +485,8 @@ def test_events__cut_off_anywhere(tmp_path):
     chunks_named = set()
     kept = set()
     # records have more bytes than that; around the limits of chunks, and at the end, each byte
-    near = {n + k for n in (*range(0, len(data), CHUNK), len(data)) for k in range(-20, 20)}
-    for n in sorted({n for n in near if 0 <= n < len(data) - 1} | set(range(0, len(data) - 1, 3))):
+    near = {n + k for n in (*range(0, len(data), CHUNK), len(data)) for k in range(-9, 9)}
+    for n in sorted({n for n in near if 0 <= n < len(data) - 1} | set(range(0, len(data) - 1, 5))):
         path.write_bytes(data[:n])
         text = refused(archive.path, path, "chunk", "byte", "--salvage")
         chunk, byte = int(text.split("chunk ")[1].split(",")[0]), int(text.split("byte ")[1].split(":")[0])

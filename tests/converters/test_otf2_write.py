@@ -18,6 +18,7 @@ from support.kernel_layouts import layouts
 from support.otf2_workload import everything
 from support.otf2_writer import Archive
 from support.random_epilog import random_recording
+from support.recordings import ALIKE
 
 import tracecols
 from tracecols.cli import group
@@ -35,12 +36,9 @@ from tracecols.slices import source as slices_source
 from tracecols.slices.source import StoreSource
 from tracecols.store import Store
 
-RECORDED = [
-    pytest.param(anchor, id=f"{folder.name}-{anchor.parent.name}")
-    for folder in (DATA, SHARED / "otf2")
-    for anchor in sorted(folder.glob("*/traces.otf2"))
-]
-CUT = [p for p in RECORDED if not any(n in p.id for n in ("bt-mz", "hpcg", "omp_tasks", "omp_mix"))]
+ANCHORS = {p.parent.name: p for folder in (DATA, SHARED / "otf2") for p in folder.glob("*/traces.otf2")}
+RECORDED = [pytest.param(anchor, id=name) for name, anchor in sorted(ANCHORS.items())]
+CUT = [p for p in RECORDED if p.id not in (*ALIKE, "bt-mz_S_4x2", "omp_tasks", "omp_mix_8") or p.id == "coll"]
 EPILOG = sorted(SHARED.glob("epilog/*/epik.elg"))
 
 SCOPES = {
@@ -260,7 +258,7 @@ def check_epilog(source, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", EPILOG[1:], ids=lambda p: p.parent.name)
+@pytest.mark.parametrize("source", [p for p in EPILOG if p.parent.name not in ALIKE], ids=lambda p: p.parent.name)
 def test_recorded_epilog__comes_back(source, tmp_path):
     check_epilog(source, tmp_path)
 
@@ -573,6 +571,7 @@ def test_piece_of_a_random_epilog_trace__is_a_trace_by_itself(seed, tmp_path):
     assert "receives without send" not in counts(model)
 
 
+@pytest.mark.slow
 def test_piece_by_time__repeats_what_is_open_and_closes_it(archive, tmp_path):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
@@ -627,6 +626,7 @@ def test_piece_by_time__repeats_what_is_open_and_closes_it(archive, tmp_path):
     assert found[0] == [(95, k.PROGRAM_BEGIN), (99, k.PROGRAM_END)]
 
 
+@pytest.mark.slow
 def test_piece_by_time__with_suspended_tasks(archive, tmp_path):
     (t,), team = archive.openmp(1)
 
@@ -728,6 +728,7 @@ def work(tmp_path_factory, data):
     return folder
 
 
+@pytest.mark.slow
 def test_command__writes_a_piece(work, tmp_path):
     result = run("export", work / "h.trace", tmp_path / "p.otf2", "--from", 0.3, "--to", 0.35, "--locations", "0,3-5")
     assert result.exit_code == 0, result.output

@@ -53,6 +53,7 @@ def test_collectives__on_undefined_communicators_are_not_joined(last, archive, e
     }
 
 
+@pytest.mark.slow
 def test_collectives__on_undefined_communicators_do_not_depend_on_the_partition(archive, enhance, monkeypatch):
     mpi = archive.mpi(3)
     archive.comm_self()

@@ -190,6 +190,7 @@ def newer_store(path: Path) -> None:
     change(path, version=NEXT_STORE.major, minor_version=NEXT_STORE.minor, tables=tables, mood={"good": 1})
 
 
+@pytest.mark.slow
 def test_store__of_a_newer_minor_version_opens_with_a_note(made, store, tmp_path):
     before = tables_of(store)
     newer_store(store)
@@ -223,6 +224,7 @@ def test_store__of_a_newer_minor_version_with_nothing_new(store):
     assert Store(store).note.endswith("nothing had to be ignored")
 
 
+@pytest.mark.slow
 def test_sql__sees_declared_columns_only(made, store):
     pytest.importorskip("duckdb")
     newer_store(store)

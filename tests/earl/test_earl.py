@@ -14,6 +14,7 @@ from oracles.epilog import read_epilog
 from oracles.recorded import Recorded
 from oracles.states import States
 from support.earl_events import LARGE, SMALL, compare, compare_links, rows
+from support.recordings import ALIKE
 
 import tracecols
 from tracecols.earl import EventTrace
@@ -67,7 +68,7 @@ def recorded_of(opened):
     return recorded
 
 
-NAMES = [n for n in ANCHORS if n.partition("-")[2] not in HUGE]
+NAMES = [n for n in ANCHORS if n.partition("-")[2] not in (*HUGE, *ALIKE)]
 
 
 @pytest.mark.slow

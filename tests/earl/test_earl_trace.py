@@ -383,6 +383,7 @@ def test_index__is_made_once(store, monkeypatch):
     assert "model" not in vars(again.columns)  # nothing is scanned
 
 
+@pytest.mark.slow
 def test_index__of_another_trace_is_made_again(store, data, tmp_path, monkeypatch):
     EventTrace(store, index=tmp_path / "index")
     other = tracecols.convert(data / "coll", tmp_path / "c.trace")

@@ -814,6 +814,7 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
     assert ticks(cube, "device_idle_before_launch") == 25 + (50 - 47) - 2 + 20
 
 
+@pytest.mark.slow
 def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enhance):
     from support.slices import CALLS, analyze_piece
 

@@ -422,6 +422,7 @@ def test_locks__of_one_number_at_two_threads_keep_the_owner_before(archive, enha
     assert enhance(archive).lock_acquisitions.previous_release_time.tolist() == [-1, 15, 15]
 
 
+@pytest.mark.slow
 def test_programs__are_inherited_as_of_the_fork(tmp_path):
     # how far the thread that forks has come when its workers look must not matter: once it was their program, once not
     store = Store(

@@ -341,6 +341,7 @@ def test_wavefronts__are_found_without_a_topology_given_by_hand(tmp_path, width,
     np.testing.assert_array_equal(cube.on_topology(0, "mpi_latesender"), expected.on_topology("grid", "mpi_latesender"))
 
 
+@pytest.mark.slow
 def test_wavefronts__of_ranks_in_any_order_are_the_same_up_to_names_of_corners(tmp_path):
     trace, _ = sweeps(tmp_path / "a", 4, 3)
     rank_of = random.Random(4).sample(range(12), 12)
@@ -353,6 +354,7 @@ def test_wavefronts__of_ranks_in_any_order_are_the_same_up_to_names_of_corners(t
     assert by_corner[0][0] > 0
 
 
+@pytest.mark.slow
 def test_info__names_what_was_found(tmp_path):
     trace, _ = sweeps(tmp_path, 3, 2)
     said = CliRunner().invoke(group, ["info", str(trace.store.path)]).output

@@ -164,6 +164,7 @@ def calls_of(name):
     return calls
 
 
+@pytest.mark.slow
 def test_recorded_spawn__is_what_the_recording_says(tmp_path):
     calls = calls_of("spawn")
     once = [{region: (begin, end) for region, begin, end in of} for of in calls]

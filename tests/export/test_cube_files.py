@@ -6,7 +6,6 @@ import gzip
 import random
 import struct
 import tarfile
-import time
 import xml.etree.ElementTree as ElementTree
 import zlib
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import slow
 from support.cube_files import ANCHOR, OLD_CUBE, archive, foreign, index
+from support.limits import within
 from support.small_cubes import random_cube, small_cube
 
 import tracecols
@@ -163,11 +163,10 @@ def test_cube3__is_the_cube_to_a_plain_reader(analyzed, tmp_path):
 def test_write__takes_seconds_for_many_cells(name, analyzed, tmp_path):
     # 178,000 cells, 2,048 locations: 0.2 to 0.8 s each on the machine these tests were written on
     cube = analyzed(name)
-    start = time.process_time()
-    for ending in ("cubex", "cube"):
-        write_cube(cube, tmp_path / f"x.{ending}")
-        assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
-    assert time.process_time() - start < 60
+    with within(30):
+        for ending in ("cubex", "cube"):
+            write_cube(cube, tmp_path / f"x.{ending}")
+            assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
 
 
 # -- there and back ----------------------------------------------------------------------------------------------------
@@ -186,7 +185,7 @@ def test_round_trip__of_an_analysis(name, ending, analyzed, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["cubex", "cube", "severity"])
-@pytest.mark.parametrize("seed", [*range(8), *slow(range(8, 40))])
+@pytest.mark.parametrize("seed", [*range(4), *slow(range(4, 16))])
 def test_round_trip__of_random_cubes(seed, ending, tmp_path):
     cube = random_cube(seed)
     write_cube(cube, tmp_path / f"x.{ending}")
@@ -703,6 +702,7 @@ def test_read__notices_members_that_are_missing_in_ours(tmp_path):
         read_cube(path)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tracecols.errors.ForeignCubeWarning")
 def test_read__does_not_unpack_more_than_a_row(tmp_path):
     # 64 MiB of zeros deflate to 64 KiB; the row should have 16 bytes

@@ -443,6 +443,7 @@ def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_witho
     assert outcome.gain == pytest.approx(1, abs=1 / 3), outcome.said
 
 
+@pytest.mark.slow
 def test_order__is_moved_only_where_that_changes_something():
     """Received in the order of sending, the same program has another finding."""
     assert kinds.try_program("late_receiver", 1).kind == "computation"

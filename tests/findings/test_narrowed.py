@@ -29,6 +29,7 @@ def trace():
         yield trace
 
 
+@pytest.mark.slow
 def test_piece__has_causes_of_its_own(trace):
     whole, piece = trace.analyze().diagnosis(), trace.analyze(start=0.0, stop=0.02).diagnosis()
     first = piece.findings[0]
@@ -56,6 +57,7 @@ def test_locations__name_who_causes_what_they_wait_for(trace):
     assert [p.location for p in first.paid_by] == ["rank 0"]
 
 
+@pytest.mark.slow
 def test_delay_costs_of_a_part__are_no_cause(trace):
     """They are those of other waits: of one location what others wait for it."""
     found = trace.analyze(locations=[0], conventions="scalasca")

@@ -107,6 +107,7 @@ def test_compiling_ahead__ends_processes_when_the_command_fails(started):
     assert started[0][0].asked == ["terminate", "wait"]
 
 
+@pytest.mark.slow
 def test_start__makes_processes_that_can_be_ended(tmp_path, monkeypatch):
     # what happens to be in the current folder is not run
     other = tmp_path / "tracecols" / "kernels"

@@ -67,6 +67,7 @@ def test_draw_events__draws_what_is_open(plain, script, sizes, tiny):
     assert slices == oracle.slices(store.events)
 
 
+@pytest.mark.slow
 @moderate
 @given(script=locations(), ends=st.tuples(st.integers(40, 140), st.integers(1, 60)), tiny=st.booleans())
 def test_draw_events__a_window_cuts_slices(script, ends, tiny):
@@ -78,6 +79,7 @@ def test_draw_events__a_window_cuts_slices(script, ends, tiny):
     assert [s for s in slices if s[0] < s[1]] == expected
 
 
+@pytest.mark.slow
 @moderate
 @given(script=locations(), marked=st.lists(st.integers(0, 39), max_size=6), tiny=st.booleans())
 def test_draw_events__instants_stand_where_their_events_do(script, marked, tiny):

@@ -173,6 +173,7 @@ def test_locations__in_words_mean_the_same_everywhere(given, expected, trace, tm
     )
 
 
+@pytest.mark.slow
 def test_locations__in_words_at_the_command_line(trace, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 

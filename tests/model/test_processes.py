@@ -94,6 +94,7 @@ def test_store__is_converted_by_two_and_read_by_a_third(tmp_path, data):
     assert [p.name for p in out.parent.iterdir()] == ["x.trace"]
 
 
+@pytest.mark.slow
 def test_store__opened_before_it_is_replaced(tmp_path, data):
     out = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
     before, trace = Store(out), tracecols.open(out)

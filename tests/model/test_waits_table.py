@@ -114,6 +114,7 @@ def test_sql__shows_the_root_causes_of_analyses():
         assert others.loc[others.kind_name == "MPI_Init", "wait"].tolist() == [0, 0]
 
 
+@pytest.mark.slow
 def test_export__of_waits_follows_conventions(tmp_path):
     with late_start().trace() as trace:
         for conventions, states in {

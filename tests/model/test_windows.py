@@ -64,13 +64,7 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
     ("name", "size", "given"),
     [
         ("multizone", (2, 2, 2_000), {"depth": 2}),
-        *slow(
-            [
-                ("multizone", (2, 2, 4_000), {"depth": 2}),
-                ("multizone", (3, 3, 12_000), {"depth": 2}),
-                ("multizone", (1, 4, 12_000), {}),
-            ]
-        ),
+        *slow([("multizone", (3, 3, 12_000), {"depth": 2}), ("multizone", (1, 4, 12_000), {})]),
         *slow([("sweep", (6, 1, 8_000), {}), ("fft", (4, 2, 8_000), {})]),
         *slow([("master", (5, 3, 8_000), {}), ("halo", (4, 1, 8_000), {}), ("irregular", (3, 3, 8_000), {})]),
         *slow([("rma", (4, 1, 8_000), {}), ("offload", (2, 2, 8_000), {})]),
@@ -79,14 +73,15 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
 def test_windows__change_nothing(name, size, given, tmp_path, monkeypatch):
     path = generated(name, tmp_path, *size, **given)
     # windows of more events than there are divide nothing
-    sizes = [n for n in (100, 1000, 5000) if n < size[2] // 2]
-    most = assert_same(path, monkeypatch, sizes, ("exact", "scalasca", "expert"))
+    sizes = [n for n in (100, 1000) if n < size[2] // 2]
+    conventions = ("exact", "scalasca", "expert") if size[2] < 8_000 else ("exact",)
+    most = assert_same(path, monkeypatch, sizes, conventions)
     assert most > 10 or name not in ("multizone", "rma", "fft", "sweep", "master")
     # launches on the host precede what streams do
     assert not most or name != "offload"
 
 
-@pytest.mark.parametrize("name", ["multizone", "halo"])
+@pytest.mark.parametrize("name", ["halo", *slow(["multizone"])])
 def test_tables__of_a_window_are_freed_when_it_is_done(name, tmp_path, monkeypatch):
     """A table that a column of its own refers to would stay in memory until Python looks for garbage."""
     path = generated(name, tmp_path, 2, 2, 2_000)
@@ -114,7 +109,7 @@ def test_windows__with_periods(periods, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
     program = RandomProgram(seed, tmp_path / "traces.otf2", 60)
     path = program.model(tmp_path).store.path
@@ -122,23 +117,23 @@ def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_windows__of_random_threads(seed, tmp_path, monkeypatch):
     program = RandomThreads(seed, tmp_path / "traces.otf2", creates=bool(seed % 2))
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
     assert_same(path, monkeypatch, [4, 20, 100], ("exact", "scalasca", "expert"))
 
 
-@pytest.mark.parametrize("seed", slow(range(6)))
+@pytest.mark.parametrize("seed", slow(range(3)))
 def test_windows__in_one_parallel_region(seed, tmp_path, monkeypatch):
     program = OneRegion(seed, tmp_path / "traces.otf2", 60)
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
-    most = assert_same(path, monkeypatch, [20, 100, 1000], ("exact", "scalasca", "expert"))
+    most = assert_same(path, monkeypatch, [20, 1000], (("exact", "scalasca", "expert")[seed],))
     assert most > 10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_windows__in_parallel_regions_that_may_not_be_divided(seed, tmp_path, monkeypatch):
     program = OneRegion(seed, tmp_path / "traces.otf2", 60, odd=True)
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)

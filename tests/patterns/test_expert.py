@@ -48,7 +48,7 @@ def convert(tmp_path):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(program=PROGRAMS)
 def test_random_programs__have_the_severities_of_the_simulation(program, convert):
     recording = random_recording(**program)
@@ -97,7 +97,7 @@ def test_severities__do_not_depend_on_jobs_and_parts(conventions, convert, monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_scalasca_conventions__hold_their_invariants_on_epilog(seed, convert):
     draw = random.Random(seed)
     recording = random_recording(seed, draw.choice([2, 4]), draw.choice([1, 3]), 20, tick=draw.choice([None, 0.001]))
@@ -108,6 +108,7 @@ def test_scalasca_conventions__hold_their_invariants_on_epilog(seed, convert):
     assert cube.total("visits") == expert.total("visits")
 
 
+@pytest.mark.slow
 def test_properties__exist_only_where_they_can(convert):
     serial = convert(random_recording(1, n_processes=1, n_threads=1, n_rounds=3)).analyze("expert")
     assert set(serial.properties.id) == {"time", "execution", "overhead", "visits"}
@@ -136,6 +137,7 @@ def test_properties__exist_only_where_they_can(convert):
     )
 
 
+@pytest.mark.slow
 def test_both_conventions__say_the_same_where_their_rules_are_the_same(data, tmp_path):
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace"))
     scalasca, expert = trace.analyze(), trace.analyze("expert")

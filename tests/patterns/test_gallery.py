@@ -19,6 +19,7 @@ def options():
         pd.set_option(name, value)
 
 
+@pytest.mark.slow
 def test_questions__are_ten_and_their_answers_are_real(options, tmp_path):
     text = PAGE.read_text(encoding="utf-8")
     assert re.findall(r"^## (\d+) ", text, re.MULTILINE) == [str(i) for i in range(1, 11)]

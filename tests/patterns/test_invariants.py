@@ -10,7 +10,9 @@ import pytest
 from conftest import DATA, SHARED, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.laws import same
 from support.random_programs import RandomProgram
+from support.recordings import ALIKE
 
 import tracecols
 from tracecols import conversion
@@ -27,6 +29,9 @@ every_trace = pytest.mark.parametrize(
     "folder",
     [*(p for p in TRACES if p.name in KEPT), *slow(p for p in TRACES if p.name not in KEPT)],
     ids=lambda p: p.name,
+)
+each_kind = pytest.mark.parametrize(
+    "folder", [p for p in TRACES if p.name not in ALIKE or p.name == "coll"], ids=lambda p: p.name
 )
 
 VIOLATIONS = {
@@ -135,20 +140,8 @@ def test_visits__are_the_region_instances(folder, analyzed):
         assert visits[location] == entered.sum()
 
 
-def same(cube, other):
-    """Whether two cubes hold the same call paths and the same numbers, bit for bit."""
-    assert cube.properties == other.properties
-    assert cube.call_paths.path == other.call_paths.path
-    assert cube.facts["counts"] == other.facts["counts"]
-    for name, of in cube.cells.items():
-        assert (of.key.tolist(), of.value.tolist()) == (
-            other.cells[name].key.tolist(),
-            other.cells[name].value.tolist(),
-        ), name
-
-
 @pytest.mark.slow
-@every_trace
+@each_kind
 def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatch):
     model, cube = analyzed(folder)
     # a prime number of events; the two large traces are read row group by row group for every batch
@@ -163,7 +156,7 @@ def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatc
 
 
 @pytest.mark.slow
-@every_trace
+@each_kind
 def test_results__do_not_depend_on_the_parts_of_the_store(folder, analyzed, monkeypatch, tmp_path):
     model, cube = analyzed(folder)
     locations = model.store.definitions["locations"].num_rows
@@ -178,7 +171,7 @@ def test_results__do_not_depend_on_the_parts_of_the_store(folder, analyzed, monk
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32), size=st.integers(0, 40))
 def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_factory, seed, size):
     folder = tmp_path_factory.mktemp("p")

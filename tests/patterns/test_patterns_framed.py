@@ -47,6 +47,7 @@ def test_framed__masks_and_severities_in_seconds_or_ticks(function):
     assert_severities(two_messages(), "mine", {("main/MPI_Recv", 1): 20}, patterns=[declare(function)])
 
 
+@pytest.mark.slow
 def test_framed__is_what_was_tried_in_a_notebook(hybrid):
     """The body works on `trace.messages` as it does in the pattern."""
 

@@ -62,6 +62,7 @@ def test_operations__with_a_root_and_barriers(name, region, op, root, sent, rece
     assert_severities(program, name, {(region, rank, 1): value for rank, value in expected.items()})
 
 
+@pytest.mark.slow
 def test_messages__the_longest_wait_of_a_kernel():
     program, streams, world = group(2)
     for rank, (stream, begin) in enumerate(zip(streams, (10, 30), strict=True)):
@@ -73,6 +74,7 @@ def test_messages__the_longest_wait_of_a_kernel():
     assert_severities(program, "nccl_transfer", {("ncclGroup", rank, 1): 10 for rank in range(2)})
 
 
+@pytest.mark.slow
 def test_late_receiver__of_a_kernel_that_only_sends():
     program, streams, world = group(2)
     streams[0].enter(10, "ncclSend").send(10, to=1, communicator=world).leave(40)
@@ -80,6 +82,7 @@ def test_late_receiver__of_a_kernel_that_only_sends():
     assert_severities(program, "nccl_latereceiver", {("ncclSend", 0, 1): 20})
 
 
+@pytest.mark.slow
 def test_overlap__with_kernels_of_computation_only():
     program, streams, world = group(2)
     compute = [program.stream(rank, "CUDA[0:8]") for rank in range(2)]

@@ -72,19 +72,22 @@ GROUPS = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "role", "paradigm", "expected"), GROUPS, ids=lambda v: v.replace(" ", "_"))
-def test_groups__a_region_belongs_to_one_leaf(archive, analyze, name, role, paradigm, expected):
-    region = archive.region(name, role, paradigm)
-    archive.location().call(10, 15, region)
+# a program begins MPI once
+@pytest.mark.parametrize("groups", [GROUPS[:1], GROUPS[1:2], GROUPS[2:]], ids=["MPI_Init", "mpi_init_", "others"])
+def test_groups__a_region_belongs_to_one_leaf(archive, analyze, groups):
+    thread = archive.location()
+    for i, (name, role, paradigm, _) in enumerate(groups):
+        thread.call(10 * i, 10 * i + 5, archive.region(name, role, paradigm))
     cube = analyze(archive)
-    holding = {n for n in cube.properties.id if cube.properties.root_of(n) == "time" and len(cube.cells[n])}
-    line, at = set(), expected
-    while at:
-        line.add(at)
-        at = cube.properties.parent[cube.properties.number[at]]
-    assert holding == line
-    assert all(cells(cube, n) == {(name, 0): 5} for n in line)
+    held = {n: cube.cells[n] for n in cube.properties.id if cube.properties.root_of(n) == "time"}
+    for path, (name, *_, expected) in enumerate(groups):
+        line, at = {}, expected
+        while at:
+            line[at] = [5]
+            at = cube.properties.parent[cube.properties.number[at]]
+        of_path = {n: of.value[of.call_path == path].tolist() for n, of in held.items()}
+        assert cube.call_paths.name[path] == name
+        assert {n: values for n, values in of_path.items() if values} == line, name
 
 
 VISITS = [

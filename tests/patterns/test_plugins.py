@@ -55,6 +55,7 @@ def test_pattern__is_a_case_of_its_parent(late_big):
     assert_severities(program, "late_big", {("main/MPI_Recv", 1): 20}, patterns=[late_big], conventions="expert")
 
 
+@pytest.mark.slow
 def test_pattern__has_parameters(late_big):
     for threshold, expected in ((0, 35), (5000, 20), (5001, 0)):
         wanted = {("main/MPI_Recv", 1): expected} if expected else {}
@@ -102,6 +103,7 @@ def test_pattern__appears_in_the_cube_and_everywhere(late_big, tmp_path):
     assert tracecols.SeverityCube.load(cube.save(tmp_path / "x.severity")).total("Late and Big") == 20
 
 
+@pytest.mark.slow
 def test_pattern__follows_a_pointer_to_its_constituents():
     @tracecols.pattern(
         "sent_in_time",
@@ -162,6 +164,7 @@ def of_the_page(tmp_path):
     return tmp_path / "mine.py"
 
 
+@pytest.mark.slow
 def test_pattern__on_parameters_and_markers(tmp_path):
     file = of_the_page(tmp_path)
     program = Program(processes=2)
@@ -206,6 +209,7 @@ def test_location_markers__are_on_the_locations_that_they_are_about():
     assert found.groupby("marker").region_name.first().to_dict() == {0: "main", 1: "main", 2: "main", 3: "inner", 5: "main"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_pattern__on_what_a_recorded_program_notes(converted, tmp_path):
     trace = tracecols.open(converted("userreg"))
     calls = trace.region_instances
@@ -220,6 +224,7 @@ def test_pattern__on_what_a_recorded_program_notes(converted, tmp_path):
     assert counted[counted.counter_name == "iteration"].value.tolist() == steps.value.tolist()
 
 
+@pytest.mark.slow
 def test_package__with_an_entry_point_is_found(tmp_path, monkeypatch):
     (tmp_path / "waits_of_mine.py").write_text(LATE_BIG)
     info = tmp_path / "waits_of_mine-1.0.dist-info"
@@ -276,6 +281,7 @@ def test_kit__tells_what_differs(late_big):
         assert_severities(two_messages(), "late_big", {("main/MPI_Recv", 1): 21}, patterns=[late_big])
 
 
+@pytest.mark.slow
 def test_kit__tells_when_a_child_exceeds_its_parent():
     @tracecols.pattern("twice", "mpi_latesender", "Twice", table="messages", summary="Too much.")
     def twice(model, m, parent):
@@ -285,6 +291,7 @@ def test_kit__tells_when_a_child_exceeds_its_parent():
         assert_severities(two_messages(), "twice", {("main/MPI_Recv", 1): 70}, patterns=[twice])
 
 
+@pytest.mark.slow
 def test_kit__tells_when_a_pattern_looks_beyond_its_part():
     @tracecols.pattern("few", "", "Few", table="sends", unit="occ", summary="Sends where there are few.")
     def few(model, m, parent):
@@ -314,6 +321,7 @@ def test_properties__come_with_their_ancestors_and_nothing_else(hybrid):
             assert (cube.cells[p].value == whole.cells[p].value).all()
 
 
+@pytest.mark.slow
 def test_within__keeps_what_a_region_calls(hybrid):
     whole, cube = hybrid.analyze(), hybrid.analyze(within="h_region")
     kept = np.array(["h_region" in path.split("/") for path in whole.call_paths.path])

@@ -228,6 +228,7 @@ def test_retimed__scaled_computation_is_charged_to_its_call_path(steps):
     }
 
 
+@pytest.mark.slow
 def test_analyze__finds_the_waits_of_the_predicted_run(steps):
     # recorded 20 s before each barrier; with slow at a quarter of its time 20 and 5 s
     assert steps.analyze().total("mpi_barrier_wait") == 40
@@ -309,6 +310,7 @@ def test_gains__what_helps_most_is_first(steps):
         assert row["share"] == pytest.approx(alone.saving / alone.recorded_runtime)
 
 
+@pytest.mark.slow
 def test_command__begins_with_what_helps_most(tmp_path):
     store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace")
     shown = run("what-if", store).stdout

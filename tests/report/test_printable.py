@@ -63,6 +63,7 @@ def work(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_printable__shows_what_would_control_a_display():
     assert printable("a\x1b[2J\x7f\x9b\u202e\ud800") == r"a\u001b[2J\u007f\u009b\u202e\ud800"
     assert (

@@ -229,6 +229,7 @@ def test_start__is_the_largest_share_of_the_first_tree(cube):
     assert cube.properties.id[container.start_of(cube)] == "omp_idle_threads"
 
 
+@pytest.mark.slow
 def test_start__is_the_costliest_finding_or_what_was_asked_for(cube, tmp_path_factory, data):
     """Of start-up nothing is selected; a cube that was narrowed to properties opens at the first of them."""
     packed = container.pack(cube)
@@ -327,6 +328,7 @@ def test_html_table__escapes_names():
     assert "<script>" not in html_table(cube)
 
 
+@pytest.mark.slow
 def test_mimebundle__is_a_widget_with_anywidget_and_a_table_without(cube, monkeypatch):
     pytest.importorskip("anywidget")
     for shown in (cube, cube.view()):
@@ -686,6 +688,7 @@ def test_escape__closes_colours_wherever_the_focus_is(browser, cube, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_command__of_a_report_names_a_store_that_is_there(data, tmp_path, monkeypatch):
     """A report of run1.severity said hybrid_2x3.trace, which was never there (issue 33, number 6)."""
     monkeypatch.chdir(tmp_path)
@@ -1515,6 +1518,7 @@ def test_report__computes_metrics_of_recorded_counters(browser, converted, tmp_p
     report.context.close()
 
 
+@pytest.mark.slow
 def test_pack__leaves_out_metrics_that_do_not_follow_from_sums():
     cube = random_cube(2)
     doubled = [f"m{i} = m{i - 1} + m{i - 1}" for i in range(1, 40)]
@@ -1709,6 +1713,7 @@ def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
     without.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["phase", "bin"])
 def test_profile__parts_divide_the_time_of_each_period(divided, kind):
     """What the time was spent on: each property that does not overlap others is in one part, and the parts add up to

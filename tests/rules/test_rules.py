@@ -173,6 +173,7 @@ def statements(archive):
     b.leave(100, "main")
 
 
+@pytest.mark.slow
 def test_frequent_communication__has_short_calls_on_average(archive, find):
     statements(archive)
     # means: 6 in f, 40 in g, 9 of receives
@@ -189,6 +190,7 @@ def test_frequent_communication__has_short_calls_on_average(archive, find):
     assert ticks(find(archive)["frequent_communication"]) == 36 + 18 + 40
 
 
+@pytest.mark.slow
 def test_big_messages__are_long_on_average(archive, find):
     statements(archive)
     # means: 40 in f, 1000 in g, 280 received
@@ -208,6 +210,7 @@ def test_big_messages__needs_numbers_of_bytes(archive, find):
     assert "no numbers of bytes" in found.note
 
 
+@pytest.mark.slow
 def test_uneven_mp_distribution__compares_processes(archive, find):
     mpi = archive.mpi(4)
     for rank, end in zip(mpi.ranks, (12, 14, 16, 18), strict=True):
@@ -263,6 +266,7 @@ def master_and_slaves(archive):
     send(a, 115, 118, 2, mpi.world)
 
 
+@pytest.mark.slow
 def test_master_rules__count_what_involves_the_master(archive, find):
     master_and_slaves(archive)
     found = find(archive, {"slow_slaves.master": 1, "overloaded_master.master": 1})
@@ -385,6 +389,7 @@ def test_rules__are_declared_wholly():
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_command__prints_ranked_verdicts(data, tmp_path):
     store = tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")
     cube = tracecols.open(store).analyze().save(tmp_path / "h.severity")
@@ -408,6 +413,12 @@ def test_command__prints_ranked_verdicts(data, tmp_path):
     assert "    master = 0: rank of the master" in result.output
 
 
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("cube")
+    return tracecols.open(tracecols.convert(data / "hybrid_2x3", folder / "h.trace")).analyze().save(folder / "c")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -417,8 +428,7 @@ def test_command__prints_ranked_verdicts(data, tmp_path):
         (["-c", "nowhere"], 1, "no call path matches"),
     ],
 )
-def test_command__says_what_is_wrong(data, tmp_path, arguments, code, words):
-    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")).analyze().save(tmp_path / "c")
+def test_command__says_what_is_wrong(cube, arguments, code, words):
     result = CliRunner().invoke(group, ["rules", str(cube), *arguments])
     assert result.exit_code == code
     assert words in result.output
@@ -432,6 +442,7 @@ def test_command__needs_a_cube_or_a_store(tmp_path):
     assert "is not a store" in result.output
 
 
+@pytest.mark.slow
 def test_other_losses__are_what_is_neither_computation_nor_mpi(tmp_path, data):
     """Rules know MPI only; what the diagnosis finds besides is said, and together they are all of the time."""
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))

@@ -131,6 +131,7 @@ def test_open__of_a_file_of_its_own(folder):
                 tool("hybrid.severity", *arguments)
 
 
+@pytest.mark.slow
 def test_cube__of_a_replaced_store_is_another(tmp_path):
     store = tracecols.convert(DATA / "omp_basic", tmp_path / "x.trace", jobs=1)
     with Files([tmp_path], jobs=1) as files:
@@ -140,6 +141,7 @@ def test_cube__of_a_replaced_store_is_another(tmp_path):
         assert ask(tools.diagnose, "x.trace")["n_events"] == 6708
 
 
+@pytest.mark.slow
 def test_cube__of_a_replaced_file_is_another(tmp_path, folder):
     cube = SeverityCube.load(folder / "hybrid.severity")
     write_cube(cube, tmp_path / "x.cubex")
@@ -183,6 +185,7 @@ def test_archive__beside_which_something_is_written_is_not_converted_again(given
         assert files.trace(given) is not before
 
 
+@pytest.mark.slow
 def test_files__leave_nothing(tmp_path, monkeypatch, folder):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = sorted(p.name for p in folder.rglob("*"))
@@ -207,6 +210,7 @@ def test_show__quotes_the_cells_of_the_cube(tools, folder):
     }
 
 
+@pytest.mark.slow
 def test_waits__of_a_finding_add_up_to_what_it_costs(tools):
     findings = in_all(tools.diagnose, path="hybrid.severity")
     assert len(findings) > 2
@@ -249,6 +253,7 @@ def test_tools__say_what_is_wrong_and_what_to_do(tools, folder, tool, options, w
         getattr(tools, tool)(**path, **options)
 
 
+@pytest.mark.slow
 def test_sql__takes_no_longer_than_it_may(tools, monkeypatch):
     monkeypatch.setattr("tracecols.serve.tools.SQL_SECONDS", 0.2)
     endless = "select count(*) from range(10000000) a, range(10000000) b where a.range * b.range % 7 = 3"
@@ -260,6 +265,7 @@ def test_sql__takes_no_longer_than_it_may(tools, monkeypatch):
         tools.sql("inner/hybrid.trace", "select list(range) from range(100000000)")
 
 
+@pytest.mark.slow
 def test_sql__pages_hold_each_row_once(tools, folder):
     query = "select row, time, kind from events order by row -- all of them"
     found = []
@@ -278,6 +284,7 @@ def test_sql__says_which_tables_there_are(tools):
     assert "send_time" in {row["column_name"] for row in described}
 
 
+@pytest.mark.slow
 def test_names__stay_text(tmp_path):
     program = Program(processes=2)
     first, second = program.masters

@@ -69,6 +69,7 @@ def test_frame__selects_by_names(cube):
     assert bcast.value.sum() == pytest.approx(cube.total("mpi_latebroadcast"))
 
 
+@pytest.mark.slow
 def test_xarray__is_the_same_tensor(cube):
     pytest.importorskip("xarray")
     tensor = cube.to_xarray()
@@ -89,6 +90,7 @@ def test_save_and_load__give_the_same_cube(cube, tmp_path):
     assert [t.to_dict() for t in loaded.topologies] == [t.to_dict() for t in cube.topologies]
 
 
+@pytest.mark.slow
 def test_save__writes_the_same_in_blocks_of_any_size(cube, tmp_path, monkeypatch):
     whole = pq.read_table(cube.save(tmp_path / "a.severity") / "cells.parquet")
     monkeypatch.setattr(storage, "ROW_GROUP", 7)

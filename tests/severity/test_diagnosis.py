@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED, slow
 from support.device_program import Rank, Simulation
+from support.recordings import ALIKE
 from support.small_cubes import ODD_NAMES, small_cube
 
 import tracecols
@@ -134,6 +135,7 @@ def test_focus__keeps_what_encloses_mpi_if_it_is_entered_twice(analyze, archive)
     assert set(cube.call_paths.name[focus.set_apart(cube)]) == {"MPI_Init", "MPI_Finalize"}
 
 
+@pytest.mark.slow
 def test_focus__is_everything_without_mpi_and_of_narrowed_and_computed_cubes(traces):
     _, cube = traces("omp_basic")
     assert not focus.set_apart(cube).any()
@@ -201,7 +203,7 @@ def plain_findings(cube):
     return totals, idle
 
 
-@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_basic", "jacobi_gpu"])
+@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_basic", *slow(["jacobi_gpu"])])
 def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
     monkeypatch.setattr(diagnosis, "LEAST", 0.0)
     cube = without_causes(traces(name)[1])
@@ -243,8 +245,8 @@ def check_findings(cube):
         assert sum(found.values()) + looked_at.total("comp") <= looked_at.total("time") * (1 + 1e-9)
 
 
-FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_gpu", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir())]  # fmt: skip
-QUICK = [p for p in FOLDERS if p.parent == DATA or p.name == "omp_tasks"]
+FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_gpu", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir() and p.name not in ALIKE)]  # fmt: skip
+QUICK = [p for p in FOLDERS if p == DATA / "hybrid_2x3" or p.name == "omp_tasks"]
 
 
 @pytest.mark.parametrize(
@@ -429,6 +431,7 @@ def test_diagnosis__finds_first_what_costs_most(name, traces):
     assert not any("MPI_Init" in f.where.call_path or f.property.startswith("mpi_init") for f in d.findings)
 
 
+@pytest.mark.slow
 def test_findings__say_what_they_leave_out(traces):
     """A finding is of a property without those below it; `show` tells what it is with them, which is more."""
     cube = without_causes(traces("sweep3d_4")[1])
@@ -458,6 +461,7 @@ def test_findings__name_the_call_path_of_the_region_they_name(traces):
             assert line.startswith(f"{f.region.call_path} on ")
 
 
+@pytest.mark.slow
 def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
     """Threads that a program creates by itself (POSIX) have no share in the hybrid models."""
     _, cube = traces("omp_basic")
@@ -522,6 +526,7 @@ def test_findings__name_who_pays_of_however_many(parts, paying, told):
     assert percent(0.0049) == "<1%" and percent(0.0051) == "1%"
 
 
+@pytest.mark.slow
 def test_diagnosis__of_a_narrowed_cube_is_about_what_was_asked_for(traces):
     trace, _ = traces("hybrid_2x3")
     d = trace.analyze(properties="mpi_collective").diagnosis()
@@ -548,7 +553,9 @@ def test_diagnosis__needs_times_of_one_run(traces):
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*FIRST, "omp_basic", "coll", "late_sender"])
+@pytest.mark.parametrize(
+    "name", ["hybrid_2x3", "omp_basic", "coll", "late_sender", *slow(name for name in FIRST if name != "hybrid_2x3")]
+)
 def test_text__is_one_screen(name, traces):
     _, cube = traces(name)
     for with_startup in (False, True):
@@ -618,6 +625,7 @@ def test_fitted__shortens_in_the_middle(path, width, expected):
     assert fitted(path, width) == expected
 
 
+@pytest.mark.slow
 def test_diagnose__prints_text_and_json(traces, tmp_path):
     _, cube = traces("hybrid_2x3")
     cube.save(tmp_path / "h.severity")
@@ -725,6 +733,7 @@ def test_function_name__is_one_spelling_of_a_signature(signature, name):
     assert fitted(f"{signature}/MPI_Send", 400) == f"{name}/MPI_Send"
 
 
+@pytest.mark.slow
 def test_text__fits_a_terminal_of_80_columns(tmp_path):
     trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"))
     d = trace.analyze().diagnosis(n_findings=20)

@@ -556,6 +556,7 @@ def test_approximated_factors__are_never_the_lowest(recorded):
     assert lowest(worst, True, {}) and lowest(worst, True, {}) not in shown
 
 
+@pytest.mark.slow
 def test_ideal_network__of_pieces_regions_and_periods(recorded):
     trace, plain, _ = recorded
     region = trace.analyze(within="h_coll", ideal_network=True)
@@ -574,6 +575,7 @@ def test_ideal_network__of_pieces_regions_and_periods(recorded):
         plain.efficiencies(ideal="exact")
 
 
+@pytest.mark.slow
 def test_ideal_network__on_the_command_line(recorded, tmp_path):
     trace, _, kept = recorded
     out = tmp_path / "x.severity"

@@ -26,18 +26,13 @@ from tracecols.severity.diagnosis import factors
 from tracecols.severity.efficiencies import REPLAY, metrics, times_of
 
 QUICK = [DATA / "hybrid_2x3"]
-OTHERS = [p for p in recordings() if p.parent.name not in {q.name for q in QUICK}]
-
-ALIKE = (
-    "bgq_ctest_epik_hyb_32x64", "cart", "cart_6", "chain3", "clock_coll_4", "clock_coll_4_corrected",
-    "clock_hyb_2x3_corrected", "coll", "coll_4", "deep_call_paths_one_more", "fuzz_10", "fuzz_12", "fuzz_2", "fuzz_5",
-    "fuzz_7", "gatherv_nosender", "hpcg_2x2", "hta_ns_no_base", "iallreduce_late", "imbalance_assembly", "late_receiver",
-    "late_sender", "mg_S_4", "mpi_mix_5", "no_overlap", "p2p_4", "pipeline", "recording", "rma_fence_4", "rma_gats_4",
-    "scan_rank0_sends_nothing", "subcomm", "sweep3d_4", "tracelens_b200_rank0", "user_3", "userreg", "wavefront_coarse",
-    "wrong_order",
-)  # fmt: skip
-"""Traces with the processes, threads, devices and paradigms of another one: commands take the same ways through
-them."""
+OTHERS = [p for p in recordings() if name_of(p) in (
+    "epilog-fuzz_14", "epilog-io_4", "epilog-omp_1x3", "injected-pthread_cond", "injected-rma_fence",
+    "kineto-hta_cuda_sync-alexnet_cuda_sync", "traces-nsight-mfu_2gpu_before", "otf2-metrics_rusage", "otf2-omp_nested",
+    "otf2-omp_tasks", "otf2-rma_real_5", "otf2-std_thread", "otf2-tealeaf_3x2", "otf2_clocks-clock_hyb_2x3",
+    "otf2_gpu-cuda_simple", "otf2_gpu-mpi_tags", "otf2_small-one_location_no_events", "paraver-epoch-epoch_8proc",
+)]  # fmt: skip
+"""Traces of all formats, and of all combinations of paradigms."""
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +118,7 @@ def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [*QUICK, *(p for p in OTHERS if p.parent.name not in ALIKE)], ids=name_of)
+@pytest.mark.parametrize("source", [*QUICK, *OTHERS], ids=name_of)
 def test_factors__are_equal_wherever_they_are_told(source, converted):
     store, folder = converted(source)
     cube, other = folder / "x.severity", folder / "y.severity"

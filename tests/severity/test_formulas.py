@@ -238,6 +238,7 @@ def hybrid(data, tmp_path_factory):
     return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("hybrid") / "hybrid.trace")
 
 
+@pytest.mark.slow
 def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
     trace = tracecols.open(hybrid)
     cube = trace.analyze(metrics=["each = time / visits", "less = each / 2"], bins=5)
@@ -259,6 +260,7 @@ def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
         trace.analyze(metrics="x = visit / 2")
 
 
+@pytest.mark.slow
 def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "METRICS.SPEC").write_text("compute EACH = time / visits\ncompose L1 = L1_HIT + L1_MISS\n")

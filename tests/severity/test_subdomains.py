@@ -82,6 +82,7 @@ def test_frames__have_a_column_of_subdomains(cube, folder):
     assert (wide.subdomain.eq("ocean") == wide["rank"].eq(0)).all()
 
 
+@pytest.mark.slow
 def test_export__writes_the_column_where_it_is_asked_for(cube, folder, tmp_path):
     import pandas as pd
 
@@ -287,6 +288,7 @@ def test_traces__that_are_given_wrong_subdomains_or_none_are_refused(folder):
         tracecols.open(folder / "h.trace").comm_matrix(by="subdomain")
 
 
+@pytest.mark.slow
 def test_rows_of_the_timeline__are_below_subdomains(folder):
     store = Store(folder / "h.trace")
     timeline = Timeline(store, prepare(OpenedTrace(store)), folder / "parts.csv")

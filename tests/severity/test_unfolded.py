@@ -43,6 +43,7 @@ def test_instances__stand_below_their_region(divided):
         assert own(cube, name) == by_hand
 
 
+@pytest.mark.slow
 def test_phases__from_call_to_call_and_bins_are_roots():
     with loop().trace() as trace:
         for given, root in (({"phases": "from:main/step"}, "phase"), ({"bins": 4}, "bin")):

@@ -386,6 +386,7 @@ def test_piece__knows_non_blocking_collectives_that_straddle_its_start(archive, 
     assert waits_of(store, "mpi_nonblocking_collective_wait", 20, 78) == ({0: 15}, {})
 
 
+@pytest.mark.slow
 def test_piece__knows_non_blocking_collectives_that_are_completed_after_its_end(archive, enhance):
     mpi = archive.mpi(2)
     # process 0 completes the first after the second, process 1 both at once; the second is waited for from 25 to 40
@@ -408,6 +409,7 @@ def test_piece__knows_non_blocking_collectives_that_are_completed_after_its_end(
     assert waits_of(store, "mpi_nonblocking_collective_wait", 0, 60) == ({0: 15}, noted)
 
 
+@pytest.mark.slow
 def test_piece__knows_fences_that_others_have_left_before_its_start(archive, enhance):
     mpi = archive.mpi(2)
     window = archive.define("RmaWin", name=archive.string("w"), comm=mpi.world, flags=0)
@@ -427,6 +429,7 @@ def test_piece__knows_fences_that_others_have_left_before_its_start(archive, enh
     assert waits_of(store, "mpi_rma_wait_at_fence", 22) == ({0: 60}, lacks)
 
 
+@pytest.mark.slow
 def test_piece__knows_in_which_order_receives_were_posted(archive, enhance):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
@@ -590,6 +593,6 @@ def test_piece__pairs_operations_as_the_whole_trace(what, seed, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", CHECKS)
-@pytest.mark.parametrize("seed", [*range(20, 30), 324])
+@pytest.mark.parametrize("seed", [20, 21, 22, 324])
 def test_pieces__of_random_programs_pair_operations_as_the_whole_trace(what, seed, tmp_path):
     CHECKS[what](seed, tmp_path)

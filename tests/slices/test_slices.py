@@ -11,6 +11,7 @@ from conftest import DATA, SHARED, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_programs import RandomProgram
+from support.recordings import ALIKE
 from support.severities import cells
 from support.slices import CALLS, analyze_piece
 
@@ -72,7 +73,7 @@ def check_sum(store, cuts, names):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1 << 32), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3))
 def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     # nested teams, explicit tasks, buffer flushes, messages under way, masters with higher identifiers, programs that
@@ -87,7 +88,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1 << 32), bounds=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_factory, seed, bounds):
     folder = tmp_path_factory.mktemp("p")
@@ -104,7 +105,9 @@ def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_f
 
 
 RECORDED = [p.parent for p in sorted(SHARED.glob("otf2/*/traces.otf2")) or sorted(DATA.glob("*/traces.otf2"))]
-RECORDED = [p for p in RECORDED if p.name not in ("bt-mz_S_4x2", "pthreads_mutex", "std_thread")]
+RECORDED = [
+    p for p in RECORDED if p.name not in ("bt-mz_S_4x2", "pthreads_mutex", "std_thread", *ALIKE) or p.name == "coll"
+]
 FOLLOW_THE_LIST = {"omp_basic", "omp_tasks", "omp_mix_8"}
 """Whole traces whose limited parallelism follows the reference's list of call paths
 (docs/decisions/limited-parallelism.md)."""
@@ -209,6 +212,7 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
         assert "teams that nobody forked" not in cube.facts["counts"]
 
 
+@pytest.mark.slow
 def test_piece__counts_what_was_sent_before(archive, enhance):
     # sent at 15 and 16; received at 40 and, by a request of before, at 60
     mpi = archive.mpi(2)
@@ -233,6 +237,7 @@ def test_piece__counts_what_was_sent_before(archive, enhance):
     assert list(zip(model.messages.send_time, model.messages.recv_time, strict=True)) == [(51, 56)]
 
 
+@pytest.mark.slow
 def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
     mpi = archive.mpi(2)
     for rank, (begin, end) in zip(mpi.ranks, ((10, 50), (30, 50)), strict=True):
@@ -245,6 +250,7 @@ def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
         assert analyze_piece(store, *bounds)[1].facts["counts"].get(CALLS, 0) == n
 
 
+@pytest.mark.slow
 def test_piece__cuts_through_a_flush(archive, enhance):
     thread = archive.location()
     thread.enter(0, "main").record(20, "BufferFlush", stop_time=60).leave(100, "main")
@@ -255,6 +261,7 @@ def test_piece__cuts_through_a_flush(archive, enhance):
         assert cube.cells["time"].value.sum() == (bounds[1] or 100) - (bounds[0] or 0)
 
 
+@pytest.mark.slow
 def test_teams__that_no_end_cuts_through_are_not_looked_at(data, tmp_path, monkeypatch):
     """Of all parallel regions one is open at each end at most: planning makes values of its visits, and columns of the
     others."""

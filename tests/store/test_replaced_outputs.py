@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import stat
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,11 @@ SOME = (
 )  # fmt: skip
 EACH = pytest.mark.parametrize("command", [*SOME, *slow(c for c in COMMANDS if c not in SOME)])
 KINDS = ("pipe", "socket", "device", "link to a device", "link that leads nowhere", "folder of somebody else")
+
+REFUSED = [(kind, SOME[(i + 3 * k) % len(SOME)]) for i, kind in enumerate(KINDS) for k in range(2)]
+REFUSED_ALSO = {*product(KINDS, SOME[:4])} | {(KINDS[i % len(KINDS)], c) for i, c in enumerate(COMMANDS)}
+REFUSED_ALSO = sorted(REFUSED_ALSO - {*REFUSED})
+"""Each of `KINDS` with some commands, and each command with one of them."""
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +114,7 @@ def test_output__replaces_what_the_same_command_made(command, made, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes there")
-@EACH
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "command"), [*REFUSED, *slow(REFUSED_ALSO)])
 def test_output__never_replaces_what_is_no_regular_file(kind, command, made, tmp_path, monkeypatch):
     monkeypatch.setattr(reader.Store, "read", None)  # refused before events are read
     monkeypatch.setattr(reader.Store, "read_together", None)

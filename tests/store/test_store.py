@@ -393,6 +393,7 @@ def test_manifest__of_another_version(tmp_path):
             Store(change(store, version=version))
 
 
+@pytest.mark.slow
 def test_manifest__with_any_other_value(tmp_path, data):
     """Whatever is changed in it is noticed: nothing else in a store says the same."""
     path = tracecols.convert(data / "late_sender", tmp_path / "x.trace") / "manifest.json"

@@ -97,8 +97,13 @@ REFERENCES = [
 """Reference columns of events and side tables."""
 
 
-@pytest.mark.parametrize(("table", "column"), REFERENCES)
-@pytest.mark.parametrize("value", [-2, 1000, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        *((*of, value) for of in REFERENCES for value in (-2, 1000)),
+        *((*REFERENCES[0], value) for value in (2**31 - 1, -(2**31))),
+    ],
+)
 def test_references__beyond_their_table_are_told(table, column, value, store):
     if not (store / table).exists():
         pytest.skip("no such events in OTF2")
@@ -116,6 +121,7 @@ def test_references__beyond_their_table_are_told(table, column, value, store):
     )
 
 
+@pytest.mark.slow
 def test_references__of_definitions_are_told(sound, tmp_path):
     n = 0
     for name, table in DEFINITIONS.items():
@@ -315,12 +321,12 @@ def test_any_value__is_used_or_refused(tmp_path):
     # no compiled kernels of before
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     environment["PYTHONPATH"] = os.pathsep.join([str(tests.parent), str(tests)])
-    arguments = [sys.executable, "-m", "support.store_mutations", str(tmp_path / "stores"), "10000", "150"]
+    arguments = [sys.executable, "-m", "support.store_mutations", str(tmp_path / "stores"), "10000", "60"]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     used, refused = map(int, done.stdout.split())
-    assert used + refused == 150
-    assert min(used, refused) > 30
+    assert used + refused == 60
+    assert min(used, refused) > 10
 
 
 def test_rows__that_are_read_together_are_told_by_their_location(store):

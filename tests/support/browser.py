@@ -23,7 +23,9 @@ def chromium():
     if path is None:
         pytest.skip(f"no Chromium on this machine (looked for {', '.join(NAMES)}); on Debian: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=1000 * LONG)
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-gpu"], timeout=1000 * LONG
+        )
         try:
             yield browser
         finally:

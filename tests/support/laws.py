@@ -106,11 +106,16 @@ def check_activities(model, cube):
 
 
 def same(cube, other):
-    """Whether two cubes have the same cells, bit for bit."""
+    """Whether two cubes have the same call paths and the same cells, bit for bit."""
+    assert cube.properties == other.properties
+    assert cube.call_paths.path == other.call_paths.path
     assert cube.facts["counts"] == other.facts["counts"]
     for name, of in cube.cells.items():
         assert np.array_equal(of.key, other.cells[name].key), name
         assert np.array_equal(of.value, other.cells[name].value), name
+    assert (cube.outside is None) == (other.outside is None)
+    for name, of in (cube.outside or {}).items():
+        assert (of.summed() - other.outside[name].summed()).value.tolist() == [], name
 
 
 def divide(monkeypatch):
@@ -125,7 +130,11 @@ def divide(monkeypatch):
         ("causes.segments", "PIECE", 1),
         ("causes.segments", "ROOM", 1),
         ("causes.segments", "TOGETHER", 1),
+        ("causes.pairs", "SEVERAL", 0),
         ("causes.periods", "NEAR", 0),
+        ("causes.near", "BITS", 1),
+        ("causes.charges", "STRETCHES", 3),
+        ("enhance.scan.teams", "BLOCK", 7),
         ("enhance.scan.scan", "BATCH", 97),
         ("enhance.scan.scan", "WAVE", 97),
     ):

@@ -18,11 +18,26 @@ PATTERNS = (
 REFUSED = "hta_sampled_2of128"
 """Files of two ranks that have no collective operation in common."""
 
+ALIKE = (
+    "bgq_ctest_epik_hyb_32x64", "cart", "cart_6", "chain3", "clock_coll_4", "clock_coll_4_corrected",
+    "clock_hyb_2x3_corrected", "coll", "coll_4", "deep_call_paths_one_more", "fuzz_10", "fuzz_12", "fuzz_2", "fuzz_5",
+    "fuzz_7", "gatherv_nosender", "hpcg_2x2", "hta_ns_no_base", "iallreduce_late", "imbalance_assembly", "late_receiver",
+    "late_sender", "mg_S_4", "mpi_mix_5", "no_overlap", "p2p_4", "pipeline", "recording", "rma_fence_4", "rma_gats_4",
+    "scan_rank0_sends_nothing", "subcomm", "sweep3d_4", "tracelens_b200_rank0", "user_3", "userreg", "wavefront_coarse",
+    "wrong_order", "epoch_1proc", "epoch_2proc", "epoch_4proc", "omp2",
+)  # fmt: skip
+"""Traces with the processes, threads, devices and paradigms of another one, through which analyses take the same ways."""
+
 
 def recordings(*formats: str) -> list[Path]:
     """Return the archives of some formats (the first parts of `PATTERNS`); of all without any."""
     chosen = [p for p in PATTERNS if not formats or p.partition("/")[0] in formats]
     return sorted(path for pattern in chosen for path in SHARED.glob(pattern) if path.parent.name != REFUSED)
+
+
+def kinds(*formats: str) -> list[Path]:
+    """Return the archives of some formats, or of all, without those that are like another one."""
+    return [p for p in recordings(*formats) if not {p.parent.name, p.name.partition(".")[0]} & {*ALIKE}]
 
 
 def name_of(source: Path) -> str:

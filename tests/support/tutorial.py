@@ -14,15 +14,13 @@ NOTEBOOK = Path(__file__).parents[2] / "tracecols" / "docs" / "tutorial.ipynb"
 PICTURE = "viewer.png"
 
 
-def execute(folder, change=lambda notebook: None):
+def execute(folder):
     """Execute the notebook in a fresh kernel, in a folder; raises if a cell does.
 
     Parameters
     ----------
     folder : Path
         Where it works and leaves its files.
-    change : callable, optional
-        What to do with the notebook before it runs.
 
     Returns
     -------
@@ -30,7 +28,6 @@ def execute(folder, change=lambda notebook: None):
         Without what differs from run to run.
     """
     notebook = nbformat.read(NOTEBOOK, 4)
-    change(notebook)
     NotebookClient(
         notebook,
         timeout=LONG,

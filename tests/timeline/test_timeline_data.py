@@ -67,6 +67,7 @@ def every_row(timeline):
 # -- overview ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_overview__is_what_an_analysis_by_bins_finds(timeline, trace):
     n = timeline.overview.bounds.size - 1
     profile = time_profile(trace.analyze(bins=n))
@@ -120,6 +121,7 @@ def test_overview__severities_are_those_of_the_cube(timeline, trace):
     assert waits and all(part_of(cube.properties, name) for name in waits)
 
 
+@pytest.mark.slow
 def test_overview__is_the_same_of_one_process_at_a_time(timeline, path, tmp_path, monkeypatch):
     copy = tmp_path / "h.trace"
     shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
@@ -464,6 +466,7 @@ def test_prepare__of_another_store_or_an_incomplete_one_is_not_found(tmp_path, p
     assert find_prepared(Store(other)) is None
 
 
+@pytest.mark.slow
 def test_prepare__of_a_read_only_store_is_temporary(tmp_path, path, monkeypatch):
     copy = tmp_path / "copy.trace"
     shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
@@ -600,6 +603,7 @@ def header_of(page):
     return json.loads(zlib.decompress(base64.b64decode(packed), -15))
 
 
+@pytest.mark.slow
 def test_trees__select_what_is_selected(timeline, trace):
     row = next(i for i, r in enumerate(timeline.rows) if r.location < 0 and 0 < r.locations.size < 6)
     selection = Selection(0, timeline.last - timeline.first + 1, row, "mpi_latesender", address="from=0&to=9")
@@ -922,6 +926,7 @@ def test_first__picture_has_all_time_but_no_waits(first_and_all):
     assert (first.overview.dominant(0, *everything)[0] == whole.overview.dominant(0, *everything)[0]).all()
 
 
+@pytest.mark.slow
 def test_first__picture_is_made_of_large_traces_only(first_and_all, timeline, path):
     _, whole = first_and_all
     kept = {name: of for name, of in whole.prepared.content.items() if name != "rows"}

@@ -107,6 +107,7 @@ def gloo(tmp_path_factory, data):
     return tracecols.convert(data / "kineto_gloo_3", tmp_path_factory.mktemp("gloo") / "gloo.trace", jobs=1)
 
 
+@pytest.mark.slow
 def test_answers__do_not_depend_on_partitions(gloo):
     def ask(trace):
         return (trace.training_steps(), trace.stragglers(), trace.stragglers(by="step"), trace.kernel_profile("rank"))

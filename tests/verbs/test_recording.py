@@ -59,6 +59,7 @@ def test_recording_costs__are_those_of_the_events(store):
     assert table.cost_seconds[NAMES[0]] == pytest.approx(4 * N * 1e-7)
 
 
+@pytest.mark.slow
 def test_bytes__are_those_in_the_archive(tmp_path):
     # what a file grows by with more calls is what their records take
     sizes, predicted = [], []

@@ -58,6 +58,7 @@ def test_trimmed__keeps_the_first_elements(tmp_path, small_blocks):
         assert LargeArrays.trimmed(array, 3).tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_arrays__that_would_need_too_many_files_are_in_memory(tmp_path, small_blocks, monkeypatch):
     monkeypatch.setattr(large, "MOST_FILES", 3)
     gc.collect()
@@ -143,6 +144,7 @@ def test_files__for_which_there_is_no_disk_space(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @is_linux
 def test_files__of_a_killed_process_are_gone(tmp_path):
     program = (

@@ -200,6 +200,7 @@ def test_within__gives_back_what_is_free():
         pass
 
 
+@pytest.mark.slow
 def test_memory__changes_nothing(small):
     wanted, found = small.analyze(), small.analyze(memory="400MB")
     assert found.facts == wanted.facts
@@ -207,6 +208,7 @@ def test_memory__changes_nothing(small):
         assert np.array_equal(found.cells[p].value, cells.value), p
 
 
+@pytest.mark.slow
 def test_root_causes__for_which_there_may_be_no_room_are_named_before_the_work_begins(small, tmp_path, monkeypatch):
     def analyze(*more):
         found = CliRunner().invoke(group, ["analyze", str(small.path), "-o", str(tmp_path / "x.severity"), *more])

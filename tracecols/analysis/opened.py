@@ -27,19 +27,11 @@ if TYPE_CHECKING:
 
 
 class OpenedTrace:
-    """A trace that is opened for analyses.
+    """A trace that is opened for analyses, with threads (by default one per core) and memory (by default half of what
+    is free when a scan begins).
 
-    Parameters
-    ----------
-    store : Store
-    jobs : int, optional
-        Threads; by default one per core.
-    budget : Budget, optional
-        The memory that analyses may take, and where files go; by default half of what is free when a scan begins.
-    subdomains : mapping, callable, str or Path, optional
-        Which subdomains of the application locations belong to (`given.subdomains.find_subdomains`).
-    ask : callable, optional
-        Called before each step of an analysis; it may raise an error, to end it.
+    `subdomains` are those of the application locations belong to (`given.subdomains.find_subdomains`); `ask` is called
+    before each step of an analysis, and may raise an error, to end it.
     """
 
     def __init__(

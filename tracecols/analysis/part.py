@@ -10,34 +10,24 @@ Selection = int | str | Iterable[int | str] | None
 
 
 class Part(TypedDict, total=False):
-    """The part of a run that is looked at, and how it is divided; all of it, undivided, by default.
-
-    Attributes
-    ----------
-    within : str, optional
-        A region, or a shell pattern: only its instances and what they call.
-    locations : int, str, or iterable of them, optional
-        Rows of the locations whose cells to keep, or texts such as `rank 0`; joins still see all.
-    rank, thread : int, optional
-        Only locations of this process, and of this number in their process.
-    start, stop : float, optional
-        Seconds since the start of the recording. The piece between is analysed as a trace by itself (docs/store.md).
-    phases : str, optional
-        Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern, or
-        the end of a call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th on a
-        location is phase k.
-    bins : int, optional
-        Divide all severities by so many bins of time of the same width; not together with phases.
-    bin_width : float, optional
-        The width of the bins in seconds instead.
-    """
+    """The part of a run that is looked at, and how it is divided; all of it, undivided, by default."""
 
     within: str | None
+    """A region, or a shell pattern: only its instances and what they call."""
     locations: Selection
+    """Rows of the locations whose cells to keep, or texts such as `rank 0`; joins still see all."""
     rank: int | None
     thread: int | None
+    """`rank` and `thread`: only locations of this process, and of this number in their process."""
     start: float | None
     stop: float | None
+    """`start` and `stop`: seconds since the start of the recording. The piece between is analysed as a trace by itself
+    (docs/store.md)."""
     phases: str | None
+    """Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern, or
+    the end of a call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th on a
+    location is phase k."""
     bins: int | None
+    """Divide all severities by so many bins of time of the same width; not together with phases."""
     bin_width: float | None
+    """The width of the bins in seconds instead."""

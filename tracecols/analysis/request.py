@@ -22,31 +22,21 @@ from tracecols.severity.formulas import definition
 
 @dataclass(frozen=True)
 class Request:
-    """What an analysis is asked for, checked as far as that is possible without a trace.
-
-    Attributes
-    ----------
-    conventions : str
-        Whose rules to follow where analysers differ.
-    choice : Choice
-        What the search is narrowed to: properties, parameters, call paths, locations, a time range; and the periods
-        that divide it.
-    families : tuple of Family
-        Patterns besides those that are built in or installed.
-    topologies : tuple of mapping
-        Grids that the trace does not define (`enhance.definitions.topologies.given_topology`).
-    ideal_network : bool
-        Whether to replay the trace on an ideal network as well, and to keep the efficiencies that follow.
-    metrics : tuple of str
-        Definitions of properties that are computed from others (`severity.formulas`).
-    """
+    """What an analysis is asked for, checked as far as that is possible without a trace."""
 
     conventions: str = DEFAULT
+    """Whose rules to follow where analysers differ."""
     choice: Choice = EVERYTHING
+    """What the search is narrowed to: properties, parameters, call paths, locations, a time range; and the periods that
+    divide it."""
     families: tuple[Family, ...] = ()
+    """Patterns besides those that are built in or installed."""
     topologies: tuple[Mapping[str, Any], ...] = ()
+    """Grids that the trace does not define (`enhance.definitions.topologies.given_topology`)."""
     ideal_network: bool = False
+    """Whether to replay the trace on an ideal network as well, and to keep the efficiencies that follow."""
     metrics: tuple[str, ...] = ()
+    """Definitions of properties that are computed from others (`severity.formulas`)."""
 
     @classmethod
     def of(
@@ -99,22 +89,9 @@ class Request:
 
 
 def operands_of(metrics: Iterable[str], ids: Callable[[str], list[str]]) -> list[str]:
-    """Return the properties that metrics are computed from, as they are named.
-
-    Parameters
-    ----------
-    metrics : iterable of str
-        Definitions; one may have the names of those before it.
-    ids : callable
-        Finds the ids of a property (`patterns.registry.ids_of`).
-
-    Raises
-    ------
-    SeverityError
-        If one is no definition.
-    AnalysisError
-        If there is no such property, or several have a title.
-    """
+    """Return the properties that metrics, of which one may have the names of those before it, are computed from, as
+    they are named. `ids` finds those of a property (`patterns.registry.ids_of`). Raises SeverityError if one is no
+    definition. Raises AnalysisError if there is no such property, or several have a title."""
     defined: set[str] = set()
     found: list[str] = []
     for text in metrics:

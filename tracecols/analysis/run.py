@@ -46,20 +46,9 @@ def run(
     watch: Watch = unwatched,
     also: Sequence[Visitor] = (),
 ) -> SeverityCube:
-    """Analyse a trace.
-
-    Parameters
-    ----------
-    workers : Cluster, optional
-        Who does the work; by default threads of this process.
-    also : sequence of Visitor, optional
-        What else looks at the slices of the search while they are there.
-
-    Raises
-    ------
-    AnalysisError
-        If something that is asked for does not exist in this trace, a pattern fails, or the trace cannot be replayed.
-    """
+    """Analyse a trace, by `workers` or threads of this process; `also` looks at the slices of the search while they are
+    there. Raises AnalysisError if something that is asked for does not exist in this trace, a pattern fails, or the
+    trace cannot be replayed."""
     choice = request.choice
     with ExitStack() as stack:
         if workers is None:

@@ -61,12 +61,7 @@ def charge_causes(
 ) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with what their delays cost and with their part of the critical path.
 
-    Returns
-    -------
-    charged : CompoundTable
-        `root_causes` of the whole time.
-    weights : list of Weights, optional
-        What that is divided in proportion to.
+    Returns `root_causes` of the whole time, and what that is divided in proportion to.
     """
     rows = delay_charges.rows + path_charges.rows
     if device_path_rows is not None:
@@ -131,15 +126,8 @@ def _spread_of(spread: kernels.Spread, pairs: slice) -> kernels.Spread:
 
 
 class _Charging:
-    """What charges the causing sides of pairs with what these cost.
-
-    Parameters
-    ----------
-    lost : Lost
-        Of the pairs.
-    spread : Spread, optional
-        In which periods the causing sides spent their time.
-    """
+    """What charges the causing sides of pairs with what these cost; `spread` is in which periods these spent their
+    time."""
 
     def __init__(self, facts: Facts, quirks: Quirks, lost: kernels.Lost, spread: kernels.Spread | None) -> None:
         dtype, n_labels = lost.time.dtype, 0 if spread is None else len(facts.call_paths)
@@ -241,12 +229,8 @@ def _weights_on_path(
 ) -> list[Weights]:
     """Return what the time on some stretches of the critical path is divided in proportion to.
 
-    Parameters
-    ----------
-    here : (n_stretches,) int64
-        Those of the partition.
-    at, paths, times, location, is_outside : (n,)
-        Number of the stretch among these, call path, time and location, and whether it lies outside of all regions.
+    `here` are the stretches of the partition; `at` is the number of a stretch among these, and `is_outside` whether it
+    lies outside of all regions.
     """
     code = CHARGED.index("critical_path")
     inside, outside = np.flatnonzero(~is_outside), np.flatnonzero(is_outside)
@@ -551,12 +535,7 @@ class _Lacking:
     def add(self, spent: Times, elsewhere: Times) -> None:
         """Add what some locations lack.
 
-        Parameters
-        ----------
-        spent : (n, n_compared) as `on_path`
-            Their time on each call path that is compared.
-        elsewhere : (n,) as `on_path`
-            Their time on all others.
+        `spent` is their time on each call path that is compared, (n, n_compared), `elsewhere` that on all others.
         """
         if not self._divides:
             for of_location in spent:

@@ -86,13 +86,8 @@ class Intervals:
     ) -> tuple[kernels.Spans, kernels.Entries]:
         """Return the intervals between points, with the waits in between, and their entries.
 
-        Parameters
-        ----------
-        since, until : (n,) int64
-            Points of the same location; `since` -1 is its beginning, `until` -1 no interval.
-        idle : (n,) bool, optional
-            Intervals of threads that idle until their master comes: they begin after a JOIN, all others when `since`
-            begins to complete.
+        `since` -1 is the beginning of the location, `until` -1 is no interval. Where a thread idles until its master
+        comes (`idle`) the interval begins after a JOIN, elsewhere when `since` begins to complete.
         """
         points, index, spent, n = self._points, self._index, self._spent, until.size
         counts_of = index.waits_before
@@ -145,19 +140,13 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class TimeMaps:
-    """Time by call path of intervals.
-
-    Attributes
-    ----------
-    end : (n,) int64
-        One past the last entry of each map.
-    call_path, time : (n_entries,) int32, `points.time_type`
-        In the order of the call paths.
-    """
+    """Time by call path of intervals."""
 
     end: NDArray[np.int64]
+    """(n,): one past the last entry of each map."""
     call_path: NDArray[np.int32]
     time: Times
+    """`call_path` and `time`: (n_entries,) int32, `points.time_type`, in the order of the call paths."""
 
     @property
     def start(self) -> NDArray[np.int64]:
@@ -170,33 +159,27 @@ def waits_of(index: PointIndex) -> kernels.Entries:
     return kernels.Entries(index.wait_path, index.wait)
 
 
-def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> list[NDArray[np.int64]]:
-    """Return the numbers of points in some rows of `delay_pairs`; a list of (n,) int64.
+def ends_of(members: NDArray[np.int64], points: CompoundTable, index: PointIndex) -> NDArray[np.int64]:
+    """Return the points at which some locations end, of those that have any."""
+    last = index.start[1:][members] - 1
+    end = last[last >= index.start[:-1][members]]
+    return end[points.kind[end] == END]
 
-    Parameters
-    ----------
-    pairs : CompoundTable
-        `delay_pairs`: all of the trace.
-    rows : (n,) int64
-    """
+
+def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> list[NDArray[np.int64]]:
+    """Return the numbers of points in some rows of `delay_pairs`."""
     return [pairs.at(name, rows).astype(np.int64, copy=False) for name in columns]
 
 
 @dataclass(frozen=True, eq=False)
 class Delays:
-    """What the causing sides of pairs spent more time on than the waiting sides.
-
-    Attributes
-    ----------
-    pairs : ColumnSource
-        `pair` int64, the pairs whose causes are in the partition, ascending; `first` and `stop` int64, the first entry
-        of each and one past its last; `total`, the sum of its entries.
-    entries : ColumnSource
-        `call_path` int32 (in the order in which they are met), `time` (`points.time_type`): how much more.
-    """
+    """What the causing sides of pairs spent more time on than the waiting sides."""
 
     pairs: ColumnSource
+    """`pair` int64, the pairs whose causes are in the partition, ascending; `first` and `stop` int64, the first entry
+    of each and one past its last; `total`, the sum of its entries."""
     entries: ColumnSource
+    """`call_path` int32 (in the order in which they are met), `time` (`points.time_type`): how much more."""
 
 
 @step(DELAYS, "delays", keeps=("delays",))
@@ -244,16 +227,8 @@ def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
 class Comparison:
     """The comparison of both sides of the pairs whose causes are in a partition, some after the other.
 
-    Parameters
-    ----------
-    points, pairs : CompoundTable
-        `sync_points`, `delay_pairs`: all of the trace.
-    spent : Segments
-        Of the partition.
-    n : int
-        Pairs, at most, that are compared together.
-    spill : Spill, optional
-        Keeps what is found.
+    `points` and `pairs` are those of all of the trace, `spent` that of the partition; `n` pairs at most are compared
+    together, and `spill` keeps what is found.
     """
 
     def __init__(
@@ -283,12 +258,7 @@ class Comparison:
         """Describe the causing sides of some pairs, which are compared one after the other, and the waiting sides that
         are in the same partition: entries near both are read once.
 
-        Parameters
-        ----------
-        pair, row : (n_some,) int64
-            The pairs, and the row that each has among these.
-        inside : (n_inside,) int64
-            Which of these pairs have both sides in the partition.
+        `row` is the row that each pair has among these; `inside` are those that have both sides in the partition.
         """
         names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
         cause, own, since, self._waiting, self._waiting_since = numbers_of(self._pairs, pair, *names)
@@ -306,12 +276,8 @@ class Comparison:
     def compare(self, rows: slice, other: Segments | None) -> None:
         """Compare both sides of some pairs whose waiting sides are in one partition.
 
-        Parameters
-        ----------
-        rows : slice
-            Of those that `begin` was given.
-        other : Segments, optional
-            Of the partition of the waiting sides, if it is another one.
+        `rows` are some of those that `begin` was given; `other` is the partition of the waiting sides if it is another
+        one.
         """
         waits, of_waiting = self._waits, self._of_causing
         if other is not None:
@@ -369,9 +335,7 @@ def own_times(
     spill: Spill | None,
 ) -> OwnTimes:
     """Add up the time of some locations by call path without the waits at their synchronisation points."""
-    last = point_index.start[1:][members] - 1
-    end = last[last >= point_index.start[:-1][members]]
-    end = end[sync_points.kind[end] == END]
+    end = ends_of(members, sync_points, point_index)
     intervals = Intervals(facts, quirks, sync_points, point_index, segments, large_arrays(spill))
     maps = intervals.pruned(np.full(end.size, -1, np.int64), end)
     location = np.repeat(sync_points.location[end], maps.end - maps.start)

@@ -35,28 +35,22 @@ ROOM = 1 << 16
 
 
 class Spent(NamedTuple):
-    """What chains consist of, one after the other.
-
-    Attributes
-    ----------
-    n_cells, n_waits : (n,) int64
-        One past the last entries of each chain.
-    kind, location, call_path, origin, ticks : (n_cells,) int64
-        Time on hosts and streams; kinds are `ON_HOST`, ...; of operations one more than the call path of the launch, 0
-        where it is not known and on hosts.
-    waiting, waited : (n_waits,) int64
-        Time for which it waits for other ranks: row of the operation that waits, ticks.
-    """
+    """What chains consist of, one after the other."""
 
     n_cells: Ints
     n_waits: Ints
+    """`n_cells` and `n_waits`: (n,) int64, one past the last entries of each chain."""
     kind: Ints
     location: Ints
     call_path: Ints
     origin: Ints
     ticks: Ints
+    """`kind`, `location`, `call_path`, `origin` and `ticks`: (n_cells,) int64, time on hosts and streams; kinds are
+    `ON_HOST`, ...; of operations one more than the call path of the launch, 0 where it is not known and on hosts."""
     waiting: Ints
     waited: Ints
+    """`waiting` and `waited`: (n_waits,) int64, time for which it waits for other ranks: row of the operation that
+    waits, ticks."""
 
 
 class Chains:
@@ -138,10 +132,7 @@ class Chains:
     def spend(self, walk: Callable[..., int], n: int) -> tuple[Spent, Ints]:
         """Do some walks; return what they have spent, and the operations at which they were held.
 
-        Parameters
-        ----------
-        walk : callable
-            Of the number of the first walk, `Sums` and `Walked`: a kernel.
+        `walk` is a kernel that takes the number of the first walk, `Sums` and `Walked`.
         """
         n_cells = self._cells.size
         scratch = np.zeros(n_cells, np.int64), np.empty(n_cells, np.int64)
@@ -172,10 +163,7 @@ class Chains:
     def totals(self, walk: Callable[[Sums], int]) -> tuple[Ints, Ints, Ints]:
         """Add up by cell; return call paths, locations and ticks.
 
-        Parameters
-        ----------
-        walk : callable
-            Of `Sums`; returns how many cells are met: a kernel.
+        `walk` is a kernel that takes `Sums` and returns how many cells are met.
         """
         n, nothing = self._cells.size, np.zeros(0, np.int64)
         sums = Sums(np.zeros(n, np.int64), np.empty(n, np.int64), nothing, nothing, nothing, nothing)
@@ -195,26 +183,18 @@ NEVER = np.iinfo(np.int64).max
 
 
 class WaitingChains(NamedTuple):
-    """Who waits in operations on streams, or for them, and what it did before.
-
-    Attributes
-    ----------
-    pairs : Columns
-        By kernel that waits: its `row`, `cause`, the row of the one it waits for, `kind` of the wait (`DEVICE_DELAYS`),
-        `wait`, `begin` of the waiting one, and `held`, the group that it met when its process was held last in an
-        operation with that of the cause, -1 none.
-    before : Spent
-        What its process did since, or since the trace begins.
-    syncs : Columns
-        By call of a host that waits: `wait`, and `location` and `call_path` of the operation it waits for.
-    during : Spent
-        What it waited for, back to the host.
-    """
+    """Who waits in operations on streams, or for them, and what it did before."""
 
     pairs: Columns
+    """By kernel that waits: its `row`, `cause`, the row of the one it waits for, `kind` of the wait (`DEVICE_DELAYS`),
+    `wait`, `begin` of the waiting one, and `held`, the group that it met when its process was held last in an operation
+    with that of the cause, -1 none."""
     before: Spent
+    """What its process did since, or since the trace begins."""
     syncs: Columns
+    """By call of a host that waits: `wait`, and `location` and `call_path` of the operation it waits for."""
     during: Spent
+    """What it waited for, back to the host."""
 
 
 @step(SPENT, "waiting_chains", keeps=("waiting_chains",))
@@ -265,17 +245,11 @@ def _paths(facts: Facts, found: DeviceOperations) -> Ints:
 
 
 class CausingChains(NamedTuple):
-    """What those did who began last.
-
-    Attributes
-    ----------
-    causes : Columns
-        By chain: `cause`, the row of the operation, `held`, the group until whose launch on its process it goes back,
-        -1 the begin of the trace; `begin` of the operation, and its `location` and `call_path`.
-    before : Spent
-    """
+    """What those did who began last."""
 
     causes: Columns
+    """By chain: `cause`, the row of the operation, `held`, the group until whose launch on its process it goes back, -1
+    the begin of the trace; `begin` of the operation, and its `location` and `call_path`."""
     before: Spent
 
 

@@ -35,25 +35,18 @@ Ints = NDArray[np.int64]
 
 
 class DeviceOperations(NamedTuple):
-    """What the streams of a partition execute.
-
-    Attributes
-    ----------
-    operations : Columns
-        `OPERATION`, by process, stream and begin: the line of the host that launches it (`host_lines`), row of the
-        event that begins it, ENTER of its launch (-1 not known), its predecessor (number of an operation, `HOST` or
-        `NOTHING`) and when that ends, and both without the kernels that communicate on its stream.
-    syncs : Columns
-        `SYNC`, by line of the host and EXIT: calls that have waited, the number of the operation, when that ended, or
-        the call, and how long they waited.
-    dependencies : Columns
-        Of operations that wait for others on other streams: `row` of the event that begins it, and `location` and `end`
-        of the other one.
-    """
+    """What the streams of a partition execute."""
 
     operations: Columns
+    """`OPERATION`, by process, stream and begin: the line of the host that launches it (`host_lines`), row of the event
+    that begins it, ENTER of its launch (-1 not known), its predecessor (number of an operation, `HOST` or `NOTHING`)
+    and when that ends, and both without the kernels that communicate on its stream."""
     syncs: Columns
+    """`SYNC`, by line of the host and EXIT: calls that have waited, the number of the operation, when that ended, or
+    the call, and how long they waited."""
     dependencies: Columns
+    """Of operations that wait for others on other streams: `row` of the event that begins it, and `location` and `end`
+    of the other one."""
 
 
 @step(WITHIN, "device_operations", keeps=("device_operations",))
@@ -96,12 +89,8 @@ def device_operations(
 def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Find the latest predecessor of every operation, and when it ends, no later than the operation begins.
 
-    Parameters
-    ----------
-    depends : tuple of (n,) int64
-        Operations, and those of other streams that they wait for.
-    ignored : (n_operations,) bool
-        Operations that are no predecessors of others on their stream.
+    `depends` has operations, and those of other streams that they wait for; those `ignored` are no predecessors of
+    others on their stream.
     """
     n = of["row"].size
     number = np.arange(n)

@@ -40,27 +40,21 @@ NEVER = np.iinfo(np.int64).min
 
 
 class _Exits(NamedTuple):
-    """Where a host has waited, and the path goes on elsewhere: (n,) int64 each, by line and time.
-
-    Attributes
-    ----------
-    host, time, until : int64
-        The line, when the call returns or has waited long enough, and from when on the path is elsewhere.
-    operation, other : int64
-        Where it goes on: an operation, or else (`HOST`) a line.
-    reason, call_path, origin_path : int64
-        Kind of the point (`POINTS`), call path of the call that waits, and of the one with which the path goes on; -1
-        none.
-    """
+    """Where a host has waited, and the path goes on elsewhere: (n,) int64 each, by line and time."""
 
     host: Ints
     time: Ints
     until: Ints
+    """`host`, `time` and `until`: the line, when the call returns or has waited long enough, and from when on the path
+    is elsewhere."""
     operation: Ints
     other: Ints
+    """`operation` and `other`: where it goes on: an operation, or else (`HOST`) a line."""
     reason: Ints
     call_path: Ints
     origin_path: Ints
+    """`reason`, `call_path` and `origin_path`: kind of the point (`POINTS`), call path of the call that waits, and of
+    the one with which the path goes on; -1 none."""
 
 
 class _Everything(NamedTuple):

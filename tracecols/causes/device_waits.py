@@ -143,22 +143,15 @@ def device_sends(facts: Facts, sent_messages: CompoundTable, spill: Spill | None
 
 
 class DeviceWaits(NamedTuple):
-    """What the kernels of a trace wait for.
-
-    Attributes
-    ----------
-    waits : ColumnSource
-        `WAIT`, by row; groups are numbers of those in `start`.
-    start : (n_groups + 1,) int64
-        First part of each group.
-    process, row : (n_parts,) int64
-        By group and process: the kernel of a process.
-    """
+    """What the kernels of a trace wait for."""
 
     waits: ColumnSource
+    """`WAIT`, by row; groups are numbers of those in `start`."""
     start: Ints
+    """(n_groups + 1,) int64: first part of each group."""
     process: Ints
     row: Ints
+    """`process` and `row`: (n_parts,) int64, by group and process: the kernel of a process."""
 
     def of(self, row: Ints) -> Columns:
         """Return the waits of kernels, by their rows; 0, and -1 where they wait for nobody."""

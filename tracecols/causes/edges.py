@@ -23,28 +23,19 @@ ROOM = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class PeriodEdges:
-    """Where periods begin on some locations, one location after the other.
-
-    Attributes
-    ----------
-    time : (n_edges,) float64 or int64
-        In the unit of times of root causes.
-    period : (n_edges,) int32
-        The period that begins; -1 is outside of all phases.
-    segment : (n_edges,) int64
-        The segment (`causes.segments`) that each lies in, ascending.
-    end : (n_edges,) int64
-        One past the last entry of each.
-    entries : ColumnSource
-        `call_path` int32, in the order in which they are met, `time`: what of the time of the segment lies before the
-        edge.
-    """
+    """Where periods begin on some locations, one location after the other."""
 
     time: Times
+    """(n_edges,) float64 or int64: in the unit of times of root causes."""
     period: NDArray[np.int32]
+    """(n_edges,): the period that begins; -1 is outside of all phases."""
     segment: NDArray[np.int64]
+    """(n_edges,): the segment (`causes.segments`) that each lies in, ascending."""
     end: NDArray[np.int64]
+    """(n_edges,): one past the last entry of each."""
     entries: ColumnSource
+    """`call_path` int32, in the order in which they are met, `time`: what of the time of the segment lies before the
+    edge."""
 
 
 def dividing_of(
@@ -78,13 +69,8 @@ def dividing_of(
 
 
 class EdgeCollector:
-    """What notes where the periods of locations begin while their segments are collected, one location after the other.
-
-    Parameters
-    ----------
-    dividing : kernels.DividingAll
-        What divides the time of the locations.
-    """
+    """What notes where the periods of locations begin while their segments are collected, one location after the
+    other."""
 
     def __init__(self, dividing: kernels.DividingAll) -> None:
         self.dividing = dividing

@@ -21,18 +21,12 @@ from tracecols.kernels import causes as kernels
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The numbers of some ranges, one range after the other, of which some are listed at a time.
-
-    Attributes
-    ----------
-    first : (n,) int64
-        First number of each range.
-    end : (n,) int64
-        How many there are up to the end of each.
-    """
+    """The numbers of some ranges, one range after the other, of which some are listed at a time."""
 
     first: NDArray[np.int64]
+    """(n,): first number of each range."""
     end: NDArray[np.int64]
+    """(n,): how many there are up to the end of each."""
 
     @classmethod
     def between(cls, start: NDArray[np.int64], members: NDArray[np.int64]) -> Ranges:
@@ -63,30 +57,20 @@ class Ranges:
 
 @dataclass(frozen=True, eq=False)
 class PointIndex:
-    """Where the points and the pairs of each location are, and which points wait.
-
-    Attributes
-    ----------
-    start : (n_locations + 1,) int64
-        First point of each location.
-    waits_before : (n_points + 1,) int32 or int64
-        How many points before each one wait; `points.number_type`.
-    waits : (n_waits,) as `waits_before`
-        The points that wait.
-    wait_path : (n_waits,) int32
-        Their call paths, in the order in which call paths are met.
-    wait : (n_waits,) float64 or int64
-        How long each waits.
-    cause_start : (n_locations + 1,) int64
-        First pair by the location of its cause; pairs are in the order of their causes.
-    """
+    """Where the points and the pairs of each location are, and which points wait."""
 
     start: NDArray[np.int64]
+    """(n_locations + 1,): first point of each location."""
     waits_before: NDArray[np.signedinteger[Any]]
+    """(n_points + 1,) int32 or int64: how many points before each one wait; `points.number_type`."""
     waits: NDArray[np.signedinteger[Any]]
+    """(n_waits,) as `waits_before`: the points that wait."""
     wait_path: NDArray[np.int32]
+    """(n_waits,): their call paths, in the order in which call paths are met."""
     wait: Times
+    """(n_waits,) float64 or int64: how long each waits."""
     cause_start: NDArray[np.int64]
+    """(n_locations + 1,): first pair by the location of its cause; pairs are in the order of their causes."""
 
     def points_of(self, members: NDArray[np.int64]) -> Ranges:
         """Return the points of some locations, one location after the other."""

@@ -19,15 +19,10 @@ BITS = 12
 
 
 class Near:
-    """Ranges of rows of a column source: all of what is in memory already.
+    """Ranges of rows of a column source, from `first` to before `stop`: all of what is in memory already.
 
-    Parameters
-    ----------
-    source : ColumnSource
-    first, stop : (n,) int64
-        First row of each range, and one past its last; ranges may overlap, and those that begin at -1 are left out.
-    large : LargeArrays, optional
-        Makes the arrays of what is read; by default in memory.
+    Ranges may overlap, and those that begin at -1 are left out. `large` makes the arrays of what is read; by default
+    they are in memory.
     """
 
     def __init__(

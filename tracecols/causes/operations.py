@@ -69,26 +69,18 @@ class Events:
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """Waits in operations of one kind, and who causes them.
-
-    Attributes
-    ----------
-    delay : str
-        Kind of the delay, one of `schema.causes.DELAYS`.
-    waiting, causing : Events
-    ticks : (n,) int64
-    communicator : (n,) int64, optional
-        Channel of the communicator all of whose processes the waiting one synchronises with.
-    goes_on : (n,) bool, optional
-        Which waits are no synchronisation: what is waited for has not come when they end.
-    """
+    """Waits in operations of one kind, and who causes them."""
 
     delay: str
+    """Kind of the delay, one of `schema.causes.DELAYS`."""
     waiting: Events
     causing: Events
     ticks: Rows
+    """(n,) int64"""
     communicator: Rows | None = None
+    """(n,) int64, optional: channel of the communicator all of whose processes the waiting one synchronises with."""
     goes_on: NDArray[np.bool_] | None = None
+    """(n,): which waits are no synchronisation: what is waited for has not come when they end."""
 
     def known(self) -> Waiting:
         """Return those whose both events are known and on different locations."""

@@ -353,13 +353,9 @@ def _idle_threads(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find until when threads idle because their master is outside the outermost parallel regions.
 
-    Returns
-    -------
-    idle : (n,) int64
-        Points: where masters fork, and where they end. None without OpenMP.
-    since : (n,) int64
-        The last point before the JOIN after which they idle until then; -1 the beginning. Nothing for the reference,
-        where they idle until each point at which a master forks since the last point of threads.
+    Returns points, where masters fork and where they end (none without OpenMP), and the last point before the JOIN
+    after which they idle until then, -1 for the beginning. The latter is empty for the reference, where they idle until
+    each point at which a master forks since the last point of threads.
     """
     nothing = np.zeros(0, np.int64)
     if not has_openmp(facts):
@@ -396,15 +392,7 @@ def _idle_between(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find until when the threads of some processes idle, and since when, as `_idle_threads` returns it.
 
-    Parameters
-    ----------
-    start : (n_locations + 1,) int64
-        First point of each location.
-    location : (n_points,) int32
-    regions : dict of str to (n,) array
-        The parallel regions of their masters (`_regions_of`).
-    ends : (n_ends,) int64
-        The points at which these end.
+    `regions` are the parallel regions of their masters (`_regions_of`), which end at the points `ends`.
     """
     order = np.lexsort((regions["enter"], regions["location"]))
     leaves = np.where(regions["exit"] >= 0, regions["exit"], AT_END)[order]
@@ -443,13 +431,7 @@ def _regions_of(is_master: NDArray[np.bool_], threads: Sequence[ParallelRegions]
 
 
 def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the first point of each location; (n_locations + 1,) int64.
-
-    Parameters
-    ----------
-    location : (n_points,) int32
-        Location of each point, ascending.
-    """
+    """Return the first point of each location, (n_locations + 1,), from the location of each point, ascending."""
     # numbers of another type would be compared with a copy of all
     return np.searchsorted(location, np.arange(facts.n_locations + 1, dtype=location.dtype))
 
@@ -465,12 +447,8 @@ def _intervals_of_threads(
 ) -> None:
     """Find where the intervals of pairs of threads begin: at the last point of threads before.
 
-    Parameters
-    ----------
-    idle_since : (n_idle,) int64
-        As `_idle_threads` returns it.
-    kept : (n_pairs,) int
-        What number each pair had when those of threads that idle were the first.
+    `idle_since` is from `_idle_threads`; `kept` is what number each pair had when those of threads that idle were the
+    first.
     """
     cause_since, waiting_since = since["cause_since"], since["waiting_since"]
     before = large.empty(len(points), cause_since.dtype)
@@ -520,23 +498,14 @@ def is_by_members(quirks: Quirks) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _LastSynchronisations:
-    """Finds the last points at which locations synchronised with processes.
-
-    Attributes
-    ----------
-    start : (n_locations + 1,) int64
-        First point of each location.
-    points : Columns
-    groups : kernels.Groups
-    process : (n_locations,) int32
-        Process of each location.
-    large : LargeArrays
-    """
+    """Finds the last points at which locations synchronised with processes."""
 
     start: NDArray[np.int64]
+    """(n_locations + 1,): first point of each location."""
     points: Columns
     groups: kernels.Groups
     process: NDArray[np.int32]
+    """(n_locations,): process of each location."""
     large: LargeArrays
 
     def processes_of(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int32]:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.delays import Delays, Intervals, numbers_of
+from tracecols.causes.delays import Delays, Intervals, ends_of, numbers_of
 from tracecols.causes.index import PointIndex
-from tracecols.causes.pairs import CREATED, END, IDLE
+from tracecols.causes.pairs import CREATED, IDLE
 from tracecols.causes.points import Times, clock, in_ticks, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments
@@ -64,22 +64,16 @@ def _divided(amount: Times, end: NDArray[np.int64], weight: NDArray[np.int64]) -
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What cells are divided in proportion to.
-
-    Attributes
-    ----------
-    property : (n,) int16
-        `schema.causes.CHARGED`.
-    label : (n,) int64
-        Call path in a period.
-    location : (n,) int32
-    weight : (n,) int64 or float64
-    """
+    """What cells are divided in proportion to."""
 
     property: NDArray[np.int16]
+    """(n,): `schema.causes.CHARGED`."""
     label: NDArray[np.int64]
+    """(n,): call path in a period."""
     location: NDArray[np.int32]
+    """(n,)"""
     weight: Times
+    """(n,) int64 or float64"""
 
     @classmethod
     def joined(cls, parts: Sequence[Weights], quirks: Quirks) -> Weights:
@@ -94,26 +88,18 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class PeriodTimes:
-    """The time of intervals by call path and period.
-
-    Attributes
-    ----------
-    period : (n,) int32
-        The period that each interval begins in.
-    is_single : (n,) bool
-        Whether all of it lies there.
-    key : (n_times,) int64
-        Of the others, ascending: number of the interval * number of call paths + call path.
-    of_period : (n_times,) int32
-    ticks : (n_times,) int64
-        Positive.
-    """
+    """The time of intervals by call path and period."""
 
     period: NDArray[np.int32]
+    """(n,): the period that each interval begins in."""
     is_single: NDArray[np.bool_]
+    """(n,): whether all of it lies there."""
     key: NDArray[np.int64]
+    """(n_times,): of the others, ascending: number of the interval * number of call paths + call path."""
     of_period: NDArray[np.int32]
+    """(n_times,)"""
     ticks: NDArray[np.int64]
+    """(n_times,): positive."""
 
     @classmethod
     def joined(cls, parts: Sequence[PeriodTimes], n_paths: int) -> PeriodTimes:
@@ -138,12 +124,7 @@ class PeriodTimes:
     ) -> Parts:
         """Return the parts of amounts that intervals are charged with for call paths.
 
-        Parameters
-        ----------
-        interval, path : (n,) int64
-            Interval, and call path, of each amount.
-        otherwise : (n,) int64
-            The call path in a period that is charged where the interval has no time of the call path.
+        `otherwise` is the call path in a period that is charged where the interval has no time of the call path.
         """
         n_paths = len(labels.whole)
         many = np.flatnonzero(~self.is_single[interval])
@@ -167,30 +148,16 @@ class PeriodTimes:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts of amounts: where those of each end, their call paths in periods, and what they are in proportion to.
-
-    Attributes
-    ----------
-    end : (n,) int64
-        Each amount has one part at least.
-    label, weight : (n_parts,) int64
-    """
+    """The parts of amounts: where those of each end, their call paths in periods, and what they are proportional to."""
 
     end: NDArray[np.int64]
+    """(n,): each amount has one part at least."""
     label: NDArray[np.int64]
     weight: NDArray[np.int64]
+    """`label` and `weight`: (n_parts,)"""
 
     def weigh(self, code: int, chosen: NDArray[np.int64], amount: Times, location: NDArray[np.int32]) -> Weights:
-        """Divide amounts of a property.
-
-        Parameters
-        ----------
-        code : int
-            Number of the property.
-        chosen : (n_chosen,) int64
-            Which of the amounts have a value.
-        amount, location : (n_chosen,)
-        """
+        """Divide amounts of a property; `chosen` says which of the amounts have a value."""
         n = np.diff(self.end, prepend=0)[chosen]
         end, of = np.cumsum(n), ranges(self.end[chosen] - n, n)
         label, where = self.label.take(of), np.repeat(location, n)
@@ -219,19 +186,9 @@ def period_times(
 ) -> PeriodTimes:
     """Add up the time of intervals by call path and period.
 
-    Parameters
-    ----------
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    spent : Segments
-        Time of the partition by call path, from point to point, with the edges of periods.
-    location : (n,) int32
-    first, stop : (n,) int64
-        First segment of each interval, and one past its last.
-    waits : tuple of (n,) int64, optional
-        First of the waits inside of each, and one past its last, which are taken off.
-    less, more : Part, optional
-        Parts of calls at the begin, that are taken off, and at the end, that are added.
+    `spent` is the time of the partition by call path, from point to point, with the edges of periods. Intervals have
+    their first segment, one past the last, and likewise the waits inside, which are taken off. `less` are parts of
+    calls at the begin, which are taken off, and `more` those at the end, which are added.
     """
     edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
     assert edges is not None  # asked where periods divide the trace
@@ -287,15 +244,7 @@ def period_times(
 def _runs(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Divide intervals into runs of those that are near each other, so that only the segments near them are read.
 
-    Parameters
-    ----------
-    first, stop : (n,) int64
-        First segment of each interval, and one past its last.
-
-    Returns
-    -------
-    list of (n_run,) int64
-        Which intervals each run has.
+    Returns the numbers of the intervals in each run.
     """
     if not first.size:
         return []
@@ -344,14 +293,7 @@ def _before_interval(
     """Return the calls at the begin of intervals, which are taken off, and their completions, which the intervals begin
     with.
 
-    Parameters
-    ----------
-    points : CompoundTable
-        `sync_points`: all of the trace.
-    since : (n,) int64
-        Points that intervals begin with.
-    known : (n,) bool
-        Whether they do.
+    `known` says whether an interval begins with a point.
     """
     call_path, begin_time, lead, total, completion, tail = (
         points.at(c, since) for c in ("call_path", "begin_time", "lead", "total", "completion", "tail")
@@ -367,21 +309,14 @@ def _before_interval(
 
 @dataclass(frozen=True, eq=False)
 class DelayPeriods:
-    """In which periods the causing sides of the pairs of a partition spent the time that they are charged for.
-
-    Attributes
-    ----------
-    comes : (n_pairs,) int32
-        The period in which each cause comes whose interval lies in several.
-    interval : (n_pairs,) int32 or int64
-        What interval each pair of the partition has.
-    intervals : PeriodTimes
-        Those in which the causing sides spent more time than the waiting sides.
-    """
+    """In which periods the causing sides of the pairs of a partition spent the time that they are charged for."""
 
     comes: NDArray[np.int32]
+    """(n_pairs,): the period in which each cause comes whose interval lies in several."""
     interval: NDArray[np.signedinteger[Any]]
+    """(n_pairs,) int32 or int64: what interval each pair of the partition has."""
     intervals: PeriodTimes
+    """Those in which the causing sides spent more time than the waiting sides."""
 
     def spread(self, facts: Facts) -> charging.Spread:
         """Return the same as kernels take it."""
@@ -392,20 +327,12 @@ class DelayPeriods:
 
 @dataclass(frozen=True, eq=False)
 class PathPeriods:
-    """In which periods the stretches of the critical path on some locations lie.
-
-    Attributes
-    ----------
-    facts : Facts
-    quirks : Quirks
-    ends : (n_stretches,) int32
-        The period in which each stretch ends.
-    stretches : PeriodTimes
-    """
+    """In which periods the stretches of the critical path on some locations lie."""
 
     facts: Facts
     quirks: Quirks
     ends: NDArray[np.int32]
+    """(n_stretches,): the period in which each stretch ends."""
     stretches: PeriodTimes
 
     def parts(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
@@ -468,17 +395,8 @@ def _of_delays(
 ) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.int32], PeriodTimes]:
     """Find in which periods the causing sides of the pairs of a partition spent their time, `BLOCK` pairs at a time.
 
-    Parameters
-    ----------
-    period_of : callable
-        Returns the periods in which the calls of points begin.
-
-    Returns
-    -------
-    interval, comes : (n_pairs,) int32 or int64, int32
-        As `DelayPeriods` has them.
-    times : PeriodTimes
-        Of the intervals.
+    Returns `interval` and `comes` as `DelayPeriods` has them, and the times of the intervals. `period_of` returns the
+    periods in which the calls of points begin.
     """
     n = len(delays.pairs)
     interval, comes = large.empty(n, number_type(n)), large.full(n, -1, np.int32)
@@ -624,9 +542,7 @@ def divide_own_times(
     if segments.edges is None:
         return None
     labels, n_paths = labels_of(facts), len(facts.call_paths.whole)
-    last = point_index.start[1:][members] - 1
-    end = last[last >= point_index.start[:-1][members]]
-    end = end[sync_points.kind[end] == END]
+    end = ends_of(members, sync_points, point_index)
     location = sync_points.location[end]
     found = period_times(
         facts,
@@ -650,13 +566,7 @@ def divide_causes(
     facts: Facts, quirks: Quirks, charged_causes: CompoundTable, cause_weights: Sequence[Weights] | None
 ) -> CompoundTable:
     """Divide what some locations are charged with among phases or bins of time, by when it arises; without these it
-    stays as it is.
-
-    Returns
-    -------
-    CompoundTable
-        The same by call path in a period.
-    """
+    stays as it is."""
     if cause_weights is None:
         return charged_causes
     labels, of, charged = labels_of(facts), Weights.joined(cause_weights, quirks), charged_causes
@@ -695,25 +605,10 @@ def divide_cells(
     The parts of whole numbers are whole ones, others multiples of the last bit of the value. A value without any weight
     counts outside of all phases, or in the first bin of the focus.
 
-    Parameters
-    ----------
-    value : (n_cells,) int64 or float64
-    path : (n_cells,) int32
-        Their call paths.
-    cell : (n_weights,) int64
-        What each weight belongs to; -1 nothing.
-    label : (n_weights,) int64
-        Call path in a period.
-    weight : (n_weights,) int64 or float64
-        Those of the same call path in a period are added up, in their order; sums below zero count as zero.
-    location : (n_cells,) int, optional
-        Where the values are; without it a value without any weight counts in the first bin.
-
-    Returns
-    -------
-    cell, label : (n_parts,) int64
-    part : (n_parts,) as `value`
-        Not zero; ordered by cell and call path in a period.
+    Each weight belongs to a cell (-1: nothing) and a call path in a period; those of the same are added up in their
+    order, and sums below zero count as zero. `location` is where the values are; without it a value without any weight
+    counts in the first bin. Returns cell, call path in a period and part, where that is not zero, ordered by the first
+    two.
     """
     key = cell * len(labels) + label
     order = np.argsort(key, kind="stable")

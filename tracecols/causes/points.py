@@ -81,21 +81,14 @@ def number_type(n_points: int) -> type[np.signedinteger[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Rows of points or of pairs, some of whose columns are the same in all rows.
-
-    Attributes
-    ----------
-    columns : ColumnSource
-        The other columns.
-    same : dict of str to (1,) array
-        What holds for all rows.
-    is_by_event : bool
-        Whether points are in the order of their events.
-    """
+    """Rows of points or of pairs, some of whose columns are the same in all rows."""
 
     columns: ColumnSource
+    """The other columns."""
     same: dict[str, NDArray[Any]]
+    """dict of str to (1,) array: what holds for all rows."""
     is_by_event: bool
+    """Whether points are in the order of their events."""
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -183,23 +176,12 @@ def clock(facts: Facts, quirks: Quirks) -> Callable[[NDArray[np.int64]], Times]:
 
 
 def durations(facts: Facts, quirks: Quirks, ticks: NDArray[np.int64]) -> Times:
-    """Return differences of clock readings in the unit of times; (n,) of `time_type`.
-
-    Parameters
-    ----------
-    ticks : (n,) int64
-    """
+    """Return differences of clock readings in the unit of times."""
     return ticks.astype(np.float64) / facts.resolution if quirks.rounds_seconds else ticks
 
 
 def in_ticks(facts: Facts, quirks: Quirks, times: Times) -> NDArray[np.int64]:
-    """Return times in ticks; (n,) int64. Seconds are differences of times in seconds, so that ticks are met by
-    rounding.
-
-    Parameters
-    ----------
-    times : (n,) of `time_type`
-    """
+    """Return times in ticks. Seconds are differences of times in seconds, so that ticks are met by rounding."""
     return np.rint(times * facts.resolution).astype(np.int64) if quirks.rounds_seconds else times.astype(np.int64)
 
 
@@ -306,10 +288,7 @@ class _Shares(NamedTuple):
 def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Shares:
     """Find who waits for whom in operations of a kind.
 
-    Parameters
-    ----------
-    waits_here : (n,) bool
-        Of calls that manage communicators: whether they are of those in which members wait.
+    `waits_here` says of calls that manage communicators whether they are of those in which members wait.
     """
     everyone = np.ones(p.begin.size, bool)
     at = np.arange(p.begin.size)
@@ -462,20 +441,14 @@ def startup_points(
 
 @dataclass(frozen=True, eq=False)
 class ParallelRegions:
-    """The parallel regions that threads begin and leave.
-
-    Attributes
-    ----------
-    regions : ColumnSource
-        By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the
-        EXIT to the JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none).
-    with_tasks : ColumnSource
-        Of threads that execute tasks in a barrier: row of the EXIT, ascending, and when the last thread of the team
-        enters.
-    """
+    """The parallel regions that threads begin and leave."""
 
     regions: ColumnSource
+    """By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the
+    EXIT to the JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none)."""
     with_tasks: ColumnSource
+    """Of threads that execute tasks in a barrier: row of the EXIT, ascending, and when the last thread of the team
+    enters."""
 
 
 @step(WITHIN, "thread_points", "thread_regions", keeps=("thread_points", "thread_regions"))
@@ -509,10 +482,7 @@ def _fork_points(
 ) -> tuple[dict[str, Any], Columns]:
     """Return the points where threads begin in teams, and their parallel regions (`ParallelRegions.regions`).
 
-    Parameters
-    ----------
-    team, master : (n,) int
-        Row of the team of each member of a construct, and the location that forked it, -1 none.
+    Each member of a construct has the row of its `team` and the location that forked it, -1 for none.
     """
     times = clock(facts, quirks)
     of = np.flatnonzero((m.role_number == ROLES.index("parallel")) & (master >= 0))
@@ -690,12 +660,7 @@ def _births(
     Where one begins its creator goes on beside it: the path goes back to the creator; the launch completes the
     creation.
 
-    Parameters
-    ----------
-    c : CompoundTable
-        `created_threads` or `created_processes`.
-    begin_time, created : (n,) int64
-        When they begin to do something, and the events at which they are created; -1 none.
+    `c` is `created_threads` or `created_processes`; `created` are the events at which they are created, -1 for none.
     """
     times, born = clock(facts, quirks), np.flatnonzero(created >= 0)
     launch = _positive(times(begin_time[born]) - times(c.create_enter_time[born]))

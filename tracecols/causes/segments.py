@@ -55,21 +55,14 @@ ACTION_WITHOUT_TASKS = np.where(np.isin(ACTION, [TASK_SWITCH, TASK_COMPLETE]), n
 
 @dataclass(frozen=True, eq=False)
 class NestedCuts:
-    """Cuts inside of the calls of points that execute other regions or tasks.
-
-    Attributes
-    ----------
-    point : (n,) int64
-        Points, ascending.
-    cut : (n,) int64
-        The segment that begins there.
-    time : (n,) float64 or int64
-        When it is.
-    """
+    """Cuts inside of the calls of points that execute other regions or tasks."""
 
     point: NDArray[np.int64]
+    """(n,): points, ascending."""
     cut: NDArray[np.int64]
+    """(n,): the segment that begins there."""
     time: Times
+    """(n,) float64 or int64: when it is."""
 
     @classmethod
     def joined(cls, parts: Sequence[NestedCuts], dtype: DTypeLike) -> NestedCuts:
@@ -92,47 +85,35 @@ class NestedCuts:
 class Segments:
     """The time of some locations by call path, from cut to cut; call paths are numbered in the order in which they are
     met.
-
-    Attributes
-    ----------
-    ends : ColumnSource
-        `end` int64, by segment, location by location: one past its last entry.
-    entries : ColumnSource
-        `call_path` int32, `time` (`points.time_type`).
-    cuts : ColumnSource
-        Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins
-        there, `left` int64, of the one after the begin of its call, and `time`, until when the time before the cut is
-        counted.
-    shift : (n_locations,) int64
-        How much greater the number of a point of each location is than its place in `cut`.
-    first : (n_locations,) int64
-        First segment of each location; -1 where it has none here.
-    begin : (n_locations,) int64
-        The segment after what lies before the first event, which counts for the call path that it enters if nothing is
-        forgotten.
-    stop : (n_locations,) int64
-        One past the last.
-    left, resumed : NestedCuts
-        Of points whose calls execute something else before their event: cuts where the call begins, and where it has
-        waited long enough.
-    join_row, join_cut : (n_joins,) int64
-        Rows of the JOINs, ascending within locations, and the segments that begin after them.
-    edges : PeriodEdges, optional
-        Where phases or bins of time begin, if they divide the trace.
     """
 
     ends: ColumnSource
+    """`end` int64, by segment, location by location: one past its last entry."""
     entries: ColumnSource
+    """`call_path` int32, `time` (`points.time_type`)."""
     cuts: ColumnSource
+    """Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins
+    there, `left` int64, of the one after the begin of its call, and `time`, until when the time before the cut is
+    counted."""
     shift: NDArray[np.int64]
+    """(n_locations,): how much greater the number of a point of each location is than its place in `cut`."""
     first: NDArray[np.int64]
+    """(n_locations,): first segment of each location; -1 where it has none here."""
     begin: NDArray[np.int64]
+    """(n_locations,): the segment after what lies before the first event, which counts for the call path that it enters
+    if nothing is forgotten."""
     stop: NDArray[np.int64]
+    """(n_locations,): one past the last."""
     left: NestedCuts
     resumed: NestedCuts
+    """`left` and `resumed`: of points whose calls execute something else before their event: cuts where the call
+    begins, and where it has waited long enough."""
     join_row: NDArray[np.int64]
     join_cut: NDArray[np.int64]
+    """`join_row` and `join_cut`: (n_joins,), rows of the JOINs, ascending within locations, and the segments that begin
+    after them."""
     edges: PeriodEdges | None = None
+    """Where phases or bins of time begin, if they divide the trace."""
 
     def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments that begin at points of locations; -1 for point -1."""
@@ -165,16 +146,10 @@ class Segments:
 
 
 class _Collector:
-    """What `collect_segments` fills, one location after the other.
+    """What `collect_segments` fills, one location after the other; `spill` keeps what is finished, piece by piece.
 
-    Parameters
-    ----------
-    n_call_paths, limit : int
-        How many there are; how many of them the map of a segment can hold.
-    n_events : int
-        Of all the locations: they have no more entries as a rule.
-    spill : Spill, optional
-        Keeps what is finished, piece by piece.
+    The map of a segment can hold `limit` of the call paths. The locations have no more than `n_events` entries as a
+    rule.
     """
 
     def __init__(
@@ -343,32 +318,21 @@ def _since(
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where cuts are made on some locations, and after these have been gone through, which segments begin there.
-
-    Attributes
-    ----------
-    points : Ranges
-        The points of each location.
-    marks : Marks
-        Of the locations, one after the other.
-    mark_start : (n,) int64
-        First mark of each location.
-    of_point : (n_points,) int64
-        Mark of each point; -1 for the end of a location.
-    nested : Nested
-    nested_point, is_resume, nested_ends
-        As `_nested` returns them.
-    large : LargeArrays
-    """
+    """Where cuts are made on some locations, and after these have been gone through, which segments begin there."""
 
     points: Ranges
+    """The points of each location."""
     marks: kernels.Marks
+    """Of the locations, one after the other."""
     mark_start: NDArray[np.int64]
+    """(n,): first mark of each location."""
     of_point: NDArray[np.int64]
+    """(n_points,): mark of each point; -1 for the end of a location."""
     nested: kernels.Nested
     nested_point: NDArray[np.int64]
     is_resume: NDArray[np.bool_]
     nested_ends: NDArray[np.int64]
+    """`nested_point`, `is_resume` and `nested_ends`: as `_nested` returns them."""
     large: LargeArrays
 
     @classmethod
@@ -401,12 +365,8 @@ class _Places:
     def put_cuts(self, cuts: Columns, row: int, stop: NDArray[np.int64], last: Times) -> None:
         """Write the cuts at the points, as `Segments` has them, all of them as if nothing were nested in their calls.
 
-        Parameters
-        ----------
-        row : int
-            Where those of the first point belong.
-        stop, last : (n,) int64, `points.time_type`
-            One past the last segment of each location; until when its time is counted.
+        The first point belongs to `row`; `stop` is one past the last segment of each location, and `last` until when
+        its time is counted.
         """
         there = slice(row, row + self.of_point.size)
         written = (cuts[name][there] for name in ("cut", "left", "time"))
@@ -415,23 +375,15 @@ class _Places:
 
 @dataclass(frozen=True, eq=False)
 class _CallTree:
-    """Call paths by the order in which they are met.
-
-    Attributes
-    ----------
-    met : (n_call_paths,) int64
-        Number of each call path of the tree in this order.
-    parent : (n_call_paths,) int64
-        As for `kernels.collect_segments`.
-    tasks : TaskPaths
-    action : (256,) uint8
-        What kinds of events do to the time of call paths.
-    """
+    """Call paths by the order in which they are met."""
 
     met: NDArray[np.int64]
+    """(n_call_paths,): number of each call path of the tree in this order."""
     parent: NDArray[np.int64]
+    """(n_call_paths,): as for `kernels.collect_segments`."""
     tasks: kernels.TaskPaths
     action: NDArray[np.uint8]
+    """(256,): what kinds of events do to the time of call paths."""
 
     @classmethod
     def of(cls, facts: Facts, quirks: Quirks) -> _CallTree:
@@ -471,16 +423,8 @@ def _nested(
 ) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """Find the times inside of the calls of points where a cut is made if the calls execute something else.
 
-    Returns
-    -------
-    nested : Nested
-        By location, ascending.
-    point : (n,) int64
-        The point of each.
-    is_resume : (n,) bool
-        Whether it is the time when the point has waited long enough, and not the begin of its call.
-    ends : (n_own_locations + 1,) int64
-        Where those of each location end, after a 0.
+    By location, ascending: the times; the point of each; whether it is the time when the point has waited long enough,
+    and not the begin of its call; and where those of each location end, after a 0.
     """
     times = clock(facts, quirks)
     # a thread begins in a parallel region, and one that is created begins, with its point
@@ -580,12 +524,7 @@ def _marks(
 ) -> tuple[kernels.Marks, NDArray[np.int64]]:
     """Put the points of some locations and what else happens there in the order of their rows.
 
-    Returns
-    -------
-    marks : Marks
-        Location by location.
-    of_point : (n_own_points,) int64
-        Mark of each point of the locations, one location after the other; -1 for their ends.
+    Returns the marks, location by location, and the mark of each point of the locations, -1 for their ends.
     """
     n, dtype = len(own_points) + others.row.size, others.value.dtype
     marks = kernels.Marks(*(large.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))

@@ -11,15 +11,8 @@ from tracecols.kernels import causes as kernels
 
 
 def divide_ticks(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide whole amounts in proportion to the weights that end where they say; (n_weights,) int64.
-
-    Parameters
-    ----------
-    amount, end : (n,) int64
-        Not negative; one past the last weight of each, which has one at least.
-    weight : (n_weights,) int64
-        Not negative.
-    """
+    """Divide whole amounts, which are not negative, in proportion to weights; (n_weights,). The weights of an amount,
+    at least one, end before `end`."""
     size = np.diff(end, prepend=0)
     share = np.empty(int(size.sum()), np.int64)
     scratch = np.zeros((3, int(size.max(initial=1))), np.int64)
@@ -28,11 +21,5 @@ def divide_ticks(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDAr
 
 
 def add_up(group: NDArray[np.int64], value: Times, n: int) -> Times:
-    """Add up values by group, in their order; (n,) of their type.
-
-    Parameters
-    ----------
-    group : (n_values,) int64
-    value : (n_values,) float64 or int64
-    """
+    """Add up values by group, in their order."""
     return Groups(group, n).sum(value) if value.dtype == np.int64 else np.bincount(group, value, n)

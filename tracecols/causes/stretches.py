@@ -32,10 +32,7 @@ def list_stretches(
     one. Elsewhere a stretch begins where its location has waited long enough, in the call of the point that the walk
     stopped at, and ends with the begin of the call in which another location was waiting for this one.
 
-    Returns
-    -------
-    CompoundTable
-        `critical_path_stretches`; empty for programs without MPI and OpenMP.
+    The table is empty for programs without MPI and OpenMP.
     """
     if device_path is not None:
         return _of_devices(device_path)

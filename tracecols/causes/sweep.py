@@ -40,17 +40,12 @@ Rows = slice | NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Amounts:
-    """What few of many rows have; all others have nothing.
-
-    Attributes
-    ----------
-    row : (n,) int32 or int64
-        Ascending.
-    amount : (n,) float64 or int64
-    """
+    """What few of many rows have; all others have nothing."""
 
     row: NDArray[np.signedinteger[Any]]
+    """(n,) int32 or int64: ascending."""
     amount: Times
+    """(n,) float64 or int64"""
 
     @classmethod
     def of(cls, amounts: Times) -> Amounts:
@@ -64,13 +59,7 @@ class Amounts:
         return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amount)
 
     def among(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Times]:
-        """Return which of some rows have an amount, and these amounts.
-
-        Parameters
-        ----------
-        rows : (n_rows,) int64
-            Ascending.
-        """
+        """Return which of some rows, ascending, have an amount, and these amounts."""
         if not rows.size:
             return rows, self.amount[:0]
         first = np.searchsorted(self.row, self.row.dtype.type(rows[0]))
@@ -83,67 +72,45 @@ class Amounts:
         return at[is_here], amount[is_here]
 
     def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[NDArray[np.int64], Times]:
-        """Return the rows of one kind whose amounts are positive, and these.
-
-        Parameters
-        ----------
-        kind : (n_rows,) int8
-            Of all rows.
-        """
+        """Return the rows of one kind whose amounts are positive, and these."""
         chosen = (kind[self.row] == k) & (self.amount > 0)
         return self.row[chosen].astype(np.int64), self.amount[chosen]
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What the delays of pairs cost.
-
-    Attributes
-    ----------
-    scale : (n_pairs,) float64 or int64
-        Seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`) the ticks of waiting charged
-        to the delay.
-    kinds : (n_kinds,) int8
-        Kinds of delays that there are, ascending.
-    shares : sequence of Amounts
-        By kind, of pairs: seconds of later waits per second of delay; without rounding the ticks charged to the delay.
-    indirect : Amounts
-        Of pairs: time of the wait that goes back to waits of the causing side.
-    propagated : Amounts
-        Of points that wait how much of that makes others wait in point-to-point communication.
-    lost : tuple
-        How many waits for messages exceed what the other side lost, and by how much together.
-    n_forced : int
-        Points gone through before all they depend on, because they depend on each other.
-    """
+    """What the delays of pairs cost."""
 
     scale: Times
+    """(n_pairs,) float64 or int64: seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`)
+    the ticks of waiting charged to the delay."""
     kinds: NDArray[np.int8]
+    """(n_kinds,): kinds of delays that there are, ascending."""
     shares: Sequence[Amounts]
+    """By kind, of pairs: seconds of later waits per second of delay; without rounding the ticks charged to the
+    delay."""
     indirect: Amounts
+    """Of pairs: time of the wait that goes back to waits of the causing side."""
     propagated: Amounts
+    """Of points that wait how much of that makes others wait in point-to-point communication."""
     lost: tuple[int, Any]
+    """How many waits for messages exceed what the other side lost, and by how much together."""
     n_forced: int
+    """Points gone through before all they depend on, because they depend on each other."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Sides:
-    """What the causing sides of pairs lost.
-
-    Attributes
-    ----------
-    total : (n_pairs,) float64 or int64
-        The sum of their delays.
-    waited, others : callable
-        Return of some pairs what they waited in the interval, and of idle threads how many they are.
-    lost : tuple
-        As in `Factors`.
-    """
+    """What the causing sides of pairs lost."""
 
     total: Times
+    """(n_pairs,) float64 or int64: the sum of their delays."""
     waited: Callable[[Rows], Times]
     others: Callable[[Rows], NDArray[np.integer[Any]]]
+    """`waited` and `others`: return of some pairs what they waited in the interval, and of idle threads how many they
+    are."""
     lost: tuple[int, Any]
+    """As in `Factors`."""
 
 
 def _sides(
@@ -292,13 +259,7 @@ def _divided(
 
 
 class _Pool:
-    """Lists of amounts by kind, with room for more.
-
-    Parameters
-    ----------
-    n : int
-        How many lists.
-    """
+    """Lists of amounts by kind, with room for more."""
 
     def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
         # of memory that is not written there are no pages
@@ -372,12 +333,7 @@ def _last_pairs(n_points: int, pairs: CompoundTable, large: LargeArrays) -> NDAr
 
 
 class _Sums:
-    """Sums of slices of an array.
-
-    Parameters
-    ----------
-    values : (n,) float64 or int64
-    """
+    """Sums of slices of an array."""
 
     def __init__(self, values: Times, large: LargeArrays) -> None:
         # one more, since slices may end, and empty ones begin, after the last
@@ -401,22 +357,16 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The critical path.
-
-    Attributes
-    ----------
-    since : (n,) int64
-        Points at which the location on the path begins to be on it; -1 where that is from its beginning.
-    until : (n,) int64
-        Until which point of the same location it is.
-    begin_time, end_time : (n,) float64 or int64
-        From when until when, in the unit of times; of one path only (`quirks.splits_path`), else nothing.
-    """
+    """The critical path."""
 
     since: NDArray[np.int64]
+    """(n,): points at which the location on the path begins to be on it; -1 where that is from its beginning."""
     until: NDArray[np.int64]
+    """(n,): until which point of the same location it is."""
     begin_time: Times
     end_time: Times
+    """`begin_time` and `end_time`: (n,) float64 or int64, from when until when, in the unit of times; of one path only
+    (`quirks.splits_path`), else nothing."""
 
 
 @step(PATH, "path", keeps=("path",))
@@ -494,10 +444,8 @@ def _times_on_path(
 ) -> Times:
     """Return when the critical path starts, and when it reaches each stop, never forward in time; (n_stops + 1,).
 
-    Parameters
-    ----------
-    since, other : (n_stops,) int64
-        Stops in the order of the walk, -1 the beginning of a location, and where the path goes on.
+    Stops have the point `since`, in the order of the walk, -1 for the beginning of a location, and the one where the
+    path goes on.
     """
     stops = np.flatnonzero(since >= 0)
     resumes = _resumes(facts, quirks, points, since[stops], other[stops])

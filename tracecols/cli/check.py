@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import option
 
 
@@ -48,9 +48,7 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
     for note in filter(None, (*notes, skew_in_words(found), recording_in_words(found))):
         echo(f"note: {note}", err=True)
     if as_json:
-        import json
-
-        echo(json.dumps(found.plain(), indent=1))
+        echo_json(found.plain())
     else:
         for line in tell(found):
             echo(line)

@@ -18,23 +18,16 @@ if TYPE_CHECKING:
 class GivenCluster:
     """Who is asked to do the work: worker processes of this machine, the workers of a scheduler, or, if nothing is
     given, threads.
-
-    Attributes
-    ----------
-    workers : int, optional
-        Worker processes to start on this machine.
-    scheduler : str, optional
-        Address of a scheduler.
-    scheduler_file : Path, optional
-        File that a scheduler wrote.
-    scratch : Path, optional
-        Where the scratch folder is made.
     """
 
     workers: int | None
+    """Worker processes to start on this machine."""
     scheduler: str | None
+    """Address of a scheduler."""
     scheduler_file: Path | None
+    """File that a scheduler wrote."""
     scratch: Path | None
+    """Where the scratch folder is made."""
 
     @property
     def is_given(self) -> bool:
@@ -46,17 +39,8 @@ class GivenCluster:
         return sum(given is not None for given in (self.workers, self.scheduler, self.scheduler_file))
 
     def check(self, threads_use_scratch: bool = False) -> None:
-        """Refuse what does not go together.
-
-        Parameters
-        ----------
-        threads_use_scratch : bool, optional
-            Whether threads of this process make temporary files in the scratch folder as well.
-
-        Raises
-        ------
-        click.UsageError
-        """
+        """Refuse what does not go together; threads of this process may use the scratch folder as well. Raises
+        click.UsageError."""
         if self._n_given > 1:
             raise click.UsageError("give one of --workers, --scheduler and --scheduler-file")
         if self.scratch is not None and not self.is_given and not threads_use_scratch:
@@ -68,12 +52,8 @@ class GivenCluster:
     def opened(self, jobs: int | None, beside: Path, sees: dict[str, Path]) -> Iterator[Cluster | None]:
         """Start the workers, or connect to them; None if threads are to do the work.
 
-        Parameters
-        ----------
-        jobs : int, optional
-            Threads, which worker processes of this machine share.
-        beside : Path
-            Beside which the scratch folder is made on a cluster unless something else is said.
+        Worker processes of this machine share `jobs` threads; on a cluster the scratch folder is made beside `beside`
+        unless something else is said.
         """
         if not self.is_given:
             yield None

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tracecols.cli.options import share
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_parts
 from tracecols.cli.vocabulary import grouped, in_percent, option
 from tracecols.given.quantities import quantity
 
@@ -160,13 +160,10 @@ def compare(
         echo(plain, nl=False)
     else:
         from tracecols.report.comparison import ComparisonDisplay
-        from tracecols.report.screen import Screen
         from tracecols.report.text import text_width
 
         display = ComparisonDisplay(runs, chosen, how.rows, set(regressed), text_width())
-        console = Screen(soft_wrap=True, width=1000)
-        for part in display.scaling() if series else display.changes():
-            console.print(part)
+        echo_parts(display.scaling() if series else display.changes())
         for output in outputs:
             echo(f"{output}")
     if regressed:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracecols.cli.options import share
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import option
 
 if TYPE_CHECKING:
@@ -99,12 +99,8 @@ def write_corrected(
 ) -> None:
     """Correct the clocks of a store, write the result, and report what was corrected.
 
-    Parameters
-    ----------
-    recorded : Path, optional
-        Where the recording is, if the store is only a temporary one.
-    force : bool, optional
-        Replace the store of a recorded trace, or any file, as well.
+    `recorded` is where the recording is, if the store is only a temporary one; by `force` the store of a recorded
+    trace, or any file, is replaced as well.
     """
     from tracecols.cli.progress import progress
     from tracecols.clocks.correction import Correction
@@ -119,9 +115,7 @@ def write_corrected(
         correction = Correction(model, bounds, n_jobs(jobs), gathering, recorded)
         correction.save(output, progress=writing, force=force)
     if as_json:
-        import json
-
-        echo(json.dumps(correction.plain(), indent=1))
+        echo_json(correction.plain())
         return
     for line in tell_correction(correction):
         echo(line)

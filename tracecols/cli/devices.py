@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo_json
 from tracecols.cli.vocabulary import option
 
 
@@ -30,8 +30,6 @@ def devices(source: Path, steps: str | None, rows: int, as_json: bool, jobs: int
     the step on the host. Idle time is host-bound while nothing is launched that has not begun. Without steps the whole
     run is one.
     """
-    import json
-
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened
     from tracecols.errors import AnalysisError
@@ -48,7 +46,7 @@ def devices(source: Path, steps: str | None, rows: int, as_json: bool, jobs: int
             )
         found = Answers(trace.training_steps(steps), trace.stragglers(), trace.kernel_profile())
     if as_json:
-        echo(json.dumps(plain(found), indent=1))
+        echo_json(plain(found))
         return
     screen = Screen(width=text_width())
     for part in render(found, rows, text_width()):

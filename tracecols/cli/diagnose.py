@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import option
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ def diagnose(severity: Path, rows: int, with_startup: bool, as_json: bool, jobs:
 
     diagnosis = cube_of(severity, jobs).diagnosis(rows, with_startup=with_startup)
     if as_json:
-        import json
-
-        echo(json.dumps(diagnosis.to_dict(str(severity)), indent=1))
+        echo_json(diagnosis.to_dict(str(severity)))
         return
     print_diagnosis(diagnosis, str(severity))

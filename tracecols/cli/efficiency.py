@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_parts
 from tracecols.cli.vocabulary import Part, grouped, option, part_options
 
 if TYPE_CHECKING:
@@ -98,11 +98,7 @@ def efficiency(
     if as_json:
         echo(plain(tables, names, series, failed), nl=False)
     else:
-        from tracecols.report.screen import Screen
-
-        console = Screen(soft_wrap=True, width=1000)
-        for shown in render(tables, names, series, [m for m in MODELS if not models or m.split()[-1] in models]):
-            console.print(shown)
+        echo_parts(render(tables, names, series, [m for m in MODELS if not models or m.split()[-1] in models]))
     for f in failed:
         found = "not defined" if f["value"] != f["value"] else f"{f['value']:.4g}"
         echo(f"{f['run']}: required {f['requirement']}, found {found}", err=True)

@@ -145,12 +145,7 @@ def export(
 
 
 def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions: str | None, jobs: int | None) -> None:
-    """Refuse options that have no meaning for an output.
-
-    Raises
-    ------
-    click.UsageError
-    """
+    """Refuse options that have no meaning for an output. Raises click.UsageError."""
     is_timeline, is_piece = output.name.endswith(TIMELINES), output.name.endswith(PIECES)
     if is_piece and table.unfolds:
         raise click.UsageError(f"--phases-as-call-paths is for severities, not for {output.name}.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import option
 
 
@@ -42,9 +42,7 @@ def filter(source: Path, output: Path | None, rows: int, force: bool, as_json: b
         with filter_output(output, force=force).new() as new:
             new.write_text(filter_text(found, str(source)), encoding="utf-8")
     if as_json:
-        import json
-
-        echo(json.dumps(plain(found), indent=1))
+        echo_json(plain(found))
         return
     if found.is_left_out.any():
         echo("      calls         mean  left out")

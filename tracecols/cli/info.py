@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo_json
 from tracecols.cli.vocabulary import option
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ def info(source: Path, as_json: bool, jobs: int | None) -> None:
 def _print(described: RenderableType | dict[str, Any]) -> None:
     """Print a description: plain values as JSON, the rest as it is laid out."""
     if isinstance(described, dict):
-        import json
-
-        echo(json.dumps(described, indent=1))
+        echo_json(described)
         return
     from tracecols.report.screen import Screen
 

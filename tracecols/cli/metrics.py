@@ -19,13 +19,8 @@ def is_definition(text: str) -> bool:
 
 def with_specifications(cube: SeverityCube, files: Iterable[str]) -> SeverityCube:
     """Return a cube with the metrics that files define (METRICS.SPEC). Those of which something is not in the cube are
-    left out, with a note: such files are written for many machines.
-
-    Raises
-    ------
-    SeverityError
-        If a file cannot be read, or a line of it is no definition.
-    """
+    left out, with a note: such files are written for many machines. Raises SeverityError if a file cannot be read, or a
+    line of it is no definition."""
     from tracecols.errors import SeverityError
     from tracecols.severity.formulas import specification
 

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracecols.given.printable import printable
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 
 def echo(message: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print a message; characters in names that would control the terminal are shown instead.
-
-    Parameters
-    ----------
-    **style
-        How it looks on a terminal (`click.style`), unless `NO_COLOR` is in the environment.
-    """
+    """Print a message, in a style (`click.style`) unless `NO_COLOR` is in the environment; characters in names that
+    would control the terminal are shown instead."""
     text = printable(str(message))
     click.echo(click.style(text, **style) if style and not os.environ.get("NO_COLOR") else text, err=err, nl=nl)
+
+
+def echo_json(value: Any) -> None:
+    """Print plain values as JSON."""
+    import json
+
+    echo(json.dumps(value, indent=1))
+
+
+def echo_parts(parts: Iterable[RenderableType], width: int = 1_000) -> None:
+    """Print what is laid out, in lines as long as they are: nothing is cut at the right margin of the terminal."""
+    from tracecols.report.screen import Screen
+
+    screen = Screen(soft_wrap=True, width=width)
+    for part in parts:
+        screen.print(part)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo_json
 from tracecols.cli.vocabulary import option
 from tracecols.schema.severity import CONVENTIONS
 
@@ -32,9 +32,7 @@ def patterns(names: tuple[str, ...], conventions: str | None, patterns: tuple[Pa
         console.width = 200
     chosen = [conventions] if conventions else list(CONVENTIONS)
     if as_json:
-        import json
-
-        echo(json.dumps(plain(names, chosen, families), indent=1))
+        echo_json(plain(names, chosen, families))
         return
     if names:
         for part in about(names, chosen, families):

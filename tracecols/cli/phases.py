@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import option
 
 
@@ -22,7 +22,6 @@ def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
     These are regions and calls that every process executes the same number of times, ranked by the share of the time
     they cover and by how even their lengths are. With from: in front a phase lasts from one call to the next.
     """
-    import json
     from shlex import quote
 
     from tracecols.cli.progress import progress
@@ -36,7 +35,7 @@ def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
             model = enhance(store, n_jobs(jobs), report)
         found = propose_phases(model)
     if as_json:
-        echo(json.dumps([{**vars(c), "score": c.score} for c in found], indent=1))
+        echo_json([{**vars(c), "score": c.score} for c in found])
         return
     if not found:
         echo(

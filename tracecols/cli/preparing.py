@@ -32,16 +32,8 @@ PATIENCE = 10
 
 
 class Preparing:
-    """Another process that makes what is kept of a store; use in a `with` statement, at whose end it ends.
-
-    Parameters
-    ----------
-    store : Store
-    jobs : int
-        Threads.
-    budget : Budget
-        What the other process may take.
-    """
+    """Another process that makes what is kept of a store, within a budget; use in a `with` statement, at whose end it
+    ends."""
 
     def __init__(self, store: Store, jobs: int, budget: Budget) -> None:
         self._parent, self._kept = place_of(store)
@@ -61,13 +53,7 @@ class Preparing:
         self._process.terminate()
 
     def first(self, watch: Watch) -> Prepared:
-        """Wait for what the first picture needs: all of a small trace.
-
-        Raises
-        ------
-        TracecolsError
-            If it cannot be made.
-        """
+        """Wait for what the first picture needs: all of a small trace. Raises TracecolsError if it cannot be made."""
         return self._next(watch)
 
     def all(self, watch: Watch) -> Prepared:

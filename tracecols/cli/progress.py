@@ -53,14 +53,8 @@ def _listening(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
 
 @contextmanager
 def compiling_ahead(jobs: int) -> Iterator[None]:
-    """Let other processes compile the kernels of an analysis from when this one has to compile any, and end them with
-    the context.
-
-    Parameters
-    ----------
-    jobs : int
-        Threads of the command; each but one represents a process.
-    """
+    """Let other processes, one less than threads of the command, compile the kernels of an analysis from when this one
+    has to compile any, and end them with the context."""
     processes: list[Popen[bytes]] = []
 
     def tell(is_compiling: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import option
 from tracecols.schema.severity import DEFAULT
 
@@ -92,9 +92,7 @@ def rules(
     opened = open_source(source, jobs)
     found = evaluate(opened, chosen, given, call_path=within, conventions=conventions, with_startup=with_startup)
     if as_json:
-        import json
-
-        echo(json.dumps(plain(found), indent=1))
+        echo_json(plain(found))
         return
     console = Screen(soft_wrap=True)
     if within is None and not with_startup and (not isinstance(opened, SeverityCube) or set_apart(opened).any()):

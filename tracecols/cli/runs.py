@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracecols.cli.options import named_values, part_of_whole
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_parts
 from tracecols.cli.vocabulary import grouped, option
 
 if TYPE_CHECKING:
@@ -123,7 +123,6 @@ def add(
 def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json: bool) -> None:
     """List the runs of an experiment with their parameters and runtimes."""
     from tracecols.report.runs import runs_table
-    from tracecols.report.screen import Screen
     from tracecols.report.text import text_width
     from tracecols.runs import Experiment
 
@@ -131,7 +130,7 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
     if as_json:
         echo(as_plain(table))
     else:
-        Screen(soft_wrap=True, width=1000).print(runs_table(table, text_width()))
+        echo_parts([runs_table(table, text_width())])
 
 
 @runs.command("show")
@@ -143,7 +142,6 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     """Show the severities of runs side by side, by property and call path, the mean of repetitions."""
     from tracecols.report.runs import head_of, severities_table
-    from tracecols.report.screen import Screen
     from tracecols.report.text import text_width
     from tracecols.runs import Experiment
 
@@ -152,9 +150,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     if as_json:
         echo(as_plain(table))
         return
-    console = Screen(soft_wrap=True, width=1000)
-    console.print(head_of(series))
-    console.print(severities_table(table, series, rows, text_width()))
+    echo_parts([head_of(series), severities_table(table, series, rows, text_width())])
 
 
 @dataclass(frozen=True)
@@ -207,7 +203,6 @@ def trend(
       tracecols runs trend sizes --along processes --growth --at 4096
     """
     from tracecols.report.runs import changes_shown, growth_shown
-    from tracecols.report.screen import Screen
     from tracecols.report.text import text_width
     from tracecols.runs import Experiment
     from tracecols.runs.changes import too_few
@@ -231,9 +226,7 @@ def trend(
     if as_json:
         echo(as_plain(table))
     else:
-        console = Screen(soft_wrap=True, width=1000)
-        for part in shown:
-            console.print(part)
+        echo_parts(shown)
     if looked.required is not None:
         totals = table[table.property == ""]
         failed = totals[totals.ratio - 1 > looked.required]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json, echo_parts
 from tracecols.cli.vocabulary import grouped, option
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ def show(
     """
     from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.sources import cube_of
-    from tracecols.report.screen import Screen
     from tracecols.report.terminal import Display
     from tracecols.report.values import in_focus, plain
 
@@ -126,9 +125,7 @@ def show(
         print_subdomains(cube, name or "time", call_path, selected.subdomains, as_json=as_json)
         return
     if as_json:
-        import json
-
-        echo(json.dumps(plain(cube, name, call_path, numbers.min_share), indent=1))
+        echo_json(plain(cube, name, call_path, numbers.min_share))
         return
     display = Display(
         cube,
@@ -139,15 +136,13 @@ def show(
         rows=numbers.rows,
         over_time=selected.over_time,
     )
-    # what lies to the right of the width is left out without a word: lines are as long as they are
-    console = Screen(soft_wrap=True, width=1_000 + 4 * numbers.depth)
     if topology is not None:
         assert name is not None
         parts = display.grid(name, call_path, topology, get_terminal_size().columns)
     else:
         parts = display.render(name, call_path)
-    for part in parts:
-        console.print(part)
+    # what lies to the right of the width is left out without a word
+    echo_parts(parts, 1_000 + 4 * numbers.depth)
 
 
 def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdomains: Path, *, as_json: bool) -> None:

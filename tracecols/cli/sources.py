@@ -24,13 +24,7 @@ def is_store(source: Path) -> bool:
 
 def properties_of(source: Path) -> dict[str, Any]:
     """Return the properties of the source of a store, or of an archive: what a store that is made of it says of its
-    source.
-
-    Raises
-    ------
-    SourceError, StoreError
-        If it is neither, or is damaged.
-    """
+    source. Raises SourceError, StoreError if it is neither, or is damaged."""
     if is_store(source):
         from tracecols.store import Store
 
@@ -41,13 +35,8 @@ def properties_of(source: Path) -> dict[str, Any]:
 
 
 def names_of(source: Path) -> dict[str, list[str]]:
-    """Return the names of the regions and counters of a store or an archive, as lists by definition table.
-
-    Raises
-    ------
-    SourceError, StoreError
-        If it is neither, or is damaged.
-    """
+    """Return the names of the regions and counters of a store or an archive, as lists by definition table. Raises
+    SourceError, StoreError if it is neither, or is damaged."""
     tables = ("regions", "metric_members")
     if is_store(source):
         from tracecols.store import Store
@@ -64,19 +53,9 @@ def names_of(source: Path) -> dict[str, list[str]]:
 def opened(
     source: Path, jobs: int | None, cluster: Cluster | None = None, scratch: Path | None = None
 ) -> Iterator[Store]:
-    """Open a store, or an archive as a temporary store that exists until the context ends; workers of a cluster convert
-    it.
-
-    Parameters
-    ----------
-    scratch : Path, optional
-        Where the temporary store is made; by default among temporary files.
-
-    Raises
-    ------
-    SourceError, StoreError
-        If it is neither, is damaged, or there is no room for the temporary store.
-    """
+    """Open a store, or an archive as a temporary store, in `scratch` or among temporary files, that exists until the
+    context ends; workers of a cluster convert it. Raises SourceError, StoreError if it is neither, is damaged, or there
+    is no room for the temporary store."""
     from tracecols.cli.progress import progress
     from tracecols.conversion import convert, convert_with
     from tracecols.errors import StoreError
@@ -103,13 +82,8 @@ def opened(
 
 @contextmanager
 def piece(source: Path, part: Part, jobs: int | None) -> Iterator[Trace]:
-    """Open a store or an archive, or the piece of it that was asked for, as a trace until the context ends.
-
-    Raises
-    ------
-    SourceError, StoreError, AnalysisError
-        If it is neither, is damaged, or nothing can lie in the piece.
-    """
+    """Open a store or an archive, or the piece of it that was asked for, as a trace until the context ends. Raises
+    SourceError, StoreError, AnalysisError if it is neither, is damaged, or nothing can lie in the piece."""
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store:
@@ -137,13 +111,8 @@ def holds_cube(source: Path) -> bool:
 
 
 def cube_of(source: Path, jobs: int | None = None) -> SeverityCube:
-    """Read a severity cube; a store or an archive is analysed, and nothing of that is kept.
-
-    Raises
-    ------
-    TracecolsError
-        If it is none of these, or is damaged.
-    """
+    """Read a severity cube; a store or an archive is analysed, and nothing of that is kept. Raises TracecolsError if it
+    is none of these, or is damaged."""
     from tracecols.export.cube_read import read_cube
 
     if holds_cube(source):

@@ -26,30 +26,20 @@ def in_percent(text: str) -> str:
 
 @dataclass(frozen=True)
 class Term:
-    """An option that means the same in all commands that have it.
-
-    Attributes
-    ----------
-    name : str
-        Of the parameter that commands get.
-    spelled : tuple of str
-        How it is written.
-    meaning : str
-        One sentence, for help texts and for the table of the documentation.
-    value : str
-        Placeholder of its value; empty for a flag.
-    how : mapping
-        Keywords of `click.option`: type, callback, default.
-    old : mapping of str to callable
-        Earlier spellings, which still work with a note, and what turns their value into one of today.
-    """
+    """An option that means the same in all commands that have it."""
 
     name: str
+    """Of the parameter that commands get."""
     spelled: tuple[str, ...]
+    """How it is written."""
     meaning: str
+    """One sentence, for help texts and for the table of the documentation."""
     value: str = ""
+    """Placeholder of its value; empty for a flag."""
     how: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords of `click.option`: type, callback, default."""
     old: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    """Earlier spellings, which still work with a note, and what turns their value into one of today."""
 
 
 def _renamed(*spelled: str) -> Mapping[str, Callable[[str], str]]:
@@ -234,18 +224,9 @@ def option(
 ) -> Callable[[Command], Command]:
     """Return the decorator that adds an option of the vocabulary to a command.
 
-    Parameters
-    ----------
-    name : str
-        Of the term.
-    meaning : str, optional
-        What it is here, if more is to be said than in general.
-    called : str, optional
-        The parameter that the command gets, if that has another name than the term.
-    old : tuple of str, optional
-        The earlier spellings that this command had.
-    **how
-        Keywords of `click.option` that differ from those of the term.
+    `meaning` is what it is here, if more is to be said than in general; `called` the parameter that the command gets,
+    if that has another name than the term; `old` are the earlier spellings that this command had; other keywords
+    replace those of the term.
     """
     term = TERMS[name]
     given: dict[str, Any] = {"help": meaning or term.meaning, **term.how, **how}
@@ -258,10 +239,7 @@ def option(
 def grouped(**groups: type) -> Callable[[Command], Command]:
     """Return the decorator that lets a command get options that belong together as one value.
 
-    Parameters
-    ----------
-    **groups
-        By the name of the argument a dataclass, whose fields are called as the parameters of the options.
+    `groups` are dataclasses by the name of the argument; their fields are called as the parameters of the options.
     """
 
     def decorate(command: Command) -> Command:

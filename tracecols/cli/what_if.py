@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from tracecols.cli.options import bandwidth, share, size
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, echo_json, echo_parts
 from tracecols.cli.vocabulary import Part, Written, grouped, option
 from tracecols.given.quantities import UNITS, quantity
 
@@ -176,15 +176,11 @@ def print_prediction(
     from tracecols.report.prediction import plain, render, render_slack
 
     if as_json:
-        import json
-
-        echo(json.dumps(plain(predicted, table, factor, mended), indent=1))
+        echo_json(plain(predicted, table, factor, mended))
         return
-    from tracecols.report.screen import Screen
     from tracecols.report.text import text_width
 
-    console = Screen(soft_wrap=True, width=1000)
     width = text_width()
-    shown = render_slack(predicted, table, width) if factor is None else render(predicted, table, factor, mended, width)
-    for item in shown:
-        console.print(item)
+    echo_parts(
+        render_slack(predicted, table, width) if factor is None else render(predicted, table, factor, mended, width)
+    )

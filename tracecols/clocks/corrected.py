@@ -20,28 +20,21 @@ from tracecols.store.outputs import CORRECTED
 
 @dataclass(frozen=True, eq=False)
 class Shifts:
-    """By how much events move, known of those that take part in clock conditions.
-
-    Attributes
-    ----------
-    facts : Facts
-    row, time : (n_nodes,) int64
-        Such events, ascending, and their recorded ticks, of late ones those of the latest event before.
-    shift : (n_nodes,) int64
-        Ticks, never negative.
-    shrink, stretch : float
-        By which share of the time that passes a shift becomes smaller after such an event, and grows before it.
-    arrays : MappedArrays
-        Where rows, times and shifts are.
-    """
+    """By how much events move, known of those that take part in clock conditions."""
 
     facts: Facts
     row: NDArray[np.int64]
     time: NDArray[np.int64]
+    """`row` and `time`: (n_nodes,), such events, ascending, and their recorded ticks, of late ones those of the latest
+    event before."""
     shift: NDArray[np.int64]
+    """(n_nodes,): ticks, never negative."""
     shrink: float
     stretch: float
+    """`shrink` and `stretch`: by which share of the time that passes a shift becomes smaller after such an event, and
+    grows before it."""
     arrays: MappedArrays
+    """Where rows, times and shifts are."""
 
     def of_location(self, location: int) -> LocationShifts:
         """Return those of one location."""
@@ -65,34 +58,21 @@ class Shifts:
 
 @dataclass(frozen=True, eq=False)
 class LocationShifts:
-    """By how much the events of one location move.
-
-    Attributes
-    ----------
-    whole : Shifts
-    first_row, n : int
-        Row of the location's first event; how many it has.
-    low, high : int
-        Its nodes.
-    """
+    """By how much the events of one location move."""
 
     whole: Shifts
     first_row: int
     n: int
+    """`first_row` and `n`: row of the location's first event; how many it has."""
     low: int
     high: int
+    """`low` and `high`: its nodes."""
 
     def at(self, row: NDArray[np.int64], time: NDArray[np.int64], node: int) -> tuple[NDArray[np.int64], int]:
-        """Return the shifts of events, and how many nodes are not after the last of them.
+        """Return the shifts of events, rows ascending, and how many nodes are not after the last of them; `node` are
+        not after the first.
 
-        Parameters
-        ----------
-        row : (n,) int64
-            Rows of events, ascending.
-        time : (n,) int64
-            Their times, of late events those of the latest event before, or times soon after them.
-        node : int
-            Number of nodes that are not after the first.
+        Times are those of the events, of late ones those of the latest event before, or soon after them.
         """
         w, mine = self.whole, slice(self.low, self.high)
         shift = np.empty(row.size, np.int64)
@@ -121,14 +101,10 @@ class FollowingShifts(LocationShifts):
 
     Of several threads the one counts that moves farthest, so that no kernel begins before it is launched, if it did not
     as recorded.
-
-    Attributes
-    ----------
-    threads : tuple of slice
-        Nodes of each thread.
     """
 
     threads: tuple[slice, ...]
+    """Nodes of each thread."""
 
     def at(self, row: NDArray[np.int64], time: NDArray[np.int64], node: int) -> tuple[NDArray[np.int64], int]:
         """Return the shifts of events; see `LocationShifts.at`."""
@@ -139,15 +115,8 @@ class FollowingShifts(LocationShifts):
 
 
 class CorrectedSource(StoreSource):
-    """A store with corrected times.
-
-    Parameters
-    ----------
-    length : int
-        Ticks between the clock's origin and the last event.
-    path : Path, optional
-        Where the recording is, if the store is only a temporary one.
-    """
+    """A store with corrected times, from the clock's origin to `length` ticks after it; `path` is where the recording
+    is, if the store is only a temporary one."""
 
     def __init__(self, shifts: Shifts, how: str, length: int, path: Path | None = None) -> None:
         super().__init__(shifts.facts.store)

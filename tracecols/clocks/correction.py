@@ -38,24 +38,17 @@ SHRINK, STRETCH = 1e-5, 0.01
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a correction keeps to.
-
-    Attributes
-    ----------
-    latency : float
-        Seconds between a SEND and its RECV, or between begin and end of a collective operation in different processes,
-        at least.
-    shrink : float
-        Share by which intervals may become shorter after an event that is moved; 0 keeps them, and every shift for
-        ever.
-    stretch : float
-        Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves all
-        events before.
-    """
+    """What a correction keeps to."""
 
     latency: float = 0.0
+    """Seconds between a SEND and its RECV, or between begin and end of a collective operation in different processes,
+    at least."""
     shrink: float = SHRINK
+    """Share by which intervals may become shorter after an event that is moved; 0 keeps them, and every shift for
+    ever."""
     stretch: float = STRETCH
+    """Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves all
+    events before."""
 
     def __post_init__(self) -> None:
         check_number(self.latency, "minimal latency", "seconds, not negative", least=0.0)
@@ -70,22 +63,16 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Change:
-    """What a correction changes.
-
-    Attributes
-    ----------
-    n_moved : int
-        Events with another time.
-    largest_shift : float
-        Seconds by which an event moves, at most.
-    largest, mean : float
-        Change of the intervals between consecutive events of a location: the largest and the mean, in seconds.
-    """
+    """What a correction changes."""
 
     n_moved: int
+    """Events with another time."""
     largest_shift: float
+    """Seconds by which an event moves, at most."""
     largest: float
     mean: float
+    """`largest` and `mean`: change of the intervals between consecutive events of a location: the largest and the mean,
+    in seconds."""
 
 
 class Correction(RewrittenTrace):
@@ -203,11 +190,5 @@ class Correction(RewrittenTrace):
 
 
 def as_bounds(**given: float | None) -> Bounds:
-    """Make bounds of what a caller gave; None for what was not.
-
-    Parameters
-    ----------
-    **given : float, optional
-        Attributes of `Bounds`.
-    """
+    """Make bounds of what a caller gave; None for what was not."""
     return Bounds(**{name: value for name, value in given.items() if value is not None})

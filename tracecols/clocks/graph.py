@@ -49,13 +49,8 @@ class MappedArrays:
         self._folder: ScratchFolder | None = None
 
     def new(self, n: int, dtype: Any, value: int | None = None) -> NDArray[Any]:
-        """Return a new array of `n` elements, which are all `value` if one is given.
-
-        Raises
-        ------
-        AnalysisError
-            If a temporary file cannot be written.
-        """
+        """Return a new array of `n` elements, which are all `value` if one is given. Raises AnalysisError if a
+        temporary file cannot be written."""
         size = n * np.dtype(dtype).itemsize
         if size <= self._free or not n:
             self._free -= size
@@ -86,43 +81,30 @@ class MappedArrays:
 
 @dataclass(frozen=True, eq=False)
 class ClockGraph:
-    """Clock conditions of a whole trace; 46 B at the peak per event that takes part in one, of which `HELD` in memory.
-
-    Attributes
-    ----------
-    row : (n_nodes,) int64
-        The events, ascending.
-    time : (n_nodes,) int64
-        Recorded, ticks; of late events that of the latest event before them, so that it never decreases at a location.
-    late : (n_nodes,) int64
-        By how much the event is earlier than that; empty if none is.
-    first : (n_locations + 1,) int64
-        First node of each location.
-    start : (n_all + 1,) int32 or int64
-        First condition of each tail, which are the nodes and the hubs.
-    head : (n_edges,) int32 or int64
-        Nodes, or hubs, that must not happen before their tails.
-    condition : (n_edges,) int8
-        Kind of the condition.
-    is_inferred : (n_edges,) bool
-    n_hubs : int
-    arrays : MappedArrays
-        Where arrays are.
-    counts : dict of str to int
-        What had to be left out.
-    """
+    """Clock conditions of a whole trace; 46 B at the peak per event that takes part in one, `HELD` of it in memory."""
 
     row: Rows
+    """(n_nodes,) int64: the events, ascending."""
     time: Rows
+    """(n_nodes,) int64: recorded, ticks; of late events that of the latest event before them, so that it never
+    decreases at a location."""
     late: Rows
+    """(n_nodes,) int64: by how much the event is earlier than that; empty if none is."""
     first: Rows
+    """(n_locations + 1,) int64: first node of each location."""
     start: NDArray[Any]
+    """(n_all + 1,) int32 or int64: first condition of each tail, which are the nodes and the hubs."""
     head: NDArray[Any]
+    """(n_edges,) int32 or int64: nodes, or hubs, that must not happen before their tails."""
     condition: NDArray[np.int8]
+    """(n_edges,): kind of the condition."""
     is_inferred: NDArray[np.bool_]
+    """(n_edges,)"""
     n_hubs: int
     arrays: MappedArrays
+    """Where arrays are."""
     counts: dict[str, int] = field(default_factory=dict)
+    """What had to be left out."""
 
     @classmethod
     def of(cls, facts: Facts, found: Sequence[ClockConditions], jobs: int) -> ClockGraph:
@@ -227,31 +209,20 @@ class ClockGraph:
         return time, stuck
 
     def forward(self, latency: int, shrink: float) -> Rows:
-        """Return the earliest times of nodes and hubs that satisfy all conditions, none earlier than recorded; (n_all,)
-        int64 ticks.
+        """Return the earliest times, in ticks, of nodes and hubs that satisfy all conditions, none earlier than
+        recorded.
 
-        Parameters
-        ----------
-        latency : int
-            Ticks that pass at least between processes.
-        shrink : float
-            By which share intervals may become shorter after an event that was moved.
+        At least `latency` ticks pass between processes; after an event that was moved intervals may become shorter by
+        the share `shrink`.
         """
         return self._sweep(latency, shrink)[0]
 
     def backward(self, forward: Rows, latency: int, stretch: float) -> Rows:
-        """Return the shifts of the nodes after those before a correction have moved towards it; (n_nodes,) int64 ticks.
+        """Return the shifts of the nodes, in ticks, after those before a correction have moved towards it.
 
-        Every location by itself: no node moves beyond what the forward pass found for those that depend on it.
-
-        Parameters
-        ----------
-        forward : (n_all,) int64
-            Times that satisfy all conditions: no node becomes earlier.
-        latency : int
-            Ticks that pass at least between processes.
-        stretch : float
-            By which share intervals before a correction become longer where nothing limits it.
+        Every location by itself: no node moves beyond what the forward pass found for those that depend on it. At least
+        `latency` ticks pass between processes; before a correction intervals become longer by the share `stretch` where
+        nothing limits it.
         """
         n = len(self)
         of_hub = np.full(self.n_hubs, LATE)
@@ -265,14 +236,8 @@ class ClockGraph:
         return shift
 
     def violations(self, shift: Rows | None, latency: int) -> dict[str, int]:
-        """Count the conditions that recorded times violate, or those times and shifts, by kind.
-
-        Parameters
-        ----------
-        shift : (n_nodes,) int64, optional
-        latency : int
-            Ticks that pass at least between processes.
-        """
+        """Count the conditions that recorded times violate, or those times and shifts, by kind; at least `latency`
+        ticks pass between processes."""
         counts = np.zeros(len(CONDITIONS), np.int64)
         moved = np.zeros(0, np.int64) if shift is None else shift
         kernels.count_violations(

@@ -21,75 +21,48 @@ CRITICAL, INSIDE = "!$omp critical @a.c:3", "!$omp critical sblock @a.c:3"
 
 @dataclass(frozen=True)
 class Interval:
-    """A time range of one location, as its property counts it.
-
-    Attributes
-    ----------
-    location : Location
-        Who waits, or is charged.
-    start, end : int
-        Ticks.
-    """
+    """A time range of one location, as its property counts it."""
 
     location: Location
+    """Who waits, or is charged."""
     start: int
     end: int
+    """`start` and `end`: ticks."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """The event that others wait for.
-
-    Attributes
-    ----------
-    location : Location
-        Where it is.
-    time : int
-        When it comes, in ticks.
-    what : str
-        What happens there.
-    """
+    """The event that others wait for."""
 
     location: Location
+    """Where it is."""
     time: int
+    """When it comes, in ticks."""
     what: str
+    """What happens there."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A program that has a wait state.
-
-    Attributes
-    ----------
-    program : Program
-    intervals : tuple of Interval
-        What a property counts: all of it, and nothing else.
-    cause : Cause, optional
-        What is waited for; none where nothing in particular is.
-    """
+    """A program that has a wait state."""
 
     program: Program
     intervals: tuple[Interval, ...]
+    """What a property counts: all of it, and nothing else."""
     cause: Cause | None = None
+    """What is waited for; none where nothing in particular is."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """How a property is shown.
-
-    Attributes
-    ----------
-    make : callable
-        Write the program down.
-    caption : str
-        What the picture shows.
-    conventions : str
-        Whose rules are followed.
-    """
+    """How a property is shown."""
 
     make: Callable[[], Example]
+    """Write the program down."""
     caption: str
+    """What the picture shows."""
     conventions: str
+    """Whose rules are followed."""
 
 
 EXAMPLES: dict[str, Shown] = {}
@@ -106,18 +79,10 @@ def shown_under(conventions: str) -> dict[str, Shown]:
 def shows(
     *properties: str, caption: str, conventions: str = "scalasca", expert: tuple[str, ...] = ()
 ) -> Callable[[Callable[[], Example]], Callable[[], Example]]:
-    """Declare what properties a program shows.
+    """Declare what properties a program shows: their severity is that of the marked intervals, as is that of those of
+    EXPERT.
 
-    Parameters
-    ----------
-    *properties : str
-        Ids of properties whose severity is that of the marked intervals.
-    caption : str
-        What the picture shows: who waits, from when to when, and for what.
-    conventions : str, optional
-        Whose rules are followed.
-    expert : tuple of str, optional
-        Ids of properties of EXPERT with the same severity.
+    `caption` is what the picture shows: who waits, from when to when, and for what.
     """
 
     def declare(make: Callable[[], Example]) -> Callable[[], Example]:

@@ -14,13 +14,7 @@ WRITE, COLLECTIVE_IO = 1, 2
 
 
 class WindowProgram(Program):
-    """Processes with one window of one-sided communication that all of them expose.
-
-    Parameters
-    ----------
-    processes : int
-        Processes, of one thread.
-    """
+    """Processes, of one thread, with one window of one-sided communication that all of them expose."""
 
     def __init__(self, processes: int) -> None:
         super().__init__(processes)
@@ -57,13 +51,7 @@ class WindowProgram(Program):
 
 
 class FileProgram(Program):
-    """Processes with one file that all of them use.
-
-    Parameters
-    ----------
-    processes : int
-        Processes, of one thread.
-    """
+    """Processes, of one thread, with one file that all of them use."""
 
     def __init__(self, processes: int) -> None:
         super().__init__(processes)
@@ -86,13 +74,7 @@ class FileProgram(Program):
 
 
 class ShmemProgram(Program):
-    """Processes that use SHMEM.
-
-    Parameters
-    ----------
-    processes : int
-        Processes, of one thread.
-    """
+    """Processes, of one thread, that use SHMEM."""
 
     def __init__(self, processes: int) -> None:
         super().__init__(processes)
@@ -119,13 +101,7 @@ class ShmemProgram(Program):
 
 
 class OffloadProgram(Program):
-    """A process with a device that has one stream.
-
-    Attributes
-    ----------
-    host, device : Location
-        The process's only thread, and the stream of its device.
-    """
+    """A process of one thread (`host`) with a device that has one stream (`device`)."""
 
     def __init__(self) -> None:
         super().__init__(processes=1, threads=2)
@@ -167,15 +143,7 @@ class OffloadProgram(Program):
 
 
 class PosixProgram(Program):
-    """A thread that creates another one, and what they lock.
-
-    Attributes
-    ----------
-    main, created : Location
-        The two threads.
-    pool : int
-        The team of threads that the program creates.
-    """
+    """A thread (`main`) that creates another one (`created`, in the team `pool`), and what they lock."""
 
     def __init__(self) -> None:
         super().__init__(processes=1, threads=2)

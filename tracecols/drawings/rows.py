@@ -14,22 +14,15 @@ SENDS, RECEIVES = (K.MPI_SEND, K.MPI_ISEND), (K.MPI_RECV, K.MPI_IRECV)
 
 @dataclass(frozen=True)
 class RegionInterval:
-    """A region instance of a location.
-
-    Attributes
-    ----------
-    start, end : int
-        Ticks.
-    depth : int
-        How many others it is in.
-    name : str
-        Of the region, or `COPY`.
-    """
+    """A region instance of a location."""
 
     start: int
     end: int
+    """`start` and `end`: ticks."""
     depth: int
+    """How many others it is in."""
     name: str
+    """Of the region, or `COPY`."""
 
 
 def end_of(program: Program) -> int:

@@ -24,12 +24,7 @@ CAUSE = "var(--timeline-cause, #b3261e)"
 
 
 class Scale:
-    """Where times and locations are in the picture.
-
-    Parameters
-    ----------
-    program : Program
-    """
+    """Where times and locations are in the picture."""
 
     def __init__(self, program: Program) -> None:
         self.end = end_of(program)
@@ -115,21 +110,11 @@ def _axis(scale: Scale) -> Iterator[str]:
 
 
 def draw(example: Example, name: str, title: str) -> str:
-    """Draw the timeline of a program.
+    """Draw the timeline of a program, with marked intervals, as the element ``svg``, as wide as what it is in; the same
+    on every run.
 
-    Parameters
-    ----------
-    example : Example
-        The program, with the intervals to be marked.
-    name : str
-        Makes the identifiers in the picture unlike those of other pictures.
-    title : str
-        Read out instead of the picture.
-
-    Returns
-    -------
-    str
-        The element ``svg``, as wide as what it is in. The same on every run.
+    `name` makes the identifiers in the picture unlike those of other pictures; `title` is read out instead of the
+    picture.
     """
     program, scale = example.program, Scale(example.program)
     parts = [

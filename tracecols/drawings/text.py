@@ -15,18 +15,8 @@ def _put(line: list[str], at: int, text: str) -> None:
 
 
 def draw(example: Example) -> list[str]:
-    """Draw the timeline of a program: a line for what each location executes, below it what it waits, and the cause.
-
-    Parameters
-    ----------
-    example : Example
-        The program, with the intervals to be marked.
-
-    Returns
-    -------
-    list of str
-        Lines, of ASCII characters.
-    """
+    """Draw the timeline of a program in lines of ASCII: what each location executes, below it what it waits, and the
+    cause."""
     program, end = example.program, end_of(example.program)
     names, called = program.definitions["regions"]["name"], labels(program)
     margin = max(map(len, called)) + 2

@@ -193,14 +193,7 @@ class Window:
 
 
 class Definitions:
-    """All definitions of a trace as lists; an identifier is a place in its list, the row of the definition table.
-
-    Attributes
-    ----------
-    files : list of str
-        Source files that regions and call sites name.
-    regs, csites, mets, machs, nodes, procs, thrds, locs, coms, carts, wins : list
-    """
+    """All definitions of a trace as lists; an identifier is a place in its list, the row of the definition table."""
 
     def __init__(self, store: Store) -> None:
         t = {

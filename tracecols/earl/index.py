@@ -97,14 +97,7 @@ TABLES: tuple[Column, ...] = (
 
 
 class Index:
-    """An open index; items are the columns, mapped into memory.
-
-    Parameters
-    ----------
-    folder : Path
-    kept : object, optional
-        What lives as long as this.
-    """
+    """An open index; items are the columns, mapped into memory. `kept` lives as long as this."""
 
     def __init__(self, folder: Path, kept: object = None) -> None:
         self.folder, self._kept = folder, kept
@@ -128,19 +121,9 @@ class Index:
 
 
 def open_index(trace: Trace, folder: Path | None = None) -> Index:
-    """Open the index of a trace; make it if there is none, or if it is that of another trace.
-
-    Parameters
-    ----------
-    trace : Trace
-    folder : Path, optional
-        Where it is to be; in the store by default, or in a temporary folder if the store cannot be written.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written where it is wanted.
-    """
+    """Open the index of a trace; make it if there is none, or if it is that of another trace. It is in `folder`, by
+    default in the store, or in a temporary folder if the store cannot be written. Raises StoreError if it cannot be
+    written where it is wanted."""
     of = {"format": "tracecols earl index", "version": VERSION, "of": trace.store.digest}
     wanted = trace.path / FOLDER if folder is None else Path(folder)
     try:
@@ -165,16 +148,10 @@ def row_dtype(n: int) -> np.dtype[Any]:
 
 
 class Builder:
-    """Make an index.
+    """Make an index in an empty folder.
 
     Memory: what one location's events take in the scan, about 60 B for each, one window of events in order, and the
     compound tables of the trace. Disk: 25 B per event with up to 2^31 of them, and the side tables without compression.
-
-    Parameters
-    ----------
-    trace : Trace
-    folder : Path
-        An empty folder.
     """
 
     def __init__(self, trace: Trace, folder: Path) -> None:

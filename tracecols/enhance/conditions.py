@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
-from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested, positions
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.definitions.regions import IS_BARRIER
@@ -116,13 +116,7 @@ class ClockConditions:
 
 
 def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
-    """Add up conditions by kind and pair of locations, in their order.
-
-    Parameters
-    ----------
-    parts : sequence of mapping
-        Columns `PAIR`.
-    """
+    """Add up conditions by kind and pair of locations, in their order."""
     c = {name: np.concatenate([np.zeros(0, np.int64), *(p[name] for p in parts)]) for name in PAIR}
     group, first = number(combine(*(c[name] for name in PAIR[:3])))
     segments = Segments(group, first.size)
@@ -144,23 +138,16 @@ def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | Non
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Who depends on whom in collective operations that all members take part in.
-
-    Attributes
-    ----------
-    gives, takes : (n_members,) bool
-        Whose data, or whose coming, others depend on; who depends on others.
-    is_prefix : (n_members,) bool
-        Whether only those of higher ranks depend on it (Scan, Exscan).
-    latest : (n_members,) int64
-        Of all that a member depends on, other members or itself, the one that begins last; -1 where it depends on
-        nobody.
-    """
+    """Who depends on whom in collective operations that all members take part in."""
 
     gives: NDArray[np.bool_]
     takes: NDArray[np.bool_]
+    """`gives` and `takes`: (n_members,), whose data, or whose coming, others depend on; who depends on others."""
     is_prefix: NDArray[np.bool_]
+    """(n_members,): whether only those of higher ranks depend on it (Scan, Exscan)."""
     latest: Rows
+    """(n_members,) int64: of all that a member depends on, other members or itself, the one that begins last; -1 where
+    it depends on nobody."""
 
     @classmethod
     def of(cls, facts: Facts, collectives: CompoundTable, members: CompoundTable) -> Dependence:
@@ -199,8 +186,7 @@ def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_
     n = row.size
     order = np.lexsort((rank, group))
     by_begin = np.lexsort((-rank, begin))
-    place = np.empty(n, np.int64)
-    place[by_begin] = np.arange(n)
+    place = positions(by_begin)
     # groups far apart, so that one running maximum serves all of them
     floor = group[order] * (n + 1)
     running = np.maximum.accumulate(floor + np.where(sends[order], place[order] + 1, 0)) if n else floor
@@ -223,8 +209,7 @@ def collective_conditions(
     found.collector.all_to_all(m.collective[at], m.begin[at], m.end[at], on.gives[at], on.takes[at], length=COLLECTIVE)
     at = np.flatnonzero(on.is_prefix)
     order = np.lexsort((m.rank[at], m.collective[at]))
-    sees = np.empty(at.size, np.int64)
-    sees[order] = np.arange(at.size)
+    sees = positions(order)
     found.collector.chain(
         m.collective[at], order, m.begin[at], m.end[at], sees, on.gives[at], on.takes[at], COLLECTIVE, 0
     )

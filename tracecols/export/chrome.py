@@ -40,13 +40,7 @@ def microseconds(time: NDArray[np.int64]) -> Any:
 
 
 class ChromeWriter:
-    """Writes the items of a timeline as JSON.
-
-    Attributes
-    ----------
-    SIGNATURES : tuple of bytes
-        What the head of every file holds.
-    """
+    """Writes the items of a timeline as JSON; the head of every file holds one of `SIGNATURES`."""
 
     SIGNATURES = (b'{"displayTimeUnit": "ns", "otherData": {"written_by": "tracecols ',)
 

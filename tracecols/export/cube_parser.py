@@ -53,28 +53,18 @@ _TRUTH = {"true": 1, "false": 0}
 
 @dataclass(slots=True)
 class Element:
-    """What the file says of a metric, a region, a call path or a node of the system.
-
-    Attributes
-    ----------
-    tag : str
-    given : dict of str to str
-        Its XML attributes.
-    parent : int
-        Place, in the list it is in, of the one above; -1 for roots.
-    depth : int
-    texts : dict of str to str
-        Texts of the elements inside, by tag.
-    attributes : dict of str to str
-        What `<attr key= value=>` inside say.
-    """
+    """What the file says of a metric, a region, a call path or a node of the system."""
 
     tag: str
     given: dict[str, str]
+    """Its XML attributes."""
     parent: int = -1
+    """Place, in the list it is in, of the one above; -1 for roots."""
     depth: int = 0
     texts: dict[str, str] = field(default_factory=dict)
+    """Texts of the elements inside, by tag."""
     attributes: dict[str, str] = field(default_factory=dict)
+    """What `<attr key= value=>` inside say."""
 
     @property
     def number(self) -> int:
@@ -158,13 +148,7 @@ class CubeParser:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def parse(self, chunks: Iterable[bytes]) -> None:
-        """Parse a whole file given in chunks.
-
-        Raises
-        ------
-        SeverityError
-            If it is no XML, or not what Cube writes.
-        """
+        """Parse a whole file given in chunks. Raises SeverityError if it is no XML, or not what Cube writes."""
         try:
             for chunk in chunks:
                 self._parser.Parse(chunk, False)
@@ -295,13 +279,7 @@ class CubeParser:
         return f"{how}_inclusive" if how != "sum" and metric.given.get("type") == "INCLUSIVE" else how
 
     def properties(self) -> PropertyAxis:
-        """Make the property axis.
-
-        Raises
-        ------
-        SeverityError
-            If two metrics have the same unique name.
-        """
+        """Make the property axis. Raises SeverityError if two metrics have the same unique name."""
         names = [m.name for m in self.metrics]
         if "" in names or len(set(names)) < len(names):
             twice = next((n for n in names if not n or names.count(n) > 1), "")
@@ -329,13 +307,7 @@ class CubeParser:
         )
 
     def call_axis(self) -> CallAxis:
-        """Make the call path axis.
-
-        Raises
-        ------
-        SeverityError
-            If a call path names a region that is not there.
-        """
+        """Make the call path axis. Raises SeverityError if a call path names a region that is not there."""
         found = self.call_paths
         regions: list[Element] = []
         sites: list[str] = []
@@ -376,13 +348,8 @@ class CubeParser:
         )
 
     def system_axis(self) -> SystemAxis:
-        """Make the system axis; locations are in order of their ids.
-
-        Raises
-        ------
-        SeverityError
-            If two locations have the same id, or a location has no process.
-        """
+        """Make the system axis; locations are in order of their ids. Raises SeverityError if two locations have the
+        same id, or a location has no process."""
         at = [i for i, n in enumerate(self.system) if n.tag in _LOCATIONS]
         order = sorted(at, key=lambda i: self.system[i].number)
         row = {i: k for k, i in enumerate(order)}

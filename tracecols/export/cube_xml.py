@@ -64,20 +64,14 @@ def attribute(key: str, value: str) -> str:
 
 @dataclass(frozen=True)
 class Format:
-    """What is different between the two formats.
-
-    Attributes
-    ----------
-    version : str
-        Of the root element.
-    integer, signed, real : str
-        Names of data types: counts, counts that may be negative, floating point.
-    """
+    """What is different between the two formats."""
 
     version: str
+    """Of the root element."""
     integer: str
     signed: str
     real: str
+    """`integer`, `signed` and `real`: names of data types: counts, counts that may be negative, floating point."""
 
     @property
     def is_cube4(self) -> bool:
@@ -201,21 +195,14 @@ def _write_program(cube: SeverityCube, write: Write, form: Format) -> None:
 
 @dataclass
 class _SystemTree:
-    """Rows of a system axis by what they are to Cube.
-
-    Attributes
-    ----------
-    children : list of list of int
-        Rows below each row; those without parent at -1, the last one.
-    groups : dict of int to int
-        Number by row, of rows that own locations. A process without any is left out: Cube's grammar has none.
-    nodes : dict of int to int
-        Number by row, of the rows above.
-    """
+    """Rows of a system axis by what they are to Cube."""
 
     children: list[list[int]]
+    """Rows below each row; those without parent at -1, the last one."""
     groups: dict[int, int]
+    """Number by row, of rows that own locations. A process without any is left out: Cube's grammar has none."""
     nodes: dict[int, int]
+    """Number by row, of the rows above."""
 
     @classmethod
     def of(cls, cube: SeverityCube) -> _SystemTree:
@@ -381,15 +368,7 @@ def inclusive_order(parent: list[int]) -> NDArray[np.int64]:
 
 
 def rows_of(cube: SeverityCube, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the call paths of a property that have values, and where their cells begin.
-
-    Returns
-    -------
-    call_path : (n,) int64
-        Ascending.
-    start : (n + 1,) int64
-        First cell of each.
-    """
+    """Return the call paths of a property that have values, ascending, and the first cell of each."""
     call_paths = cube.cells[name].call_path
     found, start = np.unique(call_paths, return_index=True)
     return found.astype(np.int64), np.append(start, call_paths.size).astype(np.int64)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tracecols.enhance.dataflow.grouping import positions
 from tracecols.export.cube_xml import (
     CUBE4,
     EXTREMES,
@@ -54,9 +55,7 @@ def metric_members(cube: SeverityCube, name: str) -> tuple[bytes, bytes]:
         call_paths = np.zeros(1, np.int64)
         blocks.append(zlib.compress(empty.tobytes()))
     if cube.properties.includes_calls(name):
-        number = np.empty(len(cube.call_paths), np.int64)
-        number[inclusive_order(cube.call_paths.parent.tolist())] = np.arange(number.size)
-        call_paths = number[call_paths]
+        call_paths = positions(inclusive_order(cube.call_paths.parent.tolist()))[call_paths]
         order = np.argsort(call_paths)
         call_paths, blocks = call_paths[order], [blocks[i] for i in order]
     sizes = np.array([len(b) for b in blocks], np.int64)

@@ -54,17 +54,8 @@ class Nanoseconds:
 
 
 def counter_label(definitions: Mapping[str, pa.Table], member: int, source: int) -> tuple[str, str]:
-    """Return the name and the unit of a counter.
-
-    Parameters
-    ----------
-    definitions : mapping of str to Table
-        Of the store.
-    member : int
-        Row of `metric_members`.
-    source : int
-        Row of `metric_sources`: what its values are about is a part of the name unless it is who records them.
-    """
+    """Return the name and the unit of a counter, a row of `metric_members`; what its values are about, a row of
+    `metric_sources`, is a part of the name unless it is who records them."""
     m = definitions["metric_members"].slice(member, 1).to_pylist()[0]
     s = definitions["metric_sources"].slice(source, 1).to_pylist()[0]
     unit = f"{(2, 10)[bool(m['base'])]}^{m['exponent']} {m['unit']}" if m["exponent"] else m["unit"]
@@ -73,19 +64,12 @@ def counter_label(definitions: Mapping[str, pa.Table], member: int, source: int)
 
 
 class SideOfSlices(NamedTuple):
-    """What the side tables of a location say of its slices.
-
-    Attributes
-    ----------
-    flushes : (n_flushes,) int64
-        End of each buffer flush, in ticks.
-    task : (n_switches,) int64
-        Number of the task of each event that switches or completes tasks; 0 is the implicit task.
-    n_tasks : int
-    """
+    """What the side tables of a location say of its slices."""
 
     flushes: NDArray[np.int64]
+    """(n_flushes,): end of each buffer flush, in ticks."""
     task: NDArray[np.int64]
+    """(n_switches,): number of the task of each event that switches or completes tasks; 0 is the implicit task."""
     n_tasks: int
 
     @classmethod
@@ -96,25 +80,17 @@ class SideOfSlices(NamedTuple):
 
 
 class OpenSlices(NamedTuple):
-    """What is open between two events of a location, so that slices can be built from there.
-
-    Attributes
-    ----------
-    last : int
-        Ticks of the latest event before.
-    task : int
-        Number of the task that runs.
-    n_flushes, n_switches : int
-        Buffer flushes, and events that switch or complete tasks, before.
-    stacks : dict of int to list of int
-        By task the regions that are open, the outermost first.
-    """
+    """What is open between two events of a location, so that slices can be built from there."""
 
     last: int
+    """Ticks of the latest event before."""
     task: int
+    """Number of the task that runs."""
     n_flushes: int
     n_switches: int
+    """`n_flushes` and `n_switches`: buffer flushes, and events that switch or complete tasks, before."""
     stacks: dict[int, list[int]]
+    """By task the regions that are open, the outermost first."""
 
 
 NOTHING_OPEN = OpenSlices(EVER.min, 0, 0, 0, {})
@@ -122,15 +98,8 @@ NOTHING_OPEN = OpenSlices(EVER.min, 0, 0, 0, {})
 
 
 class SliceBuilder:
-    """Builds the slices of one location from its events, batch after batch.
-
-    Parameters
-    ----------
-    side : SideOfSlices, optional
-        Read from the store by default.
-    opened : OpenSlices, optional
-        What is open before the first batch; by default nothing, as before the first event.
-    """
+    """Builds the slices of one location from its events, batch after batch, by default with nothing open before the
+    first; `side` is read from the store by default."""
 
     def __init__(
         self,
@@ -229,17 +198,8 @@ class SliceBuilder:
 
 
 def divide_intervals(begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Divide intervals among lanes in which they nest.
-
-    Parameters
-    ----------
-    begin, end : (n,) int64
-        Ordered by begin; of those that begin together the longest comes first.
-
-    Returns
-    -------
-    (n,) int32
-    """
+    """Divide intervals among lanes in which they nest; they are ordered by begin, of those that begin together the
+    longest first."""
     lane = np.zeros(begin.size, np.int32)
     n_lanes, capacity = 8, 64
     while True:

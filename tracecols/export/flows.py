@@ -34,22 +34,16 @@ TEXTS = ("communicator", "cause", "call path", "reason")
 
 @dataclass
 class Instants:
-    """Instants of a track: moments with details, some of which flows join.
-
-    Attributes
-    ----------
-    name : (n,) int32
-        In `Timeline.names`.
-    flow, step : (n,) int64, uint8
-        Number of the flow, and whether it begins, goes on or ends here (`tracecols.kernels.protobuf`); 0 none.
-    values : (n, n_details) int64
-        `DETAILS`; NULL where there is none.
-    """
+    """Instants of a track: moments with details, some of which flows join."""
 
     name: NDArray[np.int32]
+    """(n,): in `Timeline.names`."""
     flow: NDArray[np.int64]
     step: NDArray[np.uint8]
+    """`flow` and `step`: (n,) int64, uint8, number of the flow, and whether it begins, goes on or ends here
+    (`tracecols.kernels.protobuf`); 0 none."""
     values: NDArray[np.int64]
+    """(n, n_details): `DETAILS`; NULL where there is none."""
 
     @classmethod
     def none(cls, n: int = 0) -> Instants:

@@ -69,13 +69,8 @@ def facts_of(path: Path) -> dict[str, Any] | None:
 
 
 def cube_output(path: Path, facts: Mapping[str, Any], *, force: bool = False) -> Output:
-    """Return the folder (.severity) or file of a cube; it replaces cubes that were made in the same way.
-
-    Parameters
-    ----------
-    facts : mapping
-        Of the cube that is to be written: how it is made.
-    """
+    """Return the folder (.severity) or file of a cube that is made as `facts` say; it replaces cubes that were made in
+    the same way."""
     if path.suffix == ".severity":
         return cube_folder(path, facts, force=force)
 
@@ -105,13 +100,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def table_output(path: Path, columns: Sequence[str], *, force: bool = False) -> Output:
-    """Return the file of a table; it replaces tables that have its columns.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Those of the table that is to be written, or some of them.
-    """
+    """Return the file of a table with some columns; it replaces tables that have these."""
 
     def recognise(found: Path) -> str | None:
         return "" if columns and set(columns) <= set(columns_of(found)) else None

@@ -63,13 +63,8 @@ def packet(*fields: tuple[int, Value]) -> bytes:
 
 
 class PerfettoWriter:
-    """Writes the items of a timeline as packets.
-
-    Attributes
-    ----------
-    SIGNATURES : tuple of bytes
-        What the head of every file holds: the names of annotations, with their numbers.
-    """
+    """Writes the items of a timeline as packets; the head of every file holds `SIGNATURES`: the names of annotations,
+    with their numbers."""
 
     SIGNATURES = tuple(message((3, message((1, i), (2, text)))) for i, text in enumerate(DETAILS, 1))
 

@@ -52,10 +52,8 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
 def with_units(table: pa.Table, about: Mapping[Any, Any]) -> pa.Table:
     """Return a table whose metadata say in what its columns are.
 
-    Parameters
-    ----------
-    about : mapping
-        `units`: by column its unit, metadata `unit` of the column. `facts`: texts by name, metadata of the table.
+    `about` has `units`: by column its unit, metadata `unit` of the column; and `facts`: texts by name, metadata of the
+    table.
     """
     units = about.get("units", {})
     fields = [
@@ -135,18 +133,9 @@ CUBES: dict[str, Callable[[SeverityCube, Path], None]] = {".cubex": write_cubex,
 
 
 def write_cube(cube: SeverityCube, output: Path, *, force: bool = False) -> None:
-    """Write a whole cube; the output's ending says the format: .severity, .cubex or .cube.
-
-    Parameters
-    ----------
-    output : Path
-        A cube there that was made in the same way is replaced.
-
-    Raises
-    ------
-    ExportError, SeverityError
-        If the format is not known, the file cannot be written, or something else exists in its place.
-    """
+    """Write a whole cube; the output's ending says the format: .severity, .cubex or .cube. A cube there that was made
+    in the same way is replaced. Raises ExportError, SeverityError if the format is not known, the file cannot be
+    written, or something else exists in its place."""
     if output.suffix == ".severity":
         cube.save(output, force=force)
         return
@@ -160,18 +149,8 @@ def write_cube(cube: SeverityCube, output: Path, *, force: bool = False) -> None
 
 
 def write_table(frame: pd.DataFrame, output: Path, *, force: bool = False) -> None:
-    """Write a table; the output's ending says the format.
-
-    Parameters
-    ----------
-    output : Path
-        Ends in .parquet, .csv or .json; a table there that has its columns is replaced.
-
-    Raises
-    ------
-    ExportError
-        If the file cannot be written, or something else exists in its place.
-    """
+    """Write a table; the output's ending says the format: .parquet, .csv or .json. A table there that has its columns
+    is replaced. Raises ExportError if the file cannot be written, or something else exists in its place."""
     with table_output(output, list(frame.columns), force=force).new() as file:
         TABLES[output.suffix](frame, file)
 
@@ -305,13 +284,8 @@ def export(
 
 
 def units_of(table: Table, *, raw: bool) -> dict[str, str]:
-    """Return the columns of a table, each with its unit, empty for names and numbers: its own, or those for people.
-
-    Parameters
-    ----------
-    raw : bool
-        Its own columns.
-    """
+    """Return the columns of a table, its own if `raw`, else those for people, each with its unit, empty for names and
+    numbers."""
     found: dict[str, str] = {}
     for column in table.columns:
         names = () if raw else readable_names(table, column)

@@ -54,57 +54,39 @@ Kind = Literal["group", "process", "location", "waits", "counter", "path"]
 
 @dataclass(frozen=True)
 class Track:
-    """A line of the timeline, or a group of lines.
-
-    Attributes
-    ----------
-    uuid : int
-        Its number; 1 is the first.
-    parent : int
-        The track above; 0 none.
-    name : str
-    kind : str
-        `group`, `process`, `location`, `waits`, `counter` or `path` (the critical path of all locations).
-    order : int
-        Position among those of the same parent.
-    process, process_name : int, str
-        Row and name of the process it belongs to; -1 and empty for none.
-    unit : str
-        Of a counter.
-    pid, tid : int
-        Numbers of process and thread for viewers, from 1: that of the main thread is that of its process; 0 none.
-    """
+    """A line of the timeline, or a group of lines."""
 
     uuid: int
+    """Its number; 1 is the first."""
     parent: int
+    """The track above; 0 none."""
     name: str
     kind: Kind
+    """`group`, `process`, `location`, `waits`, `counter` or `path` (the critical path of all locations)."""
     order: int
+    """Position among those of the same parent."""
     process: int = -1
     process_name: str = ""
+    """`process` and `process_name`: row and name of the process it belongs to; -1 and empty for none."""
     unit: str = ""
+    """Of a counter."""
     pid: int = 0
     tid: int = 0
+    """`pid` and `tid`: numbers of process and thread for viewers, from 1: that of the main thread is that of its
+    process; 0 none."""
 
 
 @dataclass
 class TrackEvents:
-    """Begins and ends of slices, and instants, on one track in order.
-
-    Attributes
-    ----------
-    track : Track
-    time, what, name, instant : (n,) int64, uint8, int32, int64
-        Nanoseconds; BEGIN, END or INSTANT (`tracecols.kernels.timeline`); name in `Timeline.names`; row of `instants`.
-        -1 none.
-    instants : Instants
-    """
+    """Begins and ends of slices, and instants, on one track in order."""
 
     track: Track
     time: NDArray[np.int64]
     what: NDArray[np.uint8]
     name: NDArray[np.int32]
     instant: NDArray[np.int64]
+    """`time`, `what`, `name` and `instant`: (n,) int64, uint8, int32, int64, nanoseconds; BEGIN, END or INSTANT
+    (`tracecols.kernels.timeline`); name in `Timeline.names`; row of `instants`. -1 none."""
     instants: Instants
 
 
@@ -260,12 +242,8 @@ class Timeline:
     def _join_causes(self) -> tuple[list[NDArray[np.int64]], list[NDArray[np.uint8]], dict[str, NDArray[np.int64]]]:
         """Number the flows that join wait states with what causes them.
 
-        Returns
-        -------
-        flow, step : list of (n,) arrays
-            By property: number of the flow of every wait state, 0 for none, and what its slice does with it.
-        causes : dict of str to array
-            The causes, by location and time: `location`, `time` (nanoseconds), `name`, `flow`, `step`.
+        Returns by property the number of the flow of every wait state, 0 for none, and what its slice does with it; and
+        the causes, by location and time: `location`, `time` (nanoseconds), `name`, `flow`, `step`.
         """
         flows, steps, found = [], [], []
         n = self._flows.n
@@ -453,16 +431,20 @@ class Timeline:
             return Track(n, 0, name, kind, 0)
         return Track(n, parent.uuid, name, kind, n, parent.process, parent.process_name, unit)
 
+    def _shown(self, intervals: Any, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the intervals of a location in the time range, enclosing ones first, and their ends in nanoseconds."""
+        low, high = np.searchsorted(intervals.location, [location, location + 1])
+        at = low + np.flatnonzero((intervals.end[low:high] > self._first) & (intervals.begin[low:high] < self._stop))
+        begin = self.ns(np.maximum(intervals.begin[at], self._first))
+        end = self.ns(np.minimum(intervals.end[at], self._stop))
+        order = np.lexsort((-end, begin))
+        return at[order], begin[order], end[order]
+
     def _draw_waits(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the wait states of a location, every property on tracks of its own."""
         flows, steps, _ = self._causes
         for k, waits in enumerate(self._waits):
-            low, high = np.searchsorted(waits.location, [location, location + 1])
-            at = low + np.flatnonzero((waits.end[low:high] > self._first) & (waits.begin[low:high] < self._stop))
-            begin = self.ns(np.maximum(waits.begin[at], self._first))
-            end = self.ns(np.minimum(waits.end[at], self._stop))
-            order = np.lexsort((-end, begin))
-            at, begin, end = at[order], begin[order], end[order]
+            at, begin, end = self._shown(waits, location)
             self.n_waits[waits.id] += begin.size
             instants = Instants.none(at.size)
             instants.name[:] = self._first_wait + k
@@ -475,12 +457,7 @@ class Timeline:
     def _draw_copies(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the copies of a stream on a track of their own, more where they overlap without nesting."""
         copies = self._flows.copies
-        low, high = np.searchsorted(copies.location, [location, location + 1])
-        at = low + np.flatnonzero((copies.end[low:high] > self._first) & (copies.begin[low:high] < self._stop))
-        begin = self.ns(np.maximum(copies.begin[at], self._first))
-        end = self.ns(np.minimum(copies.end[at], self._stop))
-        order = np.lexsort((-end, begin))
-        at, begin, end = at[order], begin[order], end[order]
+        at, begin, end = self._shown(copies, location)
         instants = Instants.none(at.size)
         instants.name[:] = self._first_device + COPY + copies.direction[at].astype(np.int32)
         instants.flow[:] = copies.flow[at]

@@ -28,21 +28,14 @@ WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
 
 @dataclass
 class Shown:
-    """What a timeline shows.
-
-    Attributes
-    ----------
-    n_waits : dict of str to int
-        Wait states by property.
-    left_out : dict of str to int
-        What cannot be shown, by words.
-    where : str
-        Around what, in words; empty unless it was asked for.
-    """
+    """What a timeline shows."""
 
     n_waits: dict[str, int]
+    """Wait states by property."""
     left_out: dict[str, int]
+    """What cannot be shown, by words."""
     where: str = ""
+    """Around what, in words; empty unless it was asked for."""
 
 
 def export_timeline(
@@ -140,20 +133,8 @@ MARGIN = 2
 
 
 def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[int, int, str]:
-    """Find the time around the worst instance of a property and those that overlap it.
-
-    Returns
-    -------
-    first, last : int
-        Ticks: the time range.
-    where : str
-        What it shows, in words.
-
-    Raises
-    ------
-    ExportError
-        If there is no instance, or the property does not say when they are.
-    """
+    """Find the time, in ticks, around the worst instance of a property and those that overlap it, and say what it
+    shows. Raises ExportError if there is no instance, or the property does not say when they are."""
     # they import pandas
     from tracecols.model.readable import Readable
     from tracecols.verbs.waiting import worst_instances

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,35 +15,28 @@ from tracecols.model.model import Model
 from tracecols.patterns.registry import properties
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for
-from tracecols.search.matches import find_timed
+from tracecols.search.matches import cause_columns, find_timed
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property
 
 
 @dataclass
 class Waits:
-    """The wait states of a property, ordered by location.
-
-    Attributes
-    ----------
-    id, title : str
-        Of the property.
-    location : (n,) int32
-        Where time is lost.
-    begin, end : (n,) int64
-        From when to when, ticks; the difference is the severity.
-    cause_location, cause_call_path, cause_time : (n,) int64
-        Who causes it, in which call path and when; -1 where the property does not say.
-    """
+    """The wait states of a property, ordered by location."""
 
     id: str
     title: str
+    """`id` and `title`: of the property."""
     location: NDArray[np.int32]
+    """(n,): where time is lost."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (n,), from when to when, ticks; the difference is the severity."""
     cause_location: NDArray[np.int64]
     cause_call_path: NDArray[np.int64]
     cause_time: NDArray[np.int64]
+    """`cause_location`, `cause_call_path` and `cause_time`: (n,), who causes it, in which call path and when; -1 where
+    the property does not say."""
 
 
 ALL, NONE = "all", "none"
@@ -52,18 +46,9 @@ ALL, NONE = "all", "none"
 def properties_of_waits(model: Model, names: str | Iterable[str] | None, conventions: str = DEFAULT) -> list[str]:
     """Return the ids of properties whose wait states are somewhere in time.
 
-    Parameters
-    ----------
-    names : str or iterable of str, optional
-        Ids or titles of properties in seconds that patterns find on compound tables; `all` of them, or `none`. By
-        default those that say who causes them.
-
-    Raises
-    ------
-    AnalysisError
-        If there are no such conventions.
-    ExportError
-        If there is no such property, or it is of another kind.
+    `names` are ids or titles of properties in seconds that patterns find on compound tables; `all` of them, or `none`.
+    By default those that say who causes them. Raises AnalysisError if there are no such conventions. Raises ExportError
+    if there is no such property, or it is of another kind.
     """
     if names is None or names in ((ALL,), [ALL], ALL):
         # built in: a wait state of a pattern of one's own is asked for by its name
@@ -85,17 +70,10 @@ def properties_of_waits(model: Model, names: str | Iterable[str] | None, convent
 
 
 def find_waits(model: Model, ids: Iterable[str], conventions: str = DEFAULT) -> list[Waits]:
-    """Find the single wait states of some properties.
-
-    Parameters
-    ----------
-    ids : iterable of str
-        What `properties_of_waits` returns.
-    """
+    """Find the single wait states of some properties (`properties_of_waits`)."""
     result = []
     for p, found, times, who in find_timed(model, ids, conventions):
         order = np.argsort(found.location, kind="stable")
-        nothing = np.full(len(found), -1, np.int64)
-        cause = (nothing,) * 3 if who is None else (who.location, who.call_path, who.time)
-        result.append(Waits(p.id, p.title, *(a[order] for a in (found.location, *times, *cause))))
+        columns: tuple[Any, ...] = (found.location, *times, *cause_columns(who, len(found)))
+        result.append(Waits(p.id, p.title, *(column[order] for column in columns)))
     return result

@@ -57,45 +57,31 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclass(eq=False)
 class Cause:
-    """One cause of lost time.
-
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`.
-    call_path : int
-        Where it is.
-    locations : (n,) int64
-        Those that cause it, the worst first; empty if all do alike.
-    is_process : bool
-        Whether all threads of a process cause it together.
-    change : Change
-        What mends it.
-    gain : int
-        Ticks by which the run is shorter then, as soon as that was tried.
-    evidence : dict
-        Quantities that prove it: numbers and lists of numbers by name.
-    cells : tuple of (call paths, locations, ticks, ticks)
-        What it explains of the time that is not computation, and how much of this calls take beyond waiting.
-    spans : tuple of (int, int)
-        The call paths whose computation it is: in each span from one up to another, which does not belong to it.
-    partners : tuple of int
-        Call paths of other functions that take part in it: the other sides of messages.
-    frees : Change, optional
-        What shows whose waits it explains, if that is not the change that mends it.
-    """
+    """One cause of lost time."""
 
     kind: str
+    """One of `KINDS`."""
     call_path: int
+    """Where it is."""
     locations: NDArray[np.int64]
+    """(n,): those that cause it, the worst first; empty if all do alike."""
     change: Change
+    """What mends it."""
     gain: int = 0
+    """Ticks by which the run is shorter then, as soon as that was tried."""
     is_process: bool = False
+    """Whether all threads of a process cause it together."""
     evidence: dict[str, Any] = field(default_factory=dict)
+    """Quantities that prove it: numbers and lists of numbers by name."""
     cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
+    """tuple of (call paths, locations, ticks, ticks): what it explains of the time that is not computation, and how
+    much of this calls take beyond waiting."""
     spans: Spans = ()
+    """The call paths whose computation it is: in each span from one up to another, which does not belong to it."""
     partners: tuple[int, ...] = ()
+    """Call paths of other functions that take part in it: the other sides of messages."""
     frees: Change | None = None
+    """What shows whose waits it explains, if that is not the change that mends it."""
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain values, for the facts of a cube."""

@@ -38,28 +38,20 @@ HALVINGS = 8
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Computation of some call paths: rows of the computation of a replay, and sums by location.
-
-    Attributes
-    ----------
-    spans : tuple of (int, int)
-        The call paths: in each span from one up to another, which does not belong to it. The first is named.
-    row : (n,) int64
-        Rows, location by location in the order of time.
-    location : (n,) int64
-    ticks : (n,) int64
-    who : (m,) int64
-        The locations.
-    total : (m,) int64
-        Ticks of each.
-    """
+    """Computation of some call paths: rows of the computation of a replay, and sums by location."""
 
     spans: Spans
+    """The call paths: in each span from one up to another, which does not belong to it. The first is named."""
     row: NDArray[np.int64]
+    """(n,): rows, location by location in the order of time."""
     location: NDArray[np.int64]
+    """(n,)"""
     ticks: NDArray[np.int64]
+    """(n,)"""
     who: NDArray[np.int64]
+    """(m,): the locations."""
     total: NDArray[np.int64]
+    """(m,): ticks of each."""
 
     def cause(self, kind: str, locations: NDArray[np.int64], change: Change, **more: Any) -> Cause:
         """Return a cause that lies in it; further arguments are those of `Cause`."""
@@ -81,36 +73,24 @@ class Work:
 
 
 class Sizes(NamedTuple):
-    """What is to be gained at most in the computation of some call paths, or of some with all that they call.
-
-    Attributes
-    ----------
-    head : (n,) int64
-        The call path, or the one above all.
-    n_locations : (n,) int64
-        Locations that compute there.
-    most : (n,) int64
-        Ticks of the location that takes longest.
-    excess : (n,) float64
-        By how much the longest is above the mean of the others; all of it where there are no others.
-    changing : (n,) float64
-        How much longer the longest takes than the mean, piece by piece; 0 if the numbers of pieces differ.
-    is_serial : (n,) bool
-        Only masters of several threads compute.
-    in_single : (n,) bool
-        It is in a single construct, which one thread at a time executes.
-    same : (n_call_paths,) int64
-        Which call paths count as one: the first of these.
-    """
+    """What is to be gained at most in the computation of some call paths, or of some with all that they call."""
 
     head: NDArray[np.int64]
+    """(n,): the call path, or the one above all."""
     n_locations: NDArray[np.int64]
+    """(n,): locations that compute there."""
     most: NDArray[np.int64]
+    """(n,): ticks of the location that takes longest."""
     excess: NDArray[np.float64]
+    """(n,): by how much the longest is above the mean of the others; all of it where there are no others."""
     changing: NDArray[np.float64]
+    """(n,): how much longer the longest takes than the mean, piece by piece; 0 if the numbers of pieces differ."""
     is_serial: NDArray[np.bool_]
+    """(n,): only masters of several threads compute."""
     in_single: NDArray[np.bool_]
+    """(n,): it is in a single construct, which one thread at a time executes."""
     same: NDArray[np.int64]
+    """(n_call_paths,): which call paths count as one: the first of these."""
 
     def first(self, which: NDArray[np.bool_], by: NDArray[Any]) -> list[int]:
         """Return which of some have the largest values, that with the largest first."""
@@ -126,13 +106,8 @@ LONGEST = 0.7
 
 
 def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
-    """Say whether one that computes longer than its peers does so in most of what it computes.
-
-    Parameters
-    ----------
-    mine, others : (n_functions,) float64
-        Ticks of one, and of its peers in the mean.
-    """
+    """Say whether one that computes longer than its peers, in the mean, does so in most of the functions that it
+    computes."""
     excess = np.maximum(mine - others, 0)
     longer = mine > CLEARLY**0.5 * others
     net = mine.sum() - others.sum()
@@ -144,22 +119,17 @@ def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bo
 
 
 class Peers(NamedTuple):
-    """What processes, or threads, compute on call paths, and what the others compute there.
-
-    Attributes
-    ----------
-    of : (n_cells,) int64
-        The row of each cell, a call path at a location.
-    call_path, unit : (n,) int64
-    mean, others : (n,) float64
-        Ticks of the locations of a unit, and of the other units; the same where less than half of all units are there.
-    """
+    """What processes, or threads, compute on call paths, and what the others compute there."""
 
     of: NDArray[np.int64]
+    """(n_cells,): the row of each cell, a call path at a location."""
     call_path: NDArray[np.int64]
     unit: NDArray[np.int64]
+    """`call_path` and `unit`: (n,)"""
     mean: NDArray[np.float64]
     others: NDArray[np.float64]
+    """`mean` and `others`: (n,), ticks of the locations of a unit, and of the other units; the same where less than
+    half of all units are there."""
 
 
 def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray[np.int64]) -> Peers:
@@ -247,17 +217,8 @@ class Computing:
         return Work(spans, row, location, ticks, who, Segments(group, who.size).sum(ticks))
 
     def _sizes(self, row: NDArray[np.int64], head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
-        """Measure computation by call path.
-
-        Parameters
-        ----------
-        row : (n,) int64
-            Rows of the computation.
-        head : (n,) int64
-            The call path that each counts for.
-        same : (n_call_paths,) int64
-            Which call paths count as one.
-        """
+        """Measure some rows of the computation by the call path `head` that each counts for; `same` says which call
+        paths count as one."""
         c, head = self.scenarios.computation, same[head]
         order = np.lexsort((row, head))
         row, head = row[order], head[order]
@@ -351,15 +312,8 @@ class Computing:
         return [c for unit_of in units for c in self._slow(location, unit_of)]
 
     def _slow(self, location: NDArray[np.int64], unit_of: NDArray[np.int64]) -> Iterator[Cause]:
-        """Yield the cause that the slowest of some units takes longer than the others in most of what it computes.
-
-        Parameters
-        ----------
-        location : (n,) int64
-            Where the rows of the computation are.
-        unit_of : (n_locations,) int64
-            The unit of each location.
-        """
+        """Yield the cause that the slowest of some units takes longer than the others in most of what it computes; rows
+        of the computation are at `location`."""
         c, model, paths = self.scenarios.computation, self.scenarios.model, self.scenarios.call_paths
         ticks = c.ticks[self._row]
         cell, first = number(combine(self._call_path, location))

@@ -52,14 +52,8 @@ def of_devices(s: Scenarios) -> list[Cause]:
 def _late(s: Scenarios, blame: Columns, whole: int, same: NDArray[np.int64]) -> Cause | None:
     """Return the cause that a process is late; None if neither its host nor its kernels make it late.
 
-    Parameters
-    ----------
-    blame : Columns
-        What makes it late.
-    whole : int
-        What kernels of all processes wait.
-    same : (n_call_paths,) int64
-        The first of the call paths that differ in nothing but the numbers of steps above them.
+    `blame` is what makes it late, `whole` what kernels of all processes wait, and `same` the first of the call paths
+    that differ in nothing but the numbers of steps above them.
     """
     own = blame.take(np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM))))
     cell, first = number(combine(own.location, own.call_path))

@@ -336,20 +336,10 @@ class Evidence:
 
 
 def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, Any]:
-    """Say how what is too long changes over the run.
+    """Say how what is too long, in ticks of pieces in the order of time that end at some seconds, changes over the run.
 
-    Parameters
-    ----------
-    excess : (n,) float64
-        Ticks by which each piece is longer than it should be, in the order of time.
-    at : (n,) float64
-        Seconds since the start at which each piece ends.
-
-    Returns
-    -------
-    dict
-        `trend`: once, every, since, growing, shrinking or steady; with `when` (s) and `number` of the one, or of the
-        first, or the `step`.
+    `trend` is once, every, since, growing, shrinking or steady; with `when` (s) and `number` of the one, or of the
+    first, or the `step`.
     """
     positive = np.maximum(excess, 0)
     n, total = positive.size, positive.sum()

@@ -55,13 +55,8 @@ device has nothing to do, and how often that ends there."""
 
 
 def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
-    """Return what hosts do while their devices have nothing to do, with what it would gain if that took no time.
-
-    Parameters
-    ----------
-    starts : Columns
-        Calls in which devices start (`findings.starts.CALL`), which are left out.
-    """
+    """Return what hosts do while their devices have nothing to do, with what it would gain if that took no time; calls
+    in which devices start (`findings.starts.CALL`) are left out."""
     window = s.replay.window(s.replay.nodes.time)
     with s.model.divided() as run:
         parts = list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT]))
@@ -134,18 +129,11 @@ def _spans(model: Model, host: Ints, time: Ints) -> tuple[Ints, Ints]:
 
 
 def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: Ints, last: Ints) -> Columns:
-    """Find when devices have nothing to do (`GAP`), by device and begin; O(n log n).
+    """Find when devices have nothing to do (`GAP`), by device and begin, from `causes.device_operations.OPERATION`; O(n
+    log n).
 
-    Before an operation whose launch is not recorded nothing is known, nor of a device without any launch that is.
-
-    Parameters
-    ----------
-    operations : Columns
-        `causes.device_operations.OPERATION`.
-    device_of : (n_locations,) int
-        The device of each stream.
-    first, last : (n_processes,) int64
-        When the hosts of each process begin and end.
+    Before an operation whose launch is not recorded nothing is known, nor of a device without any launch that is. The
+    hosts of each process begin and end at `first` and `last`.
     """
     of = operations
     device = combine(of.process, device_of[of.location].astype(np.int64)) if len(of) else of.process
@@ -176,15 +164,8 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
 
 
 class Tree:
-    """The call paths of a run, without the running numbers of steps above them.
-
-    Attributes
-    ----------
-    of : (n_call_paths,) int64
-        The first of those that are the same.
-    names : (n_call_paths,) object
-        Names of their regions; of steps without the number.
-    """
+    """The call paths of a run, without the running numbers of steps above them: `of` is the first of those that are the
+    same, and `names` are the names of their regions."""
 
     def __init__(self, s: Scenarios, merged: Merged) -> None:
         parent = s.call_paths.parent.astype(np.int64)
@@ -240,14 +221,10 @@ def _causes(s: Scenarios, tree: Tree, head: int, spent: Columns) -> list[Cause]:
 
 
 def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> Cause:
-    """Return the cause that hosts are in a call path for some time in which their devices have nothing to do.
+    """Return the cause that hosts are in a call path for some time in which their devices have nothing to do
+    (`SPENT_IDLE`).
 
-    Parameters
-    ----------
-    mine : Columns
-        `SPENT_IDLE`.
-    named : (n,) int64
-        The processes that are named, the worst first; none if all do alike.
+    The processes `named` are the worst ones first; none if all do alike.
     """
     process = np.asarray(s.model.facts.process, np.int64)
     masters = s.model.locations.master[mine.location[_first_of(process[mine.location], named)]]

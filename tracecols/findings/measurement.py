@@ -50,13 +50,8 @@ def of_measurement(s: Scenarios) -> list[Cause]:
 
 
 def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDArray[np.bool_]:
-    """Say which regions are called so often, for so short a time, that recording them matters.
-
-    Parameters
-    ----------
-    visits, ticks : (n_regions,)
-        How often they are entered, and the time in them without what they call.
-    """
+    """Say which regions are called so often, for so short a time without what they call, that recording them
+    matters."""
     return np.asarray((visits >= MANY) & (ticks < visits * TINY * resolution), np.bool_)
 
 

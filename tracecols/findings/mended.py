@@ -24,18 +24,10 @@ def mended_of(predicted: Prediction) -> pd.DataFrame | None:
 
 
 def mended(replay: Replay) -> pd.DataFrame:
-    """Return by how much the runtime would shrink if each cause of lost time were mended, by itself.
+    """Return by how much the runtime would shrink if each cause of lost time were mended, by itself: change (the cause
+    in words), runtime (s), saving (s) and share (of the runtime), the largest saving first.
 
-    Returns
-    -------
-    DataFrame
-        change (the cause in words), runtime (s), saving (s) and share (of the runtime), the largest saving first. Empty
-        where causes are not looked for.
-
-    Raises
-    ------
-    AnalysisError
-        If the trace cannot be replayed.
+    Empty where causes are not looked for. Raises AnalysisError if the trace cannot be replayed.
     """
     import pandas as pd
 

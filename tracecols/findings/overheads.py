@@ -194,11 +194,7 @@ def largest(
     """Yield the regions of the program, and the families of steps, in which some nodes take most: the call path with
     most of it, the nodes, and what a family is called as evidence.
 
-    Parameters
-    ----------
-    nodes, ticks : (n,) int64
-    user : (n,) int64, optional
-        Call paths of the program that nodes count for; by default those that they are in.
+    `user` are the call paths of the program that nodes count for, by default those that they are in.
     """
     user = s.user_of_node[nodes] if user is None else user
     known = user >= 0
@@ -312,11 +308,7 @@ def _mutual(
     """Say of each message whether its receiver has sent as many itself before it completes it: partners exchange
     messages then, and none passes on what it gets.
 
-    Parameters
-    ----------
-    sender, receiver : (n,) int32
-    sent, received : (n,) int64
-        When the sending call begins, and the call that completes the receive.
+    Times are when the sending call begins, and the call that completes the receive.
     """
     result = np.zeros(sender.size, bool)
     for who in np.unique(receiver).tolist():

@@ -20,17 +20,9 @@ def collapsed(
     """Return the weights of a graph in which what is between the calls of a loop that polls takes no time, so that its
     last call waits for what it completes.
 
-    A loop is a series of such calls of one call path with no other call of MPI between them. What the program computes
-    in between in regions of their own is no waiting, and stays.
-
-    Parameters
-    ----------
-    call_path : (n_nodes,) int64
-        Call path before each node.
-    leave : (n_calls,) int64
-        Nodes at which outermost MPI calls end.
-    region : (n_calls,) int32
-        Their regions; -1 unknown.
+    A loop is a series of such calls of one call path, the one before each node, with no other call of MPI between them.
+    What the program computes in between in regions of their own is no waiting, and stays. Outermost MPI calls end at
+    the nodes `leave`; their regions are -1 if unknown.
     """
     nodes = graph.nodes
     weight = graph.weight.copy()

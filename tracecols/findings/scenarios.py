@@ -48,25 +48,17 @@ RUN_TIME = (
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A change of the run: less weight of some nodes, and edges that keep nothing waiting.
-
-    Attributes
-    ----------
-    node : (n,) int64
-        Nodes, each at most once.
-    less : (n,) int64
-        Ticks by which their weights shrink; negative where they grow.
-    cut : (n_cut,) int64
-        Edges that keep nothing waiting.
-    moved, to : (n_moved,) int64
-        Edges that lead to other nodes, and which these are.
-    """
+    """A change of the run: less weight of some nodes, and edges that keep nothing waiting."""
 
     node: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n,) int64: nodes, each at most once."""
     less: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n,) int64: ticks by which their weights shrink; negative where they grow."""
     cut: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n_cut,) int64: edges that keep nothing waiting."""
     moved: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    """`moved` and `to`: (n_moved,) int64, edges that lead to other nodes, and which these are."""
 
 
 def together(changes: Sequence[Change]) -> Change:
@@ -277,13 +269,7 @@ class Scenarios:
 
 
 def less_of(changes: Sequence[Change], n_all: int, n_edges: int) -> maxplus.Less:
-    """Return changes, each of a scenario of its own, as the sweep takes them.
-
-    Parameters
-    ----------
-    n_all, n_edges : int
-        How many nodes and hubs, and edges, there are.
-    """
+    """Return changes, each of a scenario of its own, as the sweep takes them."""
     start, n = _starts([c.node for c in changes], n_all)
     cut_start, n_cut = _starts([c.cut for c in changes], n_edges if any(c.cut.size for c in changes) else -1)
     less = maxplus.Less(start, np.empty(n, np.uint8), np.empty(n, np.int64), cut_start, np.empty(n_cut, np.uint8))

@@ -66,24 +66,14 @@ the analysis, and up to a gigabyte for each million."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:
-    """Return the causes of lost time, that with the largest gain first (`causes_and_starts`).
-
-    Raises
-    ------
-    AnalysisError
-        If the trace cannot be replayed.
-    """
+    """Return the causes of lost time, that with the largest gain first (`causes_and_starts`). Raises AnalysisError if
+    the trace cannot be replayed."""
     return causes_and_starts(replay)[0]
 
 
 def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     """Return the causes of lost time, that with the largest gain first, and the calls in which devices start
-    (`findings.starts.CALL`), which are no fault of the program.
-
-    Raises
-    ------
-    AnalysisError
-        If the trace cannot be replayed.
+    (`findings.starts.CALL`), which are no fault of the program. Raises AnalysisError if the trace cannot be replayed.
     """
     s = Scenarios(replay)
     starts = starts_of_devices(s)

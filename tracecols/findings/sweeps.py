@@ -26,37 +26,25 @@ SMALLEST = 1 << 12
 
 @dataclass(frozen=True)
 class Shape:
-    """The sweeps of a function, as most of them are.
-
-    Attributes
-    ----------
-    n_ranks : int
-        Ranks that a sweep leads through from one corner to the other, one after the other.
-    n_blocks : int
-        Blocks in which it does so.
-    n_sweeps : int
-        How many there are, at the location that receives most of them.
-    work : int
-        Ticks between the last message of a block and the first that is sent after it.
-    cost : int
-        Ticks that the messages of a block take beyond waiting for who sends them.
-    refill : int
-        Ticks that all locations wait for the first block of a sweep.
-    under_way : int
-        Ticks between the first send and the last receive of each sweep, added up; sweeps from one corner that follow
-        each other are one.
-    overlap : int
-        Those of them in which the next sweep is under way, too.
-    """
+    """The sweeps of a function, as most of them are."""
 
     n_ranks: int
+    """Ranks that a sweep leads through from one corner to the other, one after the other."""
     n_blocks: int
+    """Blocks in which it does so."""
     n_sweeps: int
+    """How many there are, at the location that receives most of them."""
     work: int
+    """Ticks between the last message of a block and the first that is sent after it."""
     cost: int
+    """Ticks that the messages of a block take beyond waiting for who sends them."""
     refill: int
+    """Ticks that all locations wait for the first block of a sweep."""
     under_way: int = 0
+    """Ticks between the first send and the last receive of each sweep, added up; sweeps from one corner that follow
+    each other are one."""
     overlap: int = 0
+    """Those of them in which the next sweep is under way, too."""
 
     def duration(self, parts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the ticks of a sweep whose blocks are divided into so many parts each; (n,) float64."""
@@ -93,13 +81,8 @@ class Shape:
 
 
 def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
-    """Return the sweeps whose messages are received on some call paths; None if most of these are of none.
-
-    Parameters
-    ----------
-    is_here : (n_call_paths + 1,) bool
-        The call paths; the last one is none.
-    """
+    """Return the sweeps whose messages are received on some call paths, of which the last one is none; None if most of
+    these are of none."""
     m, where = model.messages, positions(model, with_lines=True)
     here = is_here[model.call_paths.path_of(m.recv_call_path)]
     found = find_sweeps(model, m, where, with_lines=True)

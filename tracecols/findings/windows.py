@@ -14,15 +14,10 @@ Rows = NDArray[np.int64]
 
 
 def window_edges(replay: Replay) -> tuple[Rows, Rows]:
-    """Return the edges of access and exposure epochs and of locks of windows.
+    """Return the edges (tail and head) of access and exposure epochs and of locks of windows.
 
     An origin waits for MPI_Win_post of its target, a target for MPI_Win_complete of its origins, and who locks a window
     for the one that unlocks it before.
-
-    Returns
-    -------
-    tail, head : (n,) int64
-        Nodes.
     """
     model, nodes = replay.model, replay.graph.nodes
     e, locks = model.epochs, model.lock_epochs

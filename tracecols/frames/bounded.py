@@ -17,39 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a query may take.
-
-    Attributes
-    ----------
-    skipped, rows : int
-        Rows of the result that are left out, and that are returned after them, at most.
-    seconds : float
-        Until it is interrupted.
-    memory : int
-        Bytes; nothing goes to files.
-    """
+    """What a query may take."""
 
     skipped: int
     rows: int
+    """`skipped` and `rows`: rows of the result that are left out, and that are returned after them, at most."""
     seconds: float
+    """Until it is interrupted."""
     memory: int
+    """Bytes; nothing goes to files."""
 
 
 def run_bounded(duckdb: Any, db: Any, query: str, bounds: Bounds, folders: Iterable[Path]) -> pd.DataFrame:
-    """Run a query on a connection that is not used afterwards.
-
-    Parameters
-    ----------
-    folders : iterable of Path
-        What the views of the connection read; no other file can be opened.
-
-    Raises
-    ------
-    StoreError
-        If it is not one statement that only reads.
-    duckdb.Error
-        If it is wrong, or takes more than it may (`refusal`).
-    """
+    """Run a query on a connection that is not used afterwards; only what its views read, in `folders`, can be opened.
+    Raises StoreError if it is not one statement that only reads. Raises duckdb.Error if it is wrong, or takes more than
+    it may (`refusal`)."""
     text = _only_reading(duckdb, db, query)
     _lock(db, bounds.memory, folders)
     timer = Timer(bounds.seconds, db.interrupt)

@@ -38,13 +38,7 @@ def is_whole_number(given: object) -> TypeGuard[int]:
 
 
 def as_texts(given: object, what: str, error: type[TracecolsError]) -> list[str]:
-    """Return texts as a list; a single one gives a list of one.
-
-    Parameters
-    ----------
-    error : type
-        The error to raise if they are none.
-    """
+    """Return texts as a list; a single one gives a list of one."""
     found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else None
     if found is None or not all(isinstance(text, str) for text in found):
         raise error(f"{what} are given as texts, not as {show(given)}\n  give one text, or a list of them")
@@ -78,13 +72,8 @@ def selected_numbers(text: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def as_locations(given: object, error: type[TracecolsError]) -> list[int | str]:
-    """Return locations as a list, numbers and texts that select some; a single one gives a list of one.
-
-    Parameters
-    ----------
-    given : int, str, or iterable of them
-        Numbers, or texts such as `rank 0`, `thread 1`, `rank 0-3 thread 1`.
-    """
+    """Return locations, numbers and texts that select some (`rank 0`, `thread 1`, `rank 0-3 thread 1`), as a list; a
+    single one gives a list of one."""
     found: list[Any] | None = None
     if is_whole_number(given) or is_selection(given):
         found = [given]
@@ -110,13 +99,7 @@ def check_locations(chosen: Iterable[int], n_locations: int, error: type[Traceco
 
 
 def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float | None:
-    """Return a time in seconds; None stays.
-
-    Parameters
-    ----------
-    error : type
-        The error to raise if it is not a finite number.
-    """
+    """Return a time in seconds; None stays."""
     if given is None:
         return None
     if isinstance(given, str | bytes | bool) or not np.isscalar(given):

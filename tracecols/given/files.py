@@ -36,14 +36,7 @@ class UnusableFileError(OSError):
 
 def check_regular(path: str | Path) -> None:
     """Refuse what is no regular file. Links are followed; folders are left to whoever opens them, who refuses them.
-
-    Raises
-    ------
-    UnusableFileError
-        If it is a pipe, a device or a socket.
-    OSError
-        If there is nothing.
-    """
+    Raises UnusableFileError if it is a pipe, a device or a socket. Raises OSError if there is nothing."""
     if "\0" in str(path):
         raise UnusableFileError(errno.EINVAL, "its name has a NUL character", str(path))
     _check_mode(path, os.stat(path).st_mode)
@@ -55,13 +48,7 @@ def kind_of(mode: int) -> str:
 
 
 def check_path(path: str | Path, error: type[TracecolsError]) -> None:
-    """Refuse what no file can be called: a name with a NUL character.
-
-    Raises
-    ------
-    TracecolsError
-        Of the type `error`.
-    """
+    """Refuse what no file can be called: a name with a NUL character. Raises TracecolsError: of the type `error`."""
     if "\0" in str(path):
         raise error(f"{str(path)!r} has a NUL character, which no path can have\n  give another name")
 
@@ -77,13 +64,8 @@ def advice(error: BaseException, otherwise: str) -> str:
 
 
 def exists(path: str | Path) -> bool:
-    """Say whether there is something at a path.
-
-    Raises
-    ------
-    OSError
-        If that cannot be found out, such as in a folder without permission.
-    """
+    """Say whether there is something at a path. Raises OSError if that cannot be found out, such as in a folder without
+    permission."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -97,15 +79,8 @@ def _check_mode(path: str | Path, mode: int) -> None:
 
 
 def open_regular(path: str | Path) -> io.FileIO:
-    """Open a file for reading; a pipe that takes its place in this moment is not waited for either.
-
-    Raises
-    ------
-    UnusableFileError
-        If it is a pipe, a device or a socket.
-    OSError
-        If it cannot be opened.
-    """
+    """Open a file for reading; a pipe that takes its place in this moment is not waited for either. Raises
+    UnusableFileError if it is a pipe, a device or a socket. Raises OSError if it cannot be opened."""
     check_regular(path)
     file = io.FileIO(path, "rb", opener=_open_at_once)
     try:
@@ -121,15 +96,8 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a small file.
-
-    Raises
-    ------
-    UnusableFileError
-        If it is no regular file, or has more than `MAX_BYTES`.
-    OSError
-        If it cannot be read.
-    """
+    """Read a small file. Raises UnusableFileError if it is no regular file, or has more than `MAX_BYTES`. Raises
+    OSError if it cannot be read."""
     with open_regular(path) as file:
         return read_whole(file)
 
@@ -147,13 +115,7 @@ def read_whole(file: io.FileIO) -> bytes:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return what JSON in UTF-8 says.
-
-    Raises
-    ------
-    ValueError
-        If it is none, or nests too deep.
-    """
+    """Return what JSON in UTF-8 says. Raises ValueError if it is none, or nests too deep."""
     try:
         return json.loads(content.decode("utf-8"))
     except RecursionError:
@@ -161,13 +123,5 @@ def parse_json(content: bytes) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Read a small JSON file.
-
-    Raises
-    ------
-    OSError
-        As `read_bytes`.
-    ValueError
-        As `parse_json`.
-    """
+    """Read a small JSON file. Raises OSError: as `read_bytes`. Raises ValueError: as `parse_json`."""
     return parse_json(read_bytes(path))

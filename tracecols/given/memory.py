@@ -11,18 +11,8 @@ thread needs buffers for a batch of events."""
 
 
 def as_memory(given: object) -> int | None:
-    """Return an amount of memory in bytes; None stays.
-
-    Parameters
-    ----------
-    given : str or int, optional
-        A size with its unit, such as `4GB` or `512MiB`, or a number of bytes.
-
-    Raises
-    ------
-    ValueError
-        If it is not a size, or no analysis can be made with so little.
-    """
+    """Return an amount of memory, a size with its unit (`4GB`, `512MiB`) or a number of bytes, in bytes; None stays.
+    Raises ValueError if it is not a size, or no analysis can be made with so little."""
     if given is None:
         return None
     found = int(given) if is_whole_number(given) else in_bytes(given) if isinstance(given, str) else None

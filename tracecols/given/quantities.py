@@ -31,13 +31,8 @@ ALL_UNITS = {name: factor for units in UNITS.values() for name, factor in units.
 
 
 def quantity(text: float | str, units: dict[str, float]) -> float:
-    """Return a number in the unit that has no name: seconds, bytes, a share of 1; NaN if it is none.
-
-    Parameters
-    ----------
-    units : dict of str to float
-        What may follow it: one of `UNITS`, or `ALL_UNITS`.
-    """
+    """Return a number, with one of `units` (`UNITS`, `ALL_UNITS`), in the unit that has no name: seconds, bytes, a
+    share of 1; NaN if it is none."""
     found = re.fullmatch(r"\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*(\D*?)\s*", str(text), re.IGNORECASE)
     try:
         return float(found[1]) * units[found[2].lower()] if found else math.nan
@@ -55,13 +50,7 @@ def in_bytes(text: str) -> int | None:
 
 
 def in_words(value: float, counts: str) -> str:
-    """Return a number as text, with a unit of suitable size.
-
-    Parameters
-    ----------
-    counts : str
-        What it counts, a key of `UNITS`.
-    """
+    """Return a number as text, with a unit of suitable size for what it counts, a key of `UNITS`."""
     if counts == "share":
         return f"{value:.1%}"
     for name, factor in {
@@ -77,11 +66,6 @@ def in_words(value: float, counts: str) -> str:
 
 
 def counted(n: int, what: str, many: str = "") -> str:
-    """Write a number with what it counts: 1 device, 4 processes.
-
-    Parameters
-    ----------
-    many : str, optional
-        Several of it, if that is not `what` and an s.
-    """
+    """Write a number with what it counts: 1 device, 4 processes; `many` is several of it, if that is not `what` and an
+    s."""
     return f"{n:,} {what if n == 1 else many or what + 's'}"

@@ -22,18 +22,12 @@ HINT = (
 
 
 class Subdomains(NamedTuple):
-    """The subdomains of some locations.
-
-    Attributes
-    ----------
-    names : list of str
-        In the order of their first locations.
-    of : (n_locations,) int64
-        The subdomain of each location; -1 none.
-    """
+    """The subdomains of some locations."""
 
     names: list[str]
+    """In the order of their first locations."""
     of: NDArray[np.int64]
+    """(n_locations,): the subdomain of each location; -1 none."""
 
 
 def find_subdomains(

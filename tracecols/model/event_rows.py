@@ -27,21 +27,14 @@ INDEX_BYTES = 8
 
 @dataclass(frozen=True)
 class EventSpan:
-    """Events of a location that follow each other.
-
-    Attributes
-    ----------
-    location : int
-    first : int
-        Row of the location's first event.
-    low, high : int
-        Numbers of events in the location: low <= number < high.
-    """
+    """Events of a location that follow each other."""
 
     location: int
     first: int
+    """Row of the location's first event."""
     low: int
     high: int
+    """`low` and `high`: numbers of events in the location: low <= number < high."""
 
     def __len__(self) -> int:
         return self.high - self.low
@@ -51,15 +44,7 @@ def find_spans(
     store: Store, locations: Sequence[int], start: int | None = None, stop: int | None = None
 ) -> list[EventSpan]:
     """Find the events of some locations with start <= time < stop, in ticks; of events that are late, the time they are
-    taken to have.
-
-    Parameters
-    ----------
-    locations : sequence of int
-        Rows of locations.
-    start, stop : int, optional
-        Ticks; no bound by default.
-    """
+    taken to have."""
     first_rows = to_numpy(store.definitions["locations"].column("first_row"))
     if start is None and stop is None:
         return [EventSpan(i, int(first_rows[i]), 0, store.n_rows("events", i)) for i in locations]
@@ -74,13 +59,7 @@ def find_spans(
 
 
 def bytes_of(columns: Sequence[str]) -> int:
-    """Return the bytes of a row of events in a data frame.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Names of columns of `events`.
-    """
+    """Return the bytes that a row of some columns of `events` takes in a data frame."""
     table = compound.EVENTS_WITH_POINTERS
     return INDEX_BYTES + sum(np.dtype(table[name].dtype).itemsize for name in columns)
 
@@ -88,18 +67,10 @@ def bytes_of(columns: Sequence[str]) -> int:
 def read_event_columns(
     store: Store, spans: Sequence[EventSpan], columns: Sequence[str], model: Callable[[], Model]
 ) -> dict[str, NDArray[Any]]:
-    """Read columns of events.
+    """Read columns of events, of `EVENT_COLUMNS`.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Of `EVENT_COLUMNS`.
-
-    Returns
-    -------
-    dict of str to (n,) array
-        Beside them, while it works, 33 B for each event of one location per thread, what a partition of the trace takes
-        in an analysis, and for `pos` the times of all events unless they are among the columns.
+    Beside them this takes, while it works, 33 B for each event of one location per thread, what a partition of the
+    trace takes in an analysis, and for `pos` the times of all events unless they are among the columns.
     """
     table = compound.EVENTS_WITH_POINTERS
     starts = np.cumsum([0, *map(len, spans)]).tolist()

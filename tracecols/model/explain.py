@@ -39,29 +39,20 @@ OF_OPERATIONS = MANAGES | mask_of(
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step of an analysis that is going to run.
-
-    Attributes
-    ----------
-    stage, name : str
-        Of the step; the scan and the merging of call trees come before all stages.
-    doc : str
-        What it does.
-    reads, makes : tuple of str
-        Names of values; `every x` means the values of all partitions.
-    n_slices : int
-        How often it runs: once per group of processes, partition, bucket, or once.
-    n_bytes : int
-        Bytes it keeps for later steps, at most; 0 if what it makes goes with its slice.
-    """
+    """A step of an analysis that is going to run."""
 
     stage: str
     name: str
+    """`stage` and `name`: of the step; the scan and the merging of call trees come before all stages."""
     doc: str
+    """What it does."""
     reads: tuple[str, ...]
     makes: tuple[str, ...]
+    """`reads` and `makes`: names of values; `every x` means the values of all partitions."""
     n_slices: int
+    """How often it runs: once per group of processes, partition, bucket, or once."""
     n_bytes: int
+    """Bytes it keeps for later steps, at most; 0 if what it makes goes with its slice."""
 
 
 def row_bytes(names: Sequence[str]) -> int:
@@ -168,18 +159,10 @@ def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_member
 
 
 def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> list[PlannedStep]:
-    """Plan the steps that make some values of a trace; nothing is read but definitions and the numbers of events.
+    """Plan the steps that make some values of a trace, in the order in which they run; nothing is read but definitions
+    and the numbers of events.
 
-    Parameters
-    ----------
-    values : iterable of str
-        Names of compound tables or other values that are wanted.
-
-    Returns
-    -------
-    list of PlannedStep
-        In the order in which they run. Numbers of slices and bytes are estimates: that of call instances is taken to be
-        that of attributed events.
+    Numbers of slices and bytes are estimates: that of call instances is taken to be that of attributed events.
     """
     definitions = Definitions.of(store)
     kinds = {int(k): int(n) for k, n in store.manifest["events_by_kind"].items()}

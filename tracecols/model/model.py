@@ -110,13 +110,8 @@ class Model:
         return f"<Model of {self.facts.store.path.name}: {counted(self.members.size, 'location')}>"
 
     def get(self, name: str) -> Any:
-        """Return a value by name; the step that makes it runs when it is first asked for.
-
-        Raises
-        ------
-        KeyError
-            If no step makes it.
-        """
+        """Return a value by name; the step that makes it runs when it is first asked for. Raises KeyError if no step
+        makes it."""
         with self._lock:
             if name not in self._values:
                 step = STEP_OF[name]
@@ -167,13 +162,7 @@ class Model:
 
     def declared_table(self, name: str) -> CompoundTable:
         """Return a compound table as it is declared: times in seconds, also of root causes that are computed in whole
-        ticks.
-
-        Parameters
-        ----------
-        name : str
-            Of `tables.TABLES`.
-        """
+        ticks."""
         table: CompoundTable = self.get(name)
         quirks: Quirks = self.get("quirks")
         if name not in IN_SECONDS or quirks.rounds_seconds:
@@ -218,11 +207,8 @@ class Model:
     def divided(self, in_windows: bool = False) -> Run:
         """Divide the trace for an analysis in bounded memory; use in a `with` statement.
 
-        Parameters
-        ----------
-        in_windows : bool, optional
-            Let the steps within processes look at windows of long ones; values of their tables that concern whole
-            processes are then not complete, and those of the stage of clocks are not made.
+        If `in_windows`, the steps within processes look at windows of long ones; values of their tables that concern
+        whole processes are then not complete, and those of the stage of clocks are not made.
         """
         return Run(self, in_windows)
 
@@ -368,22 +354,12 @@ class Run:
         progress: Progress | None = None,
         ahead: int | None = None,
     ) -> Iterator[Result]:
-        """Go through the stages of an analysis: in each visit all slices of the trace, side by side.
+        """Go through the stages of an analysis: in each visit all slices of the trace, side by side; results come in
+        the same order for every number of threads.
 
-        Parameters
-        ----------
-        visit : callable
-            `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete. On a cluster
-            it is pickled.
-        progress : callable, optional
-            Called with what is done and what is to be done, in thousandths of stages.
-        ahead : int, optional
-            How many results may wait in memory for who asks for them, where they are large; by default all.
-
-        Yields
-        ------
-        Result
-            In the same order for every number of threads.
+        `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete; on a cluster it
+        is pickled. `progress` is called with what is done and what is to be done, in thousandths of stages. `ahead` is
+        how many results may wait in memory for who asks for them, where they are large; by default all.
         """
         chosen = set(wanted)
         several = self.whole is None
@@ -408,25 +384,17 @@ class Run:
 class SliceTask(Generic[Result]):
     """What is done with every slice of the stages that run side by side, given stage and number; on a cluster it is
     pickled.
-
-    Attributes
-    ----------
-    run : Run
-    name : str
-        The stages, for people who watch a cluster.
-    keeps : dict of str to tuple of str
-        By stage the values that later stages need.
-    visited : set of str
-        Stages whose slices are looked at.
-    visit : callable
-        What looks at them (`Run.stages`).
     """
 
     run: Run
     name: str
+    """The stages, for people who watch a cluster."""
     keeps: dict[str, tuple[str, ...]]
+    """By stage the values that later stages need."""
     visited: set[str]
+    """Stages whose slices are looked at."""
     visit: Callable[[Model, str], Result]
+    """What looks at them (`Run.stages`)."""
 
     def __call__(self, which: tuple[str, int], report: Report = not_reported) -> list[Result]:
         stage, number = which
@@ -492,13 +460,7 @@ def kept_for(later: Iterable[str], stage: str) -> list[str]:
 
 
 def no_longer_read(done: Collection[str], later: Collection[str]) -> set[str]:
-    """Find the values that stages keep and that none of the steps of later stages reads.
-
-    Parameters
-    ----------
-    done, later : collection of str
-        Names of the stages that have run, and of those that are to run.
-    """
+    """Find the values that the stages `done` keep and that none of the steps of `later` stages reads."""
     kept = {name for step in STEPS if step.stage in done for name in step.keeps}
     waiting = [step for step in STEPS if step.stage in later]
     seen: set[str] = set()
@@ -519,31 +481,20 @@ least and at most."""
 
 @dataclass(frozen=True, eq=False)
 class ScanTask:
-    """What is done with the locations of some processes when a trace is scanned, given the number of the group.
-
-    Attributes
-    ----------
-    definitions : Definitions
-    groups : tuple of (n,) int64 array
-        Locations of every group.
-    divider : Divider
-    jobs : int
-        Threads for each group.
-    spill : Spill
-        Where the scans are kept, by their locations.
-    memory : int, optional
-        Bytes for each task of the steps within processes.
-    window : int
-        Events of a process, about, that a task of these looks at together.
-    """
+    """What is done with the locations of some processes when a trace is scanned, given the number of the group."""
 
     definitions: Definitions
     groups: tuple[NDArray[np.int64], ...]
+    """tuple of (n,) int64 array: locations of every group."""
     divider: Divider
     jobs: int
+    """Threads for each group."""
     spill: Spill
+    """Where the scans are kept, by their locations."""
     memory: int | None
+    """Bytes for each task of the steps within processes."""
     window: int
+    """Events of a process, about, that a task of these looks at together."""
     name = "scan"
 
     def __call__(self, number: int, report: Report) -> None:
@@ -558,15 +509,8 @@ class ScanTask:
 
 
 class KeptScans(Scans):
-    """The scans of all locations, where they are kept: each is read when it is asked for.
-
-    Parameters
-    ----------
-    spill : Spill
-        Keeps them by the number of their group.
-    group : (n_locations,) int64
-        The group of each location.
-    """
+    """The scans of all locations, where they are kept, by the number of their group: each is read when it is asked
+    for."""
 
     def __init__(self, spill: Spill, group: NDArray[np.int64]) -> None:
         self._spill, self._group = spill, group
@@ -617,27 +561,12 @@ def enhance(
     executor: Executor | None = None,
     focus: NDArray[np.int64] | None = None,
 ) -> Model:
-    """Scan all locations of a trace and merge their call trees.
+    """Scan all locations of a trace and merge their call trees; the model has the trace in one partition.
 
-    Parameters
-    ----------
-    focus : (n_locations, 2) int64, optional
-        The focus of each location (`enhance.scan.focus`), at whose ends call paths are divided as well; not those of
-        phases.
-    progress : callable, optional
-        Called with the number of events scanned and of all.
-    executor : Executor, optional
-        Who does the work, also that of analyses; by default so many threads.
-
-    Returns
-    -------
-    Model
-        The trace in one partition. With periods its call paths are `PeriodCallPaths`.
-
-    Raises
-    ------
-    AnalysisError
-        If the trace cannot be divided like that.
+    At the ends of the `focus` of each location (`enhance.scan.focus`) call paths are divided as well, but for phases.
+    `progress` is called with the number of events scanned and of all. `executor` does the work, also that of analyses;
+    by default so many threads. With periods the call paths are `PeriodCallPaths`. Raises AnalysisError if the trace
+    cannot be divided like that.
     """
     d = Definitions.of(store)
     by = (periods or NO_PERIODS).divider(d.regions, store.manifest, d.n_locations, focus)

@@ -18,15 +18,8 @@ JOINED = ("sendptr", "lockptr", "forkptr")
 
 
 class SlicePointers:
-    """The pointer columns of the events of a slice of a trace.
-
-    Parameters
-    ----------
-    model : Model
-        The slice, in stage `receive` unless the trace is not divided.
-    wanted : collection of str, optional
-        Which of `POINTERS`; only what these need is computed.
-    """
+    """The pointer columns of the events of a slice of a trace, in stage `receive` unless the trace is not divided; only
+    what those `wanted` need is computed."""
 
     def __init__(self, model: Model, wanted: Collection[str] = POINTERS) -> None:
         self.model, self.wanted = model, [name for name in POINTERS if name in wanted]
@@ -59,13 +52,8 @@ class SlicePointers:
 
 
 class LocationPointers:
-    """The pointer columns of a location's events, made for a range of them at a time.
-
-    Attributes
-    ----------
-    stacks : LocationStacks
-        33 B per event of the location.
-    """
+    """The pointer columns of a location's events, made for a range of them at a time from `stacks`, 33 B per event of
+    the location."""
 
     def __init__(self, slice_: SlicePointers, first: int, stacks: LocationStacks) -> None:
         self._slice, self.first, self.stacks = slice_, first, stacks

@@ -82,14 +82,7 @@ def n_readable(table: Table) -> int:
 
 
 def nullable(values: NDArray[Any], mask: NDArray[np.bool_]) -> pd.api.extensions.ExtensionArray:
-    """Return whole numbers that may be null, as pandas has them (`Int64` and the like).
-
-    Parameters
-    ----------
-    values : (n,) int
-    mask : (n,) bool
-        Where they are null.
-    """
+    """Return whole numbers that may be null, as pandas has them (`Int64` and the like)."""
     return pd.arrays.IntegerArray(np.ascontiguousarray(values), np.asarray(mask, bool))
 
 
@@ -98,13 +91,6 @@ def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical
 
     Codes are made in the type that pandas holds them in, since a table may have many rows: one byte each for less than
     128 names.
-
-    Parameters
-    ----------
-    names : (n_names,) object
-        Text of every row; some may be the same.
-    rows : (n,) int
-        From -1 to `n_names` - 1.
     """
     occurs = np.zeros(names.size + 1, bool)
     occurs[rows] = True
@@ -119,12 +105,8 @@ def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical
 class Readable:
     """What the integers in the tables of a trace mean.
 
-    Parameters
-    ----------
-    facts : callable
-        Returns what is known of the whole trace; called when call paths have to be named.
-    subdomains : mapping, callable, str or Path, optional
-        Which subdomains of the application locations belong to (`given.subdomains.find_subdomains`).
+    `facts` returns what is known of the whole trace; it is called when call paths have to be named. `subdomains` are
+    those of the application locations belong to (`given.subdomains.find_subdomains`).
     """
 
     def __init__(self, store: Store, facts: Callable[[], Facts], subdomains: Given | None = None) -> None:
@@ -132,13 +114,8 @@ class Readable:
 
     @once
     def subdomains(self) -> Subdomains | None:
-        """The subdomains of the application; None if the caller says nothing of them.
-
-        Raises
-        ------
-        AnalysisError
-            If they are none, or of other ranks and threads.
-        """
+        """The subdomains of the application; None if the caller says nothing of them. Raises AnalysisError if they are
+        none, or of other ranks and threads."""
         if self._subdomains is None:
             return None
         return find_subdomains(self.rank, self.thread, self._subdomains, AnalysisError, "this trace")
@@ -158,14 +135,8 @@ class Readable:
         return named_rows(np.array([*names, None], object)[:-1], numbers)
 
     def who(self, location: NDArray[Any], about: str = "") -> dict[str, Any]:
-        """Return the columns that say who locations are, none of them -1.
-
-        Parameters
-        ----------
-        location : (n,) int
-        about : str
-            What their names begin with: `cause_`.
-        """
+        """Return the columns that say who locations are, none of them -1; `about` is what their names begin with:
+        `cause_`."""
         found: dict[str, Any] = {f"{about}rank": self.rank[location], f"{about}thread": self.thread[location]}
         return found if self.subdomains is None else {**found, f"{about}subdomain": self.subdomain(location)}
 
@@ -184,13 +155,7 @@ class Readable:
         return to_numpy(self.store.definitions["locations"].column("thread")).astype(np.int32)
 
     def seconds(self, readings: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Convert clock readings to seconds since the start of the recording; null (-1) becomes nan.
-
-        Parameters
-        ----------
-        readings : (n,) int64
-            Ticks.
-        """
+        """Convert clock readings to seconds since the start of the recording; null (-1) becomes nan."""
         clock = self.store.manifest["clock"]
         result = (readings - int(clock["origin"])) / clock["resolution"]
         if int(self.store.manifest["first_time"]) >= 0:
@@ -198,26 +163,12 @@ class Readable:
         return result
 
     def duration(self, ticks: NDArray[Any]) -> NDArray[np.float64]:
-        """Convert differences of clock readings to seconds.
-
-        Parameters
-        ----------
-        ticks : (n,) int64
-            Or Python integers, of sums that exceed 64 bits.
-        """
+        """Convert differences of clock readings, also Python integers of sums that exceed 64 bits, to seconds."""
         return np.asarray(ticks / self.store.manifest["clock"]["resolution"], np.float64)
 
     def named(self, rows: NDArray[Any], table: str, what: str = "name") -> pd.Categorical:
-        """Return the names of rows of a definition table, -1 for null.
-
-        Parameters
-        ----------
-        rows : (n,) int
-        table : str
-            `regions`, `communicators`, ...
-        what : str, optional
-            The column of names.
-        """
+        """Return the names of rows of a definition table (`regions`, `communicators`, ...) from its column `what`, -1
+        for null."""
         names = np.array(self.store.definitions[table].column(what).to_pylist(), object)
         if table == "regions":
             # the artificial ones follow those that are recorded
@@ -227,12 +178,8 @@ class Readable:
     def paths(self, call_paths: NDArray[Any], *, or_numbers: bool = False) -> pd.Categorical:
         """Return call paths as text, -1 for null; only those that occur are written out.
 
-        Parameters
-        ----------
-        call_paths : (n,) int
-        or_numbers : bool, optional
-            Where the texts of all together would be too long (`enhance.scan.paths.MAX_TEXT`), the last region and the
-            number of each take their place instead of an error.
+        If `or_numbers`, and the texts of all together would be too long (`enhance.scan.paths.MAX_TEXT`), the last
+        region and the number of each take their place instead of an error.
         """
         facts = self._facts()
         tree = facts.call_paths
@@ -249,13 +196,7 @@ class Readable:
         return named_rows(texts, call_paths)
 
     def columns(self, table: Table, column: Callable[[str], NDArray[Any]]) -> dict[str, dict[str, Any]]:
-        """Say for people what the columns of a table hold.
-
-        Returns
-        -------
-        dict of str to dict
-            By column of the table the readable columns made of it, by name; empty if it is readable already.
-        """
+        """Return by column of a table the readable columns made of it, by name; empty if it is readable already."""
         return {c.name: self._columns_of(table, c, column) for c in table.columns}
 
     def _columns_of(self, table: Table, c: Column, column: Callable[[str], NDArray[Any]]) -> dict[str, Any]:
@@ -300,11 +241,8 @@ class Readable:
     def frame(self, table: Table, column: Callable[[str], NDArray[Any]], *, with_raw: bool) -> pd.DataFrame:
         """Return a table for people.
 
-        Parameters
-        ----------
-        with_raw : bool
-            Whether its own columns, with -1 for null, follow those for people; else the latter take their place,
-            texts are categories, and null is null in what remains.
+        If `with_raw`, its own columns, with -1 for null, follow those for people; else the latter take their place,
+        texts are categories, and null is null in what remains.
         """
         readable = self.columns(table, column)
         found: dict[str, Any] = {}

@@ -42,13 +42,7 @@ ENHANCED: tuple[str, ...] = ("events", "call_paths", *TABLES)
 
 
 def schema_of(name: str) -> Table:
-    """Return the declaration of an enhanced table.
-
-    Parameters
-    ----------
-    name : str
-        Of `ENHANCED`.
-    """
+    """Return the declaration of an enhanced table."""
     if name == "events":
         return compound.EVENTS_WITH_POINTERS
     return compound.CALL_PATHS if name == "call_paths" else TABLES[name].schema
@@ -60,13 +54,7 @@ def row_bytes(table: Table) -> int:
 
 
 def origin(store: Store, name: str) -> dict[str, Any]:
-    """Say what an enhanced table was made of and by what: another one is not the same table.
-
-    Parameters
-    ----------
-    name : str
-        Of `ENHANCED`.
-    """
+    """Say what an enhanced table was made of and by what: another one is not the same table."""
     columns = [[c.name, c.dtype] for c in schema_of(name).columns]
     return {"name": name, "of": store.digest, "made_by": f"tracecols {__version__}, {VERSION}", "columns": columns}
 
@@ -78,19 +66,13 @@ class TableFiles:
     `polars.scan_parquet(table.files)`, `dask.dataframe.read_parquet(table.files)` and DuckDB's `read_parquet` read it
     lazily; `polars.DataFrame(table)`, `pyarrow.table(table)` and `duckdb.sql("from table")` take it as it is
     (`__arrow_c_stream__`).
-
-    Attributes
-    ----------
-    name : str
-    files : tuple of Path
-        In the order of their rows.
-    kept : object, optional
-        What lives as long as this: a temporary folder.
     """
 
     name: str
     files: tuple[Path, ...]
+    """In the order of their rows."""
     kept: object = None
+    """What lives as long as this: a temporary folder."""
 
     def __repr__(self) -> str:
         where = f" in {self.files[0].parent}" if self.files else ""
@@ -123,13 +105,7 @@ class TableFiles:
         return sum(path.stat().st_size for path in self.files)
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = ROWS) -> Iterator[pa.RecordBatch]:
-        """Read the table piece by piece.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            All by default.
-        """
+        """Read the table piece by piece."""
         for path in self.files:
             yield from self._open(path).iter_batches(rows, columns=columns, use_threads=False)
 
@@ -147,12 +123,7 @@ def find_table(store: Store, name: str, parent: Path | None = None, kept: object
     """Find an enhanced table of a store; None if there is none, or if it was made of another store or by another
     version.
 
-    Parameters
-    ----------
-    parent : Path, optional
-        The folder its own is in; that of the store by default.
-    kept : object, optional
-        See `TableFiles`.
+    `parent` is the folder its own is in, that of the store by default; for `kept` see `TableFiles`.
     """
     folder = (parent or store.path / FOLDER) / name
     try:

@@ -43,20 +43,8 @@ PART_ROWS = 1 << 24
 
 
 class Parts:
-    """The files of an enhanced table that one writer makes, each complete before the next one begins.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the table; it exists once a row was written.
-    rows : int, optional
-        After how many the next file begins; by default there is one.
-
-    Attributes
-    ----------
-    n : int
-        Rows that were written.
-    """
+    """The files of an enhanced table that one writer makes, `n` rows until now, each complete before the next one
+    begins, after so many `rows`; by default there is one."""
 
     def __init__(self, folder: Path, number: int, table: Table, rows: int | None = None) -> None:
         self.folder, self.number, self.table, self.rows = folder, number, table, rows
@@ -124,26 +112,17 @@ def is_separable(spec: TableSpec, division: Division) -> bool:
 
 @dataclass(frozen=True)
 class SliceWriter:
-    """Write what a slice has of some tables; what `Run.stages` calls.
-
-    Attributes
-    ----------
-    folder : Path
-        `TABLE/part-NNNNN.parquet` of the tables that slices write by themselves, `slices/TABLE-NNNNN.arrow` of the
-        others.
-    wanted : tuple of str
-    separable : frozenset of str
-    positions : Path, optional
-        The file with the column `pos`, for `events`.
-    dtype : str
-        Of the numbers in it.
-    """
+    """Write what a slice has of some tables; what `Run.stages` calls."""
 
     folder: Path
+    """`TABLE/part-NNNNN.parquet` of the tables that slices write by themselves, `slices/TABLE-NNNNN.arrow` of the
+    others."""
     wanted: tuple[str, ...]
     separable: frozenset[str]
     positions: Path | None = None
+    """The file with the column `pos`, for `events`."""
     dtype: str = "int64"
+    """Of the numbers in it."""
 
     def __call__(self, view: Model, stage: str) -> None:
         """Write the tables of a stage."""
@@ -195,13 +174,7 @@ def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
 
 
 def in_order(spec: TableSpec, table: Columns) -> NDArray[np.int64] | None:
-    """Return the rows of a slice in their order; None if they are in it.
-
-    Parameters
-    ----------
-    table : Columns
-        The rows of a slice.
-    """
+    """Return the rows of a slice in their order; None if they are in it."""
     keys = [table[name] for name in spec.order]
     if not keys:
         return None
@@ -212,15 +185,8 @@ def in_order(spec: TableSpec, table: Columns) -> NDArray[np.int64] | None:
 
 
 def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
-    """Leave the rows of a slice in their order, with their numbers in the slice, for `merge_slices`.
-
-    Parameters
-    ----------
-    path : Path
-        See `slice_path`.
-    table : CompoundTable
-        The rows of the slice.
-    """
+    """Leave the rows of a slice at `slice_path`, in their order, with their numbers in the slice, for
+    `merge_slices`."""
     order = in_order(spec, table)
     rows: Any = slice(None) if order is None else order
     beside = [*(name for name in spec.order if name not in spec.schema.names), "number"]
@@ -259,19 +225,10 @@ class Slice:
 def merge_slices(
     spec: TableSpec, paths: Sequence[Path], folder: Path, numbers: Mapping[str, Sequence[NDArray[np.int64]]]
 ) -> list[NDArray[np.int64]]:
-    """Put the rows of all slices in order, range by range; the memory of one range.
+    """Put the rows of all slices, as `leave_slice` left them, in order, range by range; the memory of one range.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        What `leave_slice` left, by the number of the slice.
-    numbers : mapping of str to sequence of (n_slice,) int64
-        Of the tables that it refers to, by slice: the number of each row in the whole table.
-
-    Returns
-    -------
-    list of (n_slice,) int64
-        The same of this table; mapped from files.
+    `numbers` are, of the tables that it refers to, by slice the number of each row in the whole table. Returns the same
+    of this table, mapped from files.
     """
     found = [Slice(path) for path in paths]
     own = [
@@ -328,13 +285,8 @@ def _merged_column(
 
 
 def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
-    """Write the place of every event in chronological order to a file; 8 B per event beside it for the time.
-
-    Returns
-    -------
-    path, dtype
-        The file and what is in it.
-    """
+    """Write the place of every event in chronological order to a file; 8 B per event beside it for the time. Returns
+    the file and what is in it."""
     store, n = facts.store, int(facts.store.manifest["n_events"])
     dtype = np.dtype(np.int32 if n < 1 << 31 else np.int64)
     times, positions = folder / "time", folder / "pos"
@@ -367,13 +319,7 @@ def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
 
 
 def with_referred(names: Iterable[str]) -> tuple[str, ...]:
-    """Add the tables that some tables refer to, in an order in which every table follows those it refers to.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Of `ENHANCED`.
-    """
+    """Add the tables that some tables refer to, in an order in which every table follows those it refers to."""
     wanted = set(names)
     waiting = list(wanted)
     while waiting:
@@ -395,22 +341,8 @@ def with_referred(names: Iterable[str]) -> tuple[str, ...]:
 def write_tables(
     model: Model, names: Iterable[str], parent: Path | None = None, progress: Progress | None = None
 ) -> None:
-    """Write enhanced tables, and those that they refer to; older ones are replaced.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Of `ENHANCED`.
-    parent : Path, optional
-        Where their folders are to be; `enhanced/` of the store by default.
-    progress : callable, optional
-        Called with what is done and what is to be done.
-
-    Raises
-    ------
-    StoreError
-        If they cannot be written.
-    """
+    """Write enhanced tables, and those that they refer to; older ones are replaced. Their folders are in `parent`, by
+    default `enhanced/` of the store. Raises StoreError if they cannot be written."""
     wanted = with_referred(names)
     parent = parent or model.facts.store.path / FOLDER
     with ExitStack() as stack:

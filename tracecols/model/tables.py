@@ -81,33 +81,23 @@ STEP_OF: Mapping[str, Step] = MappingProxyType({name: step for step in STEPS for
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A compound table.
-
-    Attributes
-    ----------
-    schema : Table
-        Its name and columns.
-    charged : tuple of str, optional
-        Columns that say where its rows are charged unless a pattern says otherwise: call path and location. Without
-        them no pattern can match on it.
-    counts : bool
-        Whether it counts what contradicts itself.
-    order : tuple of str
-        Columns, declared or beside, by which the rows of the whole trace are ordered, so that slices can be put
-        together; empty where there is only one slice.
-    by_location : bool
-        Whether its rows are those of the members of a slice one after the other, so that the step can make them for one
-        location at a time.
-    kinds : frozenset of int
-        Kinds of events of which it has one row each, at most; empty where that is not known beforehand.
-    """
+    """A compound table."""
 
     schema: Table
+    """Its name and columns."""
     charged: tuple[str, str] | None = None
+    """Columns that say where its rows are charged unless a pattern says otherwise: call path and location. Without them
+    no pattern can match on it."""
     counts: bool = False
+    """Whether it counts what contradicts itself."""
     order: tuple[str, ...] = ()
+    """Columns, declared or beside, by which the rows of the whole trace are ordered, so that slices can be put
+    together; empty where there is only one slice."""
     by_location: bool = False
+    """Whether its rows are those of the members of a slice one after the other, so that the step can make them for one
+    location at a time."""
     kinds: frozenset[int] = frozenset()
+    """Kinds of events of which it has one row each, at most; empty where that is not known beforehand."""
 
     @property
     def name(self) -> str:
@@ -201,11 +191,5 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
 
 
 def tables_of(stage: str) -> tuple[TableSpec, ...]:
-    """Return the tables that are complete in a stage.
-
-    Parameters
-    ----------
-    stage : str
-        A name in `steps.STAGES`.
-    """
+    """Return the tables that are complete in a stage."""
     return tuple(spec for spec in TABLES.values() if spec.stage == stage)

@@ -19,13 +19,8 @@ Numbers = dict[str, list[NDArray[np.int64]]]
 
 
 def whole_table(model: Model, name: str) -> CompoundTable:
-    """Return a compound table as it is declared (`Model.declared_table`), without keeping in memory what it is made of.
-
-    Parameters
-    ----------
-    name : str
-        Of `tables.TABLES`.
-    """
+    """Return a compound table as it is declared (`Model.declared_table`), without keeping in memory what it is
+    made of."""
     spec = TABLES[name]
     with model.divided() as run:
         if run.whole is not None or spec.stage not in STAGES:

@@ -50,26 +50,11 @@ def check_bounds(
     call_paths: CallAxis,
     system: SystemAxis,
 ) -> dict[str, int]:
-    """Refuse severities that cannot be, and count those that have an excuse.
+    """Refuse severities that cannot be, and count those that have an excuse, by words.
 
-    Parameters
-    ----------
-    teams : TeamTimes
-        What teams cost, and on which call paths they are forked.
-    declared : sequence of Property
-        In depth-first order.
-    largest : callable
-        `largest(p, cells)`: the largest match of a pattern in each of some cells.
-
-    Returns
-    -------
-    dict of str to int
-        Numbers of excused cells, by words.
-
-    Raises
-    ------
-    AnalysisError
-        If a cell is negative, or exceeds the time of its call path with all that it calls, without an excuse.
+    `teams` are what teams cost, and on which call paths they are forked; `declared` properties are in depth-first
+    order; `largest(p, cells)` is the largest match of a pattern in each of some cells. Raises AnalysisError if a cell
+    is negative, or exceeds the time of its call path with all that it calls, without an excuse.
     """
     excused: Counter[str] = Counter()
     roots = _roots_of_tasks(model)

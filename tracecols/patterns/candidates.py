@@ -84,30 +84,20 @@ def _most_visits(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A region or call whose executions could be the phases of a program.
-
-    Attributes
-    ----------
-    phases : str
-        What to give as `phases`.
-    n_phases : int
-        How many there are in every process.
-    coverage : float
-        Share of the time of the processes that lies in phases.
-    regularity : float
-        1 where all phases last equally long, 1/2 where their standard deviation is their mean.
-    mean : float
-        Their mean length in seconds.
-    is_declared : bool
-        Whether the recording says that these are phases.
-    """
+    """A region or call whose executions could be the phases of a program."""
 
     phases: str
+    """What to give as `phases`."""
     n_phases: int
+    """How many there are in every process."""
     coverage: float
+    """Share of the time of the processes that lies in phases."""
     regularity: float
+    """1 where all phases last equally long, 1/2 where their standard deviation is their mean."""
     mean: float
+    """Their mean length in seconds."""
     is_declared: bool = False
+    """Whether the recording says that these are phases."""
 
     @property
     def score(self) -> float:
@@ -243,13 +233,8 @@ def _one_of_each_loop(
 
 
 def shortest_name(model: Model, merged: Merged, path: int) -> str:
-    """Return the shortest end of a call path that no other one has, as phases are given; empty if there is none.
-
-    Parameters
-    ----------
-    path : int
-        Number of the call path: the first of those that are the same without running numbers.
-    """
+    """Return the shortest end of a call path, the first of those that are the same without running numbers, that no
+    other one has, as phases are given; empty if there is none."""
     tree = model.call_paths
     name_of = merged.names[tree.region]
     fits, at = np.ones(len(tree), bool), np.arange(len(tree))

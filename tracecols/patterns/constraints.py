@@ -39,22 +39,15 @@ SOME = 16
 
 @dataclass
 class Found:
-    """What violates a constraint.
-
-    Attributes
-    ----------
-    count : int
-    time : (n,) int64
-        Ticks of those whose place is known.
-    location : (n,) int64
-    tell : callable
-        Tells one of them, by its number, in words.
-    """
+    """What violates a constraint."""
 
     count: int
     time: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n,): ticks of those whose place is known."""
     location: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n,)"""
     tell: Callable[[int], str] = lambda _: ""
+    """Tells one of them, by its number, in words."""
 
     @staticmethod
     def at(time: NDArray[Any], location: NDArray[Any], tell: Callable[[int], str]) -> Found:
@@ -64,20 +57,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint.
-
-    Parameters
-    ----------
-    scope : str
-        Which part of the trace `find` is given (`SCOPES`).
-    find : callable
-        (model, names) to Found.
-    """
+    """A constraint."""
 
     name: str
     holds: str
     scope: str
+    """Which part of the trace `find` is given (`SCOPES`)."""
     find: Callable[[Model, Names], Found]
+    """(model, names) to Found."""
     source: str
 
     @property
@@ -144,20 +131,8 @@ class Names:
 
 
 def find_violations(model: Model, first: int = 3, progress: Progress | None = None) -> list[Violation]:
-    """Check all constraints.
-
-    Parameters
-    ----------
-    first : int
-        How many instances to show of each; the earliest ones.
-    progress : callable, optional
-        Called with what is done and what is to be done.
-
-    Returns
-    -------
-    list of Violation
-        Of the violated constraints, in the order of their declaration.
-    """
+    """Check all constraints; return the violated ones in the order of their declaration, each with its `first` earliest
+    instances."""
     names = Names(model)
 
     def check(partition: Model, stage: str) -> list[tuple[str, int, list[tuple[int, int, str]]]]:

@@ -71,17 +71,11 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
 
 
 def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Cells:
-    """Add up a counter per call path and location.
+    """Add up a counter per call path and location; `mode` is how its values are to be read, as OTF2 says it.
 
-    What streams of devices and locations of mere counters record outside of all regions belongs to the outermost call
-    path of their process.
-
-    Parameters
-    ----------
-    columns : list of (int, int)
-        Metric classes that have the counter, and its place among the members of each.
-    mode : str
-        How its values are to be read, as OTF2 says it.
+    `columns` are the metric classes that have the counter, and its place among the members of each. What streams of
+    devices and locations of mere counters record outside of all regions belongs to the outermost call path of their
+    process.
     """
     without = np.flatnonzero(~model.locations.is_cpu)
     outermost = outermost_call_paths(model.facts, model.scans, without)
@@ -115,26 +109,18 @@ def _sum(call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -
 
 @dataclass(frozen=True, eq=False)
 class _MetricEvents:
-    """METRIC events of some locations, or consecutive ones of a single location.
-
-    Attributes
-    ----------
-    locations : (n_locations,) int64
-        Rows of the locations.
-    row, time, location : (n,) int64
-        Row, time and location of each event.
-    node : (n,) int32
-        Its call path, as the location numbers them; -1 none.
-    rows : dict of str to slice
-        Which rows of each table of metrics are those of these events, of a single location.
-    """
+    """METRIC events of some locations, or consecutive ones of a single location."""
 
     locations: NDArray[np.int64]
+    """(n_locations,): rows of the locations."""
     row: NDArray[np.int64]
     time: NDArray[np.int64]
     location: NDArray[np.int64]
+    """`row`, `time` and `location`: (n,), row, time and location of each event."""
     node: NDArray[np.int32]
+    """(n,): its call path, as the location numbers them; -1 none."""
     rows: dict[str, slice]
+    """Which rows of each table of metrics are those of these events, of a single location."""
 
     def values(self, model: Model, table: str, name: str, mode: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return which of the events have values in a column of a table, and by how much the counter has grown with
@@ -158,12 +144,7 @@ class _MetricEvents:
 
 def _metric_events(model: Model, locations: NDArray[np.int64]) -> Iterator[_MetricEvents]:
     """Go through the METRIC events of some neighbouring locations, all at once, or of a single one chunk by chunk.
-
-    Raises
-    ------
-    StoreError
-        If they are not those in the tables of metrics.
-    """
+    Raises StoreError if they are not those in the tables of metrics."""
     events = [model.scans[i].events for i in locations.tolist()]
     # chunks of one that has more than fit together
     chunks = [merged(events)] if len(events) > 1 else [[chunk] for chunk in _divided(events[0])]

@@ -30,19 +30,8 @@ def declare_covered(
     remainder: tuple[str, str, str],
     advice: str,
 ) -> None:
-    """Declare which part of a property of intervals on streams kernels cover, and the remainder.
-
-    Parameters
-    ----------
-    declare : callable
-        Of a family.
-    parent : str
-        Id of the property.
-    covered, remainder : tuple of str
-        Id, title and summary of both.
-    advice : str
-        What to do against the remainder.
-    """
+    """Declare, in a family, which part of a property of intervals on streams kernels cover, and the remainder: id,
+    title and summary of both, and what to do against the remainder."""
     found = Pattern("device_intervals", since="begin_time")
     given = {"overlaps": True, "expert": {}, "is_wait": False}
     id, title, summary = covered

@@ -56,13 +56,8 @@ class DeviceTimes:
 
 
 def device_efficiencies(model: Model, times: DeviceTimes, execution: Cells) -> dict[str, Any]:
-    """Return the efficiencies of devices and what they are made of; empty without devices.
-
-    Parameters
-    ----------
-    execution : Cells
-        Each location's own time per call path.
-    """
+    """Return the efficiencies of devices and what they are made of; empty without devices. `execution` is each
+    location's own time per call path."""
     n = times.useful.size
     takes_part = model.locations.is_cpu | model.locations.is_device
     spans = [(s.first_time, s.last_time) for s, mine in zip(model.scans, takes_part, strict=True) if mine and s.n]

@@ -31,10 +31,7 @@ def match_frame(
     attribute of `Trace` (`Trace.frame`), `severity` in the unit of the property as the parent has it, and those of
     constituents with their name in front. Its index numbers the rows of the slice that is looked at.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the function returns something else than it should.
+    Raises TypeError, ValueError if the function returns something else than it should.
     """
     resolution = model.facts.resolution
     scale = resolution if p.unit == "sec" else 1

@@ -9,13 +9,10 @@ from tracecols.model.model import Model
 
 
 def mpi_interval(model: Model) -> dict[str, int]:
-    """Return the interval between start and end of MPI.
+    """Return the interval between start and end of MPI: `begin`, the last exit of MPI_Init, and `end`, the first enter
+    of MPI_Finalize, in ticks of the clock.
 
-    Returns
-    -------
-    dict of str to int
-        `begin`, the last exit of MPI_Init, and `end`, the first enter of MPI_Finalize, in ticks of the clock. Empty if
-        the trace lacks either, or nothing lies between them.
+    Empty if the trace lacks either, or nothing lies between them.
     """
     regions = model.regions
     slices, entries = [], [np.zeros(0, np.int32)]

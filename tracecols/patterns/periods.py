@@ -36,13 +36,8 @@ NO_TIME = "properties whose matches do not say when they begin ({}): they count 
 
 
 def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
-    """Return the phases or bins of a model, and what is to be said of them.
-
-    Raises
-    ------
-    AnalysisError
-        If there is no phase at all.
-    """
+    """Return the phases or bins of a model, and what is to be said of them. Raises AnalysisError if there is no phase
+    at all."""
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
     n_locations = model.n_locations
@@ -139,18 +134,11 @@ def by_bin(model: Model, spans: PeriodCells) -> PeriodCells:
 
 
 def within_phases(outside: PeriodCells, cells: PeriodCells) -> PeriodCells:
-    """Say in which phases cells that lie outside of the focus do.
+    """Say in which phases cells that lie outside of the focus (`BEFORE`, `AFTER`) do.
 
     The phases of a cell follow each other in time. So what lies before the focus is what the cell has before all
     phases, and then in its first ones, as far as that suffices; what lies after it is what the cell has in its last
     ones.
-
-    Parameters
-    ----------
-    outside : PeriodCells
-        By piece of time (`BEFORE`, `AFTER`).
-    cells : PeriodCells
-        By phase.
     """
     before = _first(outside.where(outside.period == BEFORE).summed(), cells, 1)
     after = _first(outside.where(outside.period != BEFORE).summed(), cells - before, -1)

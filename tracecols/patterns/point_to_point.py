@@ -59,13 +59,8 @@ def late_sender(
 
 
 def overtaking(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.int64]:
-    """Find for late senders the first message that was received after the call and had been sent before.
-
-    Returns
-    -------
-    (n_late,) int64
-        Row of `messages`, -1 if there is none.
-    """
+    """Find for late senders the first message (row of `messages`, -1 for none) that was received after the call and had
+    been sent before."""
     row = late.row
     several = region_of(model, m.recv_call_path[row], WAIT_FOR_SEVERAL)
     after_call = np.searchsorted(m.recv, m.recv_exit[row], "right")

@@ -143,13 +143,9 @@ def overbooked_threads(model: Model, findings: Findings) -> int:
 def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
     """Find the time worker threads are reserved but not used, whether or not their process ever forks.
 
-    Returns
-    -------
-    serial : Cells
-        Outside parallel regions: the master's time on the same call path, for every other thread of the process.
-    limited : Cells
-        Of an outermost OpenMP region: how much less time a thread spent in it than the master over the whole time. It
-        is divided among the periods in proportion to what the thread lacks in each, where it does.
+    Outside parallel regions: the master's time on the same call path, for every other thread of the process. And of an
+    outermost OpenMP region: how much less time a thread spent in it than the master over the whole time. That is
+    divided among the periods in proportion to what the thread lacks in each, where it does.
     """
     return _idle_beside(model, findings, openmp_subtrees(model, findings))
 

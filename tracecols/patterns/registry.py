@@ -69,14 +69,9 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
 
 
 def properties(conventions: str, more: Iterable[Property] = (), model: Model | None = None) -> list[Property]:
-    """Return all properties of some conventions in depth-first order; of a model, those that can exist in it.
-
-    Raises
-    ------
-    AnalysisError
-        If two properties share an id, or one lies below a property that does not exist, lacks its function, or counts
-        as something that is not known.
-    """
+    """Return all properties of some conventions in depth-first order; of a model, those that can exist in it. Raises
+    AnalysisError if two properties share an id, or one lies below a property that does not exist, lacks its function,
+    or counts as something that is not known."""
     found = [p for family in FAMILIES for p in family.properties if p.conventions == conventions]
     found += [p for p in more if p.conventions == conventions]
     by_id: dict[str, Property] = {}
@@ -133,18 +128,9 @@ def by_id() -> dict[str, Property]:
 
 
 def ids_of(conventions: str, patterns: Iterable[Family], counters: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return a function that finds the properties that a text means before events are read (`find_several`).
-
-    Parameters
-    ----------
-    counters : iterable of str
-        Names of counters of the trace, which are properties as well.
-
-    Raises
-    ------
-    AnalysisError
-        By that function, if there is no such property, or several have a title.
-    """
+    """Return a function that finds the properties that a text means before events are read (`find_several`); counters
+    of the trace are properties as well. Raises AnalysisError: by that function, if there is no such property, or
+    several have a title."""
     axis = PropertyAxis.of(properties(conventions, [p for family in patterns for p in family.properties]))
     counted = set(counters)
     has = f"the counters {', '.join(sorted(counted))}" if counted else "no counters"
@@ -163,13 +149,8 @@ def ids_of(conventions: str, patterns: Iterable[Family], counters: Iterable[str]
 
 
 def find_declared(axis: PropertyAxis, name: str) -> str:
-    """Return the id of a property of a trace that is given by id or title (`find_property`).
-
-    Raises
-    ------
-    AnalysisError
-        If there is none, with the nearest ids; if several have the title, with all of them.
-    """
+    """Return the id of a property of a trace that is given by id or title (`find_property`). Raises AnalysisError if
+    there is none, with the nearest ids; if several have the title, with all of them."""
     where = "in this trace under these conventions"
     return find_property(axis, name, where, AnalysisError, "tracecols patterns lists all")
 
@@ -191,13 +172,8 @@ def read_by(p: Property, declared: Iterable[Property]) -> list[str]:
 
 
 def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Find what has to be computed for some properties, and what of it is asked for: they and their ancestors.
-
-    Raises
-    ------
-    AnalysisError
-        If one does not exist, or several have the title.
-    """
+    """Find what has to be computed for some properties, and what of it is asked for: they and their ancestors. Raises
+    AnalysisError if one does not exist, or several have the title."""
     by_id, axis = {p.id: p for p in declared}, PropertyAxis.of(declared)
     shown: set[str] = set()
     for name in chosen:
@@ -218,13 +194,7 @@ def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], s
 
 def waits_by_delay(declared: Iterable[Property]) -> dict[str, list[str]]:
     """Return the waits that lie in no other wait, by the property of delays that charges them; by "" those that nothing
-    charges.
-
-    Parameters
-    ----------
-    declared : iterable of Property
-        All properties of some conventions.
-    """
+    charges."""
     waits = {p.id: p for p in declared if p.is_wait}
     found: dict[str, list[str]] = {}
     for p in waits.values():

@@ -435,13 +435,7 @@ declare(
 
 
 class Imbalance:
-    """How the computation of call paths is spread over locations.
-
-    Parameters
-    ----------
-    model, findings
-        Of the trace; `comp` and `visits` are known.
-    """
+    """How the computation of call paths is spread over locations."""
 
     def __init__(self, model: Model, findings: Findings) -> None:
         tree, locations = model.call_paths, model.locations

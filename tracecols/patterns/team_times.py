@@ -17,26 +17,19 @@ from tracecols.severity.cells import Cells
 class TeamTimes:
     """What teams cost: times between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel
     region.
-
-    Attributes
-    ----------
-    n_instances : int
-        Team instances.
-    fork, join : Cells
-        On the parallel region.
-    forks, spent : Cells
-        The first, and both, of the threads that forked, on the call path that forked.
-    in_reach : bool
-        Whether the reference analyser accepts such teams: it refuses those that are smaller than their process, so also
-        nested ones, and MPI calls from other threads than the first.
     """
 
     n_instances: int
+    """Team instances."""
     fork: Cells
     join: Cells
+    """`fork` and `join`: on the parallel region."""
     forks: Cells
     spent: Cells
+    """`forks` and `spent`: the first, and both, of the threads that forked, on the call path that forked."""
     in_reach: bool
+    """Whether the reference analyser accepts such teams: it refuses those that are smaller than their process, so also
+    nested ones, and MPI calls from other threads than the first."""
 
     @classmethod
     def none(cls) -> TeamTimes:

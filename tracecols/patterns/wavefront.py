@@ -82,24 +82,16 @@ def has_grid(model: Model, n_dimensions: int, is_defined: bool = False) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """Where locations are, on the first grid each is on; a thread is where its process is.
-
-    Attributes
-    ----------
-    grid : (n_locations,) int64
-        Number of the grid; -1 none.
-    at : (n_locations, N_DIMENSIONS) int64
-        Position; 0 along what the grid does not have.
-    has : (n_locations, 2 * N_DIMENSIONS) bool
-        Whether there is a neighbour on each side.
-    in_space : (n_locations,) bool
-        Whether the grid has three dimensions.
-    """
+    """Where locations are, on the first grid each is on; a thread is where its process is."""
 
     grid: NDArray[np.int64]
+    """(n_locations,): number of the grid; -1 none."""
     at: NDArray[np.int64]
+    """(n_locations, N_DIMENSIONS): position; 0 along what the grid does not have."""
     has: NDArray[np.bool_]
+    """(n_locations, 2 * N_DIMENSIONS): whether there is a neighbour on each side."""
     in_space: NDArray[np.bool_]
+    """(n_locations,): whether the grid has three dimensions."""
 
 
 def positions(model: Model, with_lines: bool = False) -> Positions:
@@ -153,17 +145,12 @@ def sides(model: Model, m: CompoundTable, where: Positions, with_lines: bool = F
 
 
 def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Return the messages that can belong to a sweep: per location in the order of the calls, those of a call in the
-    order of the dimensions.
+    """Return the messages that can belong to a sweep, as rows of `messages`: per location in the order of the calls,
+    those of a call in the order of the dimensions.
 
     A sweep computes between receiving and sending, and receives from one side of each dimension at most, once from
     each. So left out are messages without a direction, those of MPI_Sendrecv, and those of calls that receive several
     along a dimension: exchanges with all neighbours.
-
-    Returns
-    -------
-    (n,) int64
-        Rows of `messages`.
     """
     rows = np.flatnonzero(side >= 0)
     rows = rows[~region_of(model, m.recv_call_path[rows], EXCHANGE)]
@@ -182,35 +169,21 @@ def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of sweeps that locations receive, location by location in order.
-
-    Attributes
-    ----------
-    first, size : (n,) int64
-        The first message of each, and how many it has.
-    corner : (n,) int8
-        Where its sweep begins, horizontal + 2 * vertical + 4 * depth; -1 if it belongs to none.
-    """
+    """The blocks of sweeps that locations receive, location by location in order."""
 
     first: NDArray[np.int64]
     size: NDArray[np.int64]
+    """`first` and `size`: (n,), the first message of each, and how many it has."""
     corner: NDArray[np.int8]
+    """(n,): where its sweep begins, horizontal + 2 * vertical + 4 * depth; -1 if it belongs to none."""
 
 
 def read_sweeps(side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_]) -> Blocks:
-    """Divide the messages of each location into blocks of sweeps.
+    """Divide the messages of each location, in the order in which they were received, into blocks of sweeps.
 
-    A block is one message along each dimension, in the order of the dimensions. On the border one of them is missing,
-    if its neighbour is: the block comes from the corner where the missing ones would have been sent from.
-
-    Parameters
-    ----------
-    side : (n,) int8
-        Side each message comes from.
-    location : (n,) int32
-        Where it is received; those of a location are together, in the order in which they were received.
-    has : (n_locations, 2 * N_DIMENSIONS) bool
-        Whether there is a neighbour on each side.
+    A block is one message along each dimension, in the order of the dimensions, by the side it comes from. On the
+    border one of them is missing, if its neighbour is (`has` says by location and side): the block comes from the
+    corner where the missing ones would have been sent from.
     """
     dimension = side // 2
     begins = np.ones(side.size, bool)
@@ -279,23 +252,16 @@ def _along(side: NDArray[np.int8], at: NDArray[np.int64], low: int, high: int) -
 
 @dataclass(frozen=True, eq=False)
 class Sweeps:
-    """The sweeps that locations take part in.
-
-    Attributes
-    ----------
-    rows : (n,) int64
-        Rows of `messages` that can belong to sweeps, location by location.
-    location : (n_blocks,) int32
-    blocks : Blocks
-        Of these rows.
-    starts : (n_blocks,) bool
-        Whether a block is the first of a sweep from another corner than the one before, at its location.
-    """
+    """The sweeps that locations take part in."""
 
     rows: NDArray[np.int64]
+    """(n,): rows of `messages` that can belong to sweeps, location by location."""
     location: NDArray[np.int32]
+    """(n_blocks,)"""
     blocks: Blocks
+    """Of these rows."""
     starts: NDArray[np.bool_]
+    """(n_blocks,): whether a block is the first of a sweep from another corner than the one before, at its location."""
 
 
 def find_sweeps(model: Model, m: CompoundTable, where: Positions, with_lines: bool = False) -> Sweeps:
@@ -311,17 +277,11 @@ def find_sweeps(model: Model, m: CompoundTable, where: Positions, with_lines: bo
 
 
 def refills(model: Model, m: CompoundTable) -> NDArray[np.int8]:
-    """Find the messages that start a sweep from another corner at their receiver: all of its first block there.
+    """Find the messages that start a sweep from another corner at their receiver: all of its first block there. O(n),
+    60 B/message.
 
-    Parameters
-    ----------
-    m : CompoundTable
-        Messages, all that are received at some locations, in the order of their receives.
-
-    Returns
-    -------
-    (n_messages,) int8
-        The corner the sweep begins in, numbered as in `CORNERS`; -1 for all other messages. O(n), 60 B/message.
+    The messages are all that are received at some locations, in the order of their receives. Returns the corner the
+    sweep begins in, numbered as in `CORNERS`; -1 for all other messages.
     """
     known = _refills.get(m)
     if known is not None and known[0] is model.topologies:

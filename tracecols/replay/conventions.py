@@ -30,23 +30,16 @@ RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
 
 
 class Conventions(NamedTuple):
-    """Whose rules a replay follows.
-
-    Attributes
-    ----------
-    collectives : str
-        `dimemas`: everybody waits for all in blocking collective operations but Reduce, and nobody in
-        `WAITS_FOR_NOBODY`; or `recorded`.
-    eager : int, optional
-        Bytes from which on a message waits for its receive to be posted, that of MPI_Sendrecv, too; smaller ones do
-        not. By default senders wait where the recorded times show that they did.
-    whole_run : bool
-        The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize.
-    """
+    """Whose rules a replay follows."""
 
     collectives: str = RECORDED
+    """`dimemas`: everybody waits for all in blocking collective operations but Reduce, and nobody in
+    `WAITS_FOR_NOBODY`; or `recorded`."""
     eager: int | None = None
+    """Bytes from which on a message waits for its receive to be posted, that of MPI_Sendrecv, too; smaller ones do not.
+    By default senders wait where the recorded times show that they did."""
     whole_run: bool = False
+    """The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize."""
 
     @property
     def is_simulated(self) -> bool:
@@ -58,13 +51,8 @@ AS_RECORDED = Conventions()
 
 
 def with_conventions(model: Model, graph: Graph, computation: Computation, conventions: Conventions) -> Graph:
-    """Return the graph with the rules of some conventions.
-
-    Raises
-    ------
-    AnalysisError
-        If the program relies on operations that do not wait.
-    """
+    """Return the graph with the rules of some conventions. Raises AnalysisError if the program relies on operations
+    that do not wait."""
     if conventions.collectives == DIMEMAS:
         graph = synchronised(model, graph)
         graph = _without(graph, _touches(graph, _silent_nodes(model, graph, computation)))

@@ -21,20 +21,8 @@ def collective_steps(n_members: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def delays(latency: Sequence[float], bandwidth: Sequence[float], resolution: int) -> NDArray[np.float64]:
-    """Return what communication takes in n scenarios besides what was recorded.
-
-    Parameters
-    ----------
-    latency, bandwidth : sequence of float
-        Seconds, and bytes per second.
-    resolution : int
-        Ticks per second.
-
-    Returns
-    -------
-    (n, 3) float64
-        The three of each scenario; empty where nothing takes time besides.
-    """
+    """Return what communication takes in n scenarios besides what was recorded, by latency (s) and bandwidth (bytes/s);
+    (n, 3), empty where nothing takes time besides."""
     if not any(latency) and all(of == np.inf for of in bandwidth):
         return np.zeros((0, 3))
     return np.array([(*of, resolution) for of in zip(latency, bandwidth, strict=True)])

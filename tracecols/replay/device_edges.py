@@ -71,15 +71,7 @@ def add_starts(model: Model, nodes: Nodes, found: EdgeCollector, is_begun: NDArr
     """Let threads and streams that nothing else begins follow the master of their process: as long after what it did
     last as they were recorded.
 
-    Parameters
-    ----------
-    is_begun : (n_nodes,) bool
-        What has an edge to it.
-
-    Returns
-    -------
-    int
-        How many there are.
+    Returns how many there are; `is_begun` says which nodes have an edge to them.
     """
     has_nodes = np.diff(nodes.location_start) > 0
     master = model.locations.master

@@ -41,12 +41,7 @@ def is_replayed(model: Model) -> bool:
 def ideal_runtime(replay: Replay, is_piece: bool = False) -> int:
     """Return the runtime on an ideal network, in ticks: from the first process that leaves MPI_Init to the last that
     enters MPI_Finalize, less what every process takes to create contexts of devices; of a piece of a trace all of it.
-
-    Raises
-    ------
-    AnalysisError
-        If the trace cannot be replayed.
-    """
+    Raises AnalysisError if the trace cannot be replayed."""
     time = replay.ideal
     return int(time.max() - time.min()) if is_piece and time.size else int(replay.without_start(replay.runtime(time)))
 
@@ -115,30 +110,14 @@ def ideal_within(replay: Replay, within: str) -> int:
 
 
 def check_ideal(ideal: object, known: tuple[str, ...]) -> None:
-    """Refuse what is no way to find the ideal runtime.
-
-    Raises
-    ------
-    AnalysisError
-        If it is none.
-    """
+    """Refuse what is no way to find the ideal runtime. Raises AnalysisError if it is none."""
     if ideal not in known:
         raise AnalysisError(f"the ideal network cannot be found by {ideal!r}\n  there are {', '.join(known)}")
 
 
 def check_replayed(properties: object, locations: Iterable[object]) -> None:
-    """Refuse an analysis that cannot keep the efficiencies of a replay.
-
-    Parameters
-    ----------
-    properties : object
-        What it is narrowed to; None is everything.
-
-    Raises
-    ------
-    AnalysisError
-        If it is narrowed.
-    """
+    """Refuse an analysis, narrowed to some properties (None is everything) and locations, that cannot keep the
+    efficiencies of a replay. Raises AnalysisError if it is narrowed."""
     if properties is not None or any(of is not None for of in locations):
         raise AnalysisError(
             "the replay on an ideal network is of the whole run, and this analysis is narrowed to some properties "

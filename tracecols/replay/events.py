@@ -26,24 +26,16 @@ from tracecols.work.executors import side_by_side
 
 @dataclass(frozen=True, eq=False)
 class LocationEvents:
-    """The events of a location, and where it is from each of them on.
-
-    Attributes
-    ----------
-    time : (n,) int64
-        Ticks, never decreasing.
-    call_path : (n,) int32
-        From the event on; -1 for none.
-    node : (n_nodes,) int64
-        Events that are nodes.
-    first_node : int
-        Number of the first of them among all.
-    """
+    """The events of a location, and where it is from each of them on."""
 
     time: NDArray[np.int64]
+    """(n,): ticks, never decreasing."""
     call_path: NDArray[np.int32]
+    """(n,): from the event on; -1 for none."""
     node: NDArray[np.int64]
+    """(n_nodes,): events that are nodes."""
     first_node: int
+    """Number of the first of them among all."""
 
 
 def events_of(model: Model, nodes: Nodes, location: int) -> LocationEvents:
@@ -69,27 +61,20 @@ def _call_path_after(paths: CallPaths, kind: NDArray[np.uint8], own: NDArray[np.
 
 @dataclass(frozen=True, eq=False)
 class Computation:
-    """The computation before the nodes of a trace: a row for each node and call path; and the call paths of the nodes.
-
-    Attributes
-    ----------
-    start : (n_nodes + 1,) int32
-        First row of every node.
-    call_path : (n,) int32
-    location : (n,) int32
-    ticks : (n,) int64
-    of_node : (n_nodes,) int32
-        Call path of every node, of what is entered or left there; -1 none.
-    before_node : (n_nodes,) int32
-        Call path that the location is in before every node; -1 none.
-    """
+    """The computation before the nodes of a trace: a row for each node and call path; the call paths of the nodes."""
 
     start: NDArray[np.int32]
+    """(n_nodes + 1,): first row of every node."""
     call_path: NDArray[np.int32]
+    """(n,)"""
     location: NDArray[np.int32]
+    """(n,)"""
     ticks: NDArray[np.int64]
+    """(n,)"""
     of_node: NDArray[np.int32]
+    """(n_nodes,): call path of every node, of what is entered or left there; -1 none."""
     before_node: NDArray[np.int32]
+    """(n_nodes,): call path that the location is in before every node; -1 none."""
 
     @once
     def node(self) -> NDArray[np.int64]:
@@ -102,13 +87,7 @@ class Computation:
 
 
 def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Computation) -> NDArray[np.int32]:
-    """Return the regions of outermost MPI calls; (n_calls,) int32, -1 unknown.
-
-    Parameters
-    ----------
-    calls : (n_calls,) int64
-        The nodes at which they end.
-    """
+    """Return the regions of outermost MPI calls, by the nodes at which they end; -1 unknown."""
     paths = model.call_paths.whole
     is_mpi = mpi_regions(model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
     outermost = outermost_of(is_mpi, paths.end)
@@ -165,15 +144,8 @@ def _computation_of(
 
 
 def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], nodes: Nodes) -> Computation:
-    """Put the computation of slices of whole locations together.
-
-    Parameters
-    ----------
-    slices : sequence of ((n_locations + 1,) int64, Computation)
-        First node of every location in the slice, and its computation.
-    nodes : Nodes
-        Those of the whole trace.
-    """
+    """Put the computation of slices of whole locations together; each comes with the first node of every location in
+    the slice."""
     n = len(nodes)
     n_rows, of_node, before_node = (np.empty(n, np.int32) for _ in range(3))
     for starts, c in slices:
@@ -193,14 +165,10 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
 def new_times(
     events: LocationEvents, new_time: NDArray[np.int64], factor: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Return the times of a location's events after its nodes have moved; (n,) int64 ticks, never decreasing.
+    """Return the times of a location's events after its nodes have moved; ticks, never decreasing.
 
-    Parameters
-    ----------
-    new_time : (n_nodes,) int64
-        Times of all nodes of the trace.
-    factor : (n_call_paths,) float64, optional
-        By how much computation takes longer on each call path: what lies between two nodes moves accordingly.
+    `new_time` is of all nodes of the trace; `factor` by how much computation takes longer on each call path: what lies
+    between two nodes moves accordingly.
     """
     mine = new_time[events.first_node : events.first_node + events.node.size]
     position = positions(events, factor)
@@ -222,12 +190,8 @@ def positions(events: LocationEvents, factor: NDArray[np.float64] | None) -> NDA
 def without_waiting_in(computation: Computation, waits: NDArray[np.bool_], weight: NDArray[np.int64]) -> Computation:
     """Return computation without what kernels that communicate wait for those of other ranks.
 
-    Parameters
-    ----------
-    waits : (n_call_paths,) bool
-        Call paths of such kernels, which are computation of their streams otherwise.
-    weight : (n_nodes,) int64
-        Ticks before each node beyond waiting.
+    `waits` are the call paths of such kernels, which are computation of their streams otherwise; `weight` is ticks
+    before each node beyond waiting.
     """
     c = computation
     node, mine = c.node, np.flatnonzero(waits[c.call_path])

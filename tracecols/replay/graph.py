@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
-from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.dataflow.grouping import Segments, positions
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
@@ -141,15 +141,8 @@ class Graph:
         return order, n_places, waiting >= 0
 
     def sweep(self, weight: Rows | None = None, lag: Rows | None = None, start: Rows | None = None) -> Rows:
-        """Return when every node happens; (n_nodes,) int64 ticks.
-
-        Parameters
-        ----------
-        weight : (n_all,) int64, optional
-        lag : (n_edges,) int64, optional
-        start : (n_all,) int64, optional
-            Times of nodes that depend on nothing. All are those recorded by default.
-        """
+        """Return when every node happens. Times of nodes that depend on nothing are `start`; everything is as recorded
+        by default."""
         given = self._weights()
         given = given._replace(
             weight=given.weight if weight is None else weight,
@@ -159,41 +152,17 @@ class Graph:
         return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
 
     def runtimes(self, weight: Rows, lag: Rows, less: maxplus.Less, k: int) -> Rows:
-        """Return the runtimes of scenarios in which single nodes take less, or edges keep nothing waiting.
-
-        Parameters
-        ----------
-        weight : (n_all,) int64
-        lag : (n_edges,) int64
-        less : maxplus.Less
-        k : int
-            How many scenarios there are, `maxplus.LANES` at most.
-
-        Returns
-        -------
-        (k,) int64
-            Ticks.
-        """
+        """Return the runtimes, in ticks, of k scenarios, `maxplus.LANES` at most, in which single nodes take less, or
+        edges keep nothing waiting."""
         given = self._weights()._replace(weight=weight, lag=lag)
         begin, end, _ = self._swept(given, unchanged(self.nodes, less), k, is_whole=False)
         return end - begin
 
     def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
-        """Sweep the graph in some scenarios, side by side.
+        """Sweep the graph in some scenarios, `maxplus.LANES` at most, side by side.
 
-        Parameters
-        ----------
-        changes : maxplus.Changes
-            Of k scenarios, `maxplus.LANES` at most.
-        is_whole : bool
-            Whether the times of all nodes in the first scenario are wanted.
-
-        Returns
-        -------
-        begin, end : (k,) int64
-            Between which ticks the runtime extends.
-        time : (n_all,) int64
-            Times of nodes and hubs in the first scenario; empty if they are not wanted.
+        Returns between which ticks the runtime of each extends, and the times of nodes and hubs in the first scenario;
+        empty if not `is_whole`.
         """
         return self._swept(self._weights(), changes, changes.factor.shape[0], is_whole=is_whole)
 
@@ -225,13 +194,7 @@ class Graph:
 
     def without_contradictions(self) -> Graph:
         """Return the graph without the inferred edges that make nodes wait for themselves, which only clocks that
-        disagree do.
-
-        Raises
-        ------
-        AnalysisError
-            If nodes wait for themselves without them.
-        """
+        disagree do. Raises AnalysisError if nodes wait for themselves without them."""
         graph, n_dropped = self, 0
         while True:
             stuck = graph.stuck
@@ -265,14 +228,7 @@ def contradictions(
     """Find the inferred edges to leave out so that nodes may go on: into those that the node before does not keep from
     it.
 
-    Parameters
-    ----------
-    is_first : (n_nodes,) bool
-        First node of its location.
-    head : (n_edges,) int64
-    is_inferred : (n_edges,) bool
-    stuck : (n_all,) bool
-        Nodes and hubs that wait for themselves.
+    `stuck` are nodes and hubs that wait for themselves.
     """
     n = is_first.size
     before_done = np.ones(stuck.size, bool)
@@ -286,23 +242,15 @@ STAGES = (WITHIN, RECEIVE, SEND, BUCKET, GLOBAL)
 
 
 class Found(NamedTuple):
-    """What one slice of a trace adds to the graph.
-
-    Attributes
-    ----------
-    nodes : Nodes or None
-        Of a partition; its edges have their numbers. Edges of other slices have those of the whole trace.
-    edges : EdgeCollector or None
-    counts : dict of str to int
-        What the replay does not know, by description.
-    computation : Computation, optional
-        Of a partition, by its nodes.
-    """
+    """What one slice of a trace adds to the graph."""
 
     nodes: Nodes | None
+    """Of a partition; its edges have their numbers. Edges of other slices have those of the whole trace."""
     edges: EdgeCollector | None
     counts: dict[str, int]
+    """What the replay does not know, by description."""
     computation: Computation | None = None
+    """Of a partition, by its nodes."""
 
 
 class GraphBuilder:
@@ -395,13 +343,7 @@ class GraphBuilder:
             self._found.take(found.edges)
 
     def graph(self) -> Graph:
-        """Return the graph, once all stages are complete.
-
-        Raises
-        ------
-        AnalysisError
-            If nodes wait for themselves.
-        """
+        """Return the graph, once all stages are complete. Raises AnalysisError if nodes wait for themselves."""
         nodes, found = self.nodes, self._found
         n_hubs, edges = found.n - len(nodes), found.edges()
         time = np.append(nodes.time, np.full(n_hubs, maxplus.NEVER))
@@ -440,10 +382,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
 
     These waits were none in the recorded run, so that they have no part in the weights, and no lag.
 
-    Raises
-    ------
-    AnalysisError
-        If the program relies on collective operations that do not synchronise.
+    Raises AnalysisError if the program relies on collective operations that do not synchronise.
     """
     found = EdgeCollector(graph.time.size)
     found.add_edges(graph.edges)
@@ -501,10 +440,7 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
 def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
     """Find the calls that look for messages right before they are received, and where the sends of these begin.
 
-    Parameters
-    ----------
-    poster, begin : (n_messages,) int64
-        Nodes: the call that posts the receive of each message, and the begin of the one that sends it; -1 none.
+    `poster` is the call that posts the receive of each message, `begin` the begin of the one that sends it; -1 none.
     """
     before = nodes.enter_of(poster) - 1
     known = np.flatnonzero((before >= 0) & (begin >= 0))
@@ -576,18 +512,11 @@ def _operations(
     ranks: Rows,
     size: Rows,
 ) -> None:
-    """Let the participants of collective operations wait for those they depend on.
+    """Let the participants of collective operations (`collective_members` or `nonblocking_members`) wait for those they
+    depend on.
 
-    Parameters
-    ----------
-    members : CompoundTable
-        `collective_members`, or `nonblocking_members`.
-    instance : (n_members,) int64
-        The operation.
-    enter, leave : (n_members,) int64
-        Nodes: the participant has come, and it leaves.
-    ranks, size : (n_members,) int64
-        Ranks of participants, and how many there are; 0 for participants that are left out.
+    `enter` and `leave` are nodes: the participant has come, and it leaves. `size` is how many there are; 0 for
+    participants that are left out.
     """
     op, sends, receives = members.op, members.sent > 0, members.received > 0
     length, steps = np.maximum(members.received, 0), collective_steps(size)
@@ -617,8 +546,7 @@ def _operations(
     # by rank: everybody waits for those before
     at = some(SCAN)
     order = np.lexsort((ranks[at], instance[at]))
-    sees = np.empty(at.size, np.int64)
-    sees[order] = np.arange(at.size)
+    sees = positions(order)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], everybody[at], length[at], steps[at])
 
 
@@ -676,25 +604,25 @@ def _created_processes(model: Model, nodes: Nodes, found: EdgeCollector) -> None
 
 def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     w = model.window_members
-    call = nodes.calls_around(w.end)
-    n_members = np.bincount(w.operation, minlength=1)[w.operation] if len(w) else np.zeros(0, np.int64)
-    at = np.flatnonzero((call >= 0) & (n_members > 1))
-    everybody = np.ones(at.size, bool)
-    steps = collective_steps(n_members)[at]
-    found.all_to_all(w.operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
+    _everybody(nodes, found, w.operation, w.end, np.ones(len(w), bool))
 
 
 def _files(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     """Let all processes wait for each other in collective calls for files in which all came before anybody left; others
     need not have waited."""
     m = model.file_members
-    call = nodes.calls_around(m.event)
-    n_members = np.bincount(m.operation, minlength=1)[m.operation] if len(m) else np.zeros(0, np.int64)
     met = (m.latest_enter_time >= 0) & (m.latest_enter_time <= m.earliest_exit_time)
+    _everybody(nodes, found, m.operation, m.event, met)
+
+
+def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows, met: NDArray[np.bool_]) -> None:
+    """Let the participants of operations, by an event in the call of each, wait for each other where they met."""
+    call = nodes.calls_around(event)
+    n_members = np.bincount(operation, minlength=1)[operation] if operation.size else np.zeros(0, np.int64)
     at = np.flatnonzero((call >= 0) & (n_members > 1) & met)
     everybody = np.ones(at.size, bool)
     steps = collective_steps(n_members)[at]
-    found.all_to_all(m.operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
+    found.all_to_all(operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
 
 
 def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:

@@ -141,33 +141,23 @@ class Nodes:
 
     A call is the node at which it ends; one that is open at the end of the recording ends with its location's last
     event.
-
-    Attributes
-    ----------
-    first_row : int
-        First row of the range of events that `ranks` is of.
-    ranks : Ranks
-        Which events are nodes.
-    time : (n,) int64
-        Ticks; of late events those of the latest event before, so that they never decrease at a location.
-    kind : (n,) int8
-        `NodeClass` of the weight.
-    role : (n,) uint8
-        What a node is of an outermost MPI call (`kernels.replay.IS_CALL`, ...).
-    mark : (n,) uint8
-        Between which nodes the runtime extends, and which threads and tasks others begin (`kernels.maxplus.BEGINS`,
-        ...).
-    location_start : (n_locations + 1,) int64
-        First node of every location.
     """
 
     first_row: int
+    """First row of the range of events that `ranks` is of."""
     ranks: Ranks
+    """Which events are nodes."""
     time: NDArray[np.int64]
+    """(n,): ticks; of late events those of the latest event before, so that they never decrease at a location."""
     kind: NDArray[np.int8]
+    """(n,): `NodeClass` of the weight."""
     role: NDArray[np.uint8]
+    """(n,): what a node is of an outermost MPI call (`kernels.replay.IS_CALL`, ...)."""
     mark: NDArray[np.uint8]
+    """(n,): between which nodes the runtime extends, and which threads and tasks others begin
+    (`kernels.maxplus.BEGINS`, ...)."""
     location_start: NDArray[np.int64]
+    """(n_locations + 1,): first node of every location."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -243,20 +233,13 @@ class Nodes:
 
 
 class NodesOfSlice(NamedTuple):
-    """The nodes of a slice of a trace, and what its edges begin with.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    team_begins : (n_begins,) int64
-        Node of each team begin (`Teams`), -1 for none.
-    taskwaits : (n_taskwaits,) int64
-        Nodes at which taskwaits end.
-    """
+    """The nodes of a slice of a trace, and what its edges begin with."""
 
     nodes: Nodes
     team_begins: NDArray[np.int64]
+    """(n_begins,): node of each team begin (`Teams`), -1 for none."""
     taskwaits: NDArray[np.int64]
+    """(n_taskwaits,): nodes at which taskwaits end."""
 
 
 def find_nodes(model: Model) -> NodesOfSlice:
@@ -326,15 +309,8 @@ def _together(
 
 
 def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> Nodes:
-    """Put the nodes of all slices together.
-
-    Parameters
-    ----------
-    slices : list of Nodes
-        Of whole locations; they are emptied.
-    idle : (n,) int64
-        Locations that enter no region.
-    """
+    """Put the nodes of all slices, of whole locations, together; slices are emptied. `idle` are locations that enter no
+    region."""
     sizes = np.sum([np.diff(of.location_start) for of in slices], axis=0)
     start = np.append(0, np.cumsum(sizes))
     n, n_events = (
@@ -370,13 +346,7 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
 
 def runs_of_locations(starts: NDArray[np.int64], of_all: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
     """Yield the nodes of the locations that a slice has, of locations that follow each other together: by their numbers
-    there and in the whole trace.
-
-    Parameters
-    ----------
-    starts, of_all : (n_locations + 1,) int64
-        First node of every location in the slice, and in the whole trace.
-    """
+    there and in the whole trace."""
     filled = np.flatnonzero(np.diff(starts))
     shift = (of_all - starts)[filled]
     cuts = np.flatnonzero(np.diff(shift)) + 1
@@ -508,10 +478,7 @@ def _begins_with_the_team(spans: ForkSpans, n_forks: int, time: NDArray[np.int64
     """Find the first event of a thread in every team that its process forks, where no events of their own say when it
     begins.
 
-    Returns
-    -------
-    (n_forks,) int64
-        Numbers of events; -1 where the thread has none between FORK and JOIN.
+    Returns -1 where the thread has none between FORK and JOIN.
     """
     join_time = np.where(spans.join_row >= 0, spans.join_time, LATE)
     return events_in_teams(spans.fork_time[:n_forks], join_time[:n_forks], time)[0]

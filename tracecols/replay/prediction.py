@@ -137,12 +137,7 @@ class Prediction(RewrittenTrace):
 
 def check_devices(replay: Replay) -> None:
     """Refuse a trace of which devices execute a part that nothing is recorded to launch: they would not wait for hosts.
-
-    Raises
-    ------
-    AnalysisError
-        If the call that launches a kernel or a copy is not known.
-    """
+    Raises AnalysisError if the call that launches a kernel or a copy is not known."""
     n_unknown = int(replay.counts.get(WITHOUT_LAUNCH, 0))
     if n_unknown:
         raise AnalysisError(

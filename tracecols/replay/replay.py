@@ -58,43 +58,30 @@ STRAIGHT = 2.0**-20
 
 @dataclass(frozen=True)
 class Changes:
-    """What is to be different from the recorded run.
-
-    Attributes
-    ----------
-    scale : dict of str to float
-        By region or shell pattern the factor for computation in it and in what it calls; where regions nest, factors
-        multiply.
-    transfer : float, optional
-        Factor for the time that MPI takes beyond waiting: 0 is an ideal network. By default 1, and 0 with a latency or
-        bandwidth.
-    latency : float, optional
-        Seconds that every message takes, and every step of a collective operation.
-    bandwidth : float, optional
-        Bytes per second of a message.
-    balanced : bool
-        Every process computes as much as the mean of all, and so do its devices.
-    openmp : float, optional
-        Factor for the time that OpenMP and locks take beyond waiting.
-    collectives : str
-        `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but
-        Reduce, and no one in MPI_Finalize and in calls that manage communicators.
-    eager : int, optional
-        With an ideal network: bytes from which on a message waits for its receive to be posted. By default senders wait
-        where the recorded times show that they did.
-    whole_run : bool
-        The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize.
-    """
+    """What is to be different from the recorded run."""
 
     scale: Mapping[str, float] = field(default_factory=dict)
+    """By region or shell pattern the factor for computation in it and in what it calls; where regions nest, factors
+    multiply."""
     transfer: float | None = None
+    """Factor for the time that MPI takes beyond waiting: 0 is an ideal network. By default 1, and 0 with a latency or
+    bandwidth."""
     latency: float | None = None
+    """Seconds that every message takes, and every step of a collective operation."""
     bandwidth: float | None = None
+    """Bytes per second of a message."""
     balanced: bool = False
+    """Every process computes as much as the mean of all, and so do its devices."""
     openmp: float | None = None
+    """Factor for the time that OpenMP and locks take beyond waiting."""
     collectives: str = RECORDED
+    """`recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but
+    Reduce, and no one in MPI_Finalize and in calls that manage communicators."""
     eager: int | None = None
+    """With an ideal network: bytes from which on a message waits for its receive to be posted. By default senders wait
+    where the recorded times show that they did."""
     whole_run: bool = False
+    """The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.scale, Mapping):
@@ -199,13 +186,8 @@ class Replay(Replayable):
         return ticks if whole_run else ticks - self.starting
 
     def rules(self, changes: Changes) -> tuple[Rule, ...]:
-        """Return changes as rules.
-
-        Raises
-        ------
-        AnalysisError
-            If a region does not exist, or there is nothing to scale in it.
-        """
+        """Return changes as rules. Raises AnalysisError if a region does not exist, or there is nothing to scale
+        in it."""
         rules = [scaled(factor, self._scalable(region, changes.whole_run)) for region, factor in changes.scale.items()]
         if changes.balanced:
             rules.append(balanced(self, rules))
@@ -245,13 +227,8 @@ class Replay(Replayable):
         return mask
 
     def scenario(self, changes: Changes, *more: Rule, name: str = "") -> Scenario:
-        """Return changes, and perhaps further rules, as a scenario.
-
-        Raises
-        ------
-        AnalysisError
-            If a region does not exist, or there is nothing to scale in it.
-        """
+        """Return changes, and perhaps further rules, as a scenario. Raises AnalysisError if a region does not exist, or
+        there is nothing to scale in it."""
         bandwidth = math.inf if changes.bandwidth is None else changes.bandwidth
         rules = (*self.rules(changes), *more)
         return Scenario(rules, changes.latency or 0.0, bandwidth, changes.conventions, name or str(changes))
@@ -261,13 +238,8 @@ class Replay(Replayable):
         return times_of(self, self.scenario(changes))
 
     def gains(self) -> pd.DataFrame:
-        """Return by how much the runtime would shrink with each of `OPTIONS` alone, in one sweep.
-
-        Returns
-        -------
-        DataFrame
-            option, change, runtime (s), saving (s) and share (of the runtime), the largest saving first.
-        """
+        """Return by how much the runtime would shrink with each of `OPTIONS` alone, in one sweep: option, change,
+        runtime (s), saving (s) and share (of the runtime), the largest saving first."""
         import pandas as pd
 
         tried = [Changes(**given) for given in OPTIONS.values()]
@@ -285,16 +257,9 @@ class Replay(Replayable):
         One sweep for each of them. What a call path calls keeps its time. Call paths without which the runtime would be
         the same have no rows, and of a run with devices those that create their contexts neither.
 
-        Parameters
-        ----------
-        within : str, optional
-            A region, or a shell pattern: only its call paths and what they call.
-
-        Returns
-        -------
-        DataFrame
-            call_path, path, computation (s, of all locations in the replay), largest (s, of one location), saving (s)
-            and share (of the runtime), the largest saving first.
+        `within` a region, or a shell pattern, only its call paths and what they call. Columns: call_path, path,
+        computation (s, of all locations in the replay), largest (s, of one location), saving (s) and share (of the
+        runtime), the largest saving first.
         """
         import pandas as pd
 
@@ -352,10 +317,7 @@ class Replay(Replayable):
         sweeps for each call path, to 2^-16 of it; ticks are divided for that, so that a clock may be as coarse as it
         likes.
 
-        Returns
-        -------
-        DataFrame
-            call_path, path, critical (s), slack (s), limit (a factor), the largest slack first.
+        Columns: call_path, path, critical (s), slack (s), limit (a factor), the largest slack first.
         """
         import pandas as pd
 

@@ -21,15 +21,9 @@ Rows = NDArray[np.int64]
 class Replayable:
     """A trace as a graph of what waits for what, to be swept with other weights.
 
-    Parameters
-    ----------
-    model : Model
-        Of the whole trace, perhaps divided into periods.
-    found : GraphBuilder, optional
-        Its nodes and edges, where an analysis has found them; by default they are found when they are first needed.
-
-    Memory grows with nodes (MPI calls, barriers, forks, locks): about 50 B for each, with its edges. They are found
-    partition by partition, as in an analysis.
+    The model is of the whole trace, perhaps divided into periods. Memory grows with nodes (MPI calls, barriers, forks,
+    locks): about 50 B for each, with its edges. They are those that an analysis has `found`; else they are found when
+    they are first needed, partition by partition, as in an analysis.
     """
 
     def __init__(self, model: Model, found: GraphBuilder | None = None) -> None:
@@ -102,13 +96,8 @@ class Replayable:
         return end - begin
 
     def call_paths_of(self, region: str) -> NDArray[np.bool_]:
-        """Select the call paths in a region: those that enter it and what these call.
-
-        Raises
-        ------
-        AnalysisError
-            If nothing is called so.
-        """
+        """Select the call paths in a region: those that enter it and what these call. Raises AnalysisError if nothing
+        is called so."""
         n = len(self.call_paths)
         choice = choose(None, None, region, None)
         return choice.mask(self.model, np.arange(n, dtype=np.int32), np.zeros(n, np.int32))

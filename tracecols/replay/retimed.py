@@ -15,13 +15,7 @@ from tracecols.store.outputs import REPLAYED
 
 
 class RetimedSource(StoreSource):
-    """A store with other times: those of the nodes of a replay, and between them in proportion.
-
-    Parameters
-    ----------
-    time : (n_nodes,) int64
-        New times of the nodes, ticks.
-    """
+    """A store with other times: those of the nodes of a replay, and between them in proportion."""
 
     def __init__(self, replay: Replay, changes: Changes, time: NDArray[np.int64]) -> None:
         super().__init__(replay.model.store)

@@ -38,30 +38,21 @@ OVERHEAD = (NodeClass.OPENMP, NodeClass.LOCK)
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """What is different on some call paths of some locations.
-
-    Attributes
-    ----------
-    call_paths : (n_call_paths,) bool, optional
-        Where; by default everywhere. What a call path calls has to be selected besides.
-    locations : (n_locations,) bool, optional
-        On which locations; by default on all.
-    computation : float or (n_locations,) float64
-        Factor for computation, perhaps another one on every location.
-    transfer : float
-        Factor for what MPI takes beyond waiting.
-    overhead : float
-        Factor for what OpenMP and locks take beyond waiting.
-    is_waiting : bool
-        Whether calls wait for others.
-    """
+    """What is different on some call paths of some locations."""
 
     call_paths: Mask | None = None
+    """(n_call_paths,) bool, optional: where; by default everywhere. What a call path calls has to be selected
+    besides."""
     locations: Mask | None = None
+    """(n_locations,) bool, optional: on which locations; by default on all."""
     computation: float | NDArray[np.float64] = 1.0
+    """float or (n_locations,) float64: factor for computation, perhaps another one on every location."""
     transfer: float = 1.0
+    """Factor for what MPI takes beyond waiting."""
     overhead: float = 1.0
+    """Factor for what OpenMP and locks take beyond waiting."""
     is_waiting: bool = True
+    """Whether calls wait for others."""
 
     def factors(self, location: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the factors by class at some locations, where the rule holds; (n, 11) float64."""
@@ -90,26 +81,17 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """A run in which something is different.
-
-    Attributes
-    ----------
-    rules : tuple of Rule
-    latency : float
-        Seconds that every message takes besides, and every step of a collective operation.
-    bandwidth : float
-        Bytes of a message per second.
-    conventions : Conventions
-        Whose rules are followed.
-    name : str
-        What it is called, for people.
-    """
+    """A run in which something is different."""
 
     rules: tuple[Rule, ...] = ()
     latency: float = 0.0
+    """Seconds that every message takes besides, and every step of a collective operation."""
     bandwidth: float = np.inf
+    """Bytes of a message per second."""
     conventions: Conventions = AS_RECORDED
+    """Whose rules are followed."""
     name: str = ""
+    """What it is called, for people."""
 
 
 def scaled(factor: float | NDArray[np.float64], call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
@@ -171,24 +153,8 @@ def without_waiting(call_paths: Mask | None = None, locations: Mask | None = Non
 
 
 def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int64]:
-    """Return the runtimes of scenarios, several in one sweep of the graph.
-
-    Parameters
-    ----------
-    replay : Replayable
-        `Trace.replay`.
-    scenarios : sequence of Scenario
-
-    Returns
-    -------
-    (n_scenarios,) int64
-        Ticks.
-
-    Raises
-    ------
-    AnalysisError
-        If the trace cannot be replayed.
-    """
+    """Return the runtimes of scenarios in ticks, several in one sweep of the graph (`Trace.replay`). Raises
+    AnalysisError if the trace cannot be replayed."""
     result = np.zeros(len(scenarios), np.int64)
     for conventions in dict.fromkeys(scenario.conventions for scenario in scenarios):
         some = [i for i, scenario in enumerate(scenarios) if scenario.conventions == conventions]
@@ -219,13 +185,8 @@ def times_of(replay: Replayable, scenario: Scenario) -> NDArray[np.int64]:
 
 
 def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1) -> maxplus.Changes:
-    """Return scenarios, `maxplus.LANES` at most, as the sweep takes them.
-
-    Parameters
-    ----------
-    fine : int
-        Ticks of the result for each recorded one.
-    """
+    """Return scenarios, `maxplus.LANES` at most, as the sweep takes them, with `fine` ticks of the result for each
+    recorded one."""
     model, nodes = replay.model, replay.nodes
     n_call_paths, n_locations = len(replay.call_paths), model.n_locations
     cells = [cells_of(s.rules, n_call_paths, n_locations) for s in scenarios]
@@ -253,15 +214,8 @@ def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1)
 def cells_of(
     rules: Sequence[Rule], n_call_paths: int, n_locations: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
-    """Divide call paths and locations into those for which the same rules hold.
-
-    Returns
-    -------
-    factor : (n_cells, 11) float64
-    path_cell : (n_call_paths + 1,) int32
-        The last one is for no call path.
-    location_cell : (n_locations,) int32
-    """
+    """Divide call paths and locations into those for which the same rules hold: the factors (n_cells, 11), the cell of
+    each call path, the last one for no call path, and that of each location."""
     everywhere, anyone = np.ones(n_call_paths + 1, bool), np.ones(n_locations, bool)
     on_paths = [everywhere if r.call_paths is None else np.append(r.call_paths, False) for r in rules]
     at_locations = [anyone if r.locations is None else r.locations for r in rules]

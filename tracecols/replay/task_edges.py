@@ -22,23 +22,17 @@ OLDER = (EventKind.OMP_TASK_CREATE, EventKind.OMP_TASK_SWITCH, EventKind.OMP_TAS
 
 
 class TaskEvents(NamedTuple):
-    """Events of tasks that are nodes, in the order of the nodes.
-
-    Attributes
-    ----------
-    node, location : (n,) int64
-    kind : (n,) uint8
-    task : (n,) int64
-        The task that is created, switched to or completed, numbered over the trace; -1 for implicit tasks.
-    running : (n,) int64
-        The task that runs at the location after the event.
-    """
+    """Events of tasks that are nodes, in the order of the nodes."""
 
     node: NDArray[np.int64]
     location: NDArray[np.int64]
+    """`node` and `location`: (n,)"""
     kind: NDArray[np.uint8]
+    """(n,)"""
     task: NDArray[np.int64]
+    """(n,): the task that is created, switched to or completed, numbered over the trace; -1 for implicit tasks."""
     running: NDArray[np.int64]
+    """(n,): the task that runs at the location after the event."""
 
     def some(self, kinds: tuple[EventKind, ...]) -> NDArray[np.int64]:
         """Return the positions of events of some kinds."""
@@ -82,10 +76,7 @@ def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -
 
     That tasks wait for others because of data they share is not recorded.
 
-    Parameters
-    ----------
-    of_slice : NodesOfSlice
-        Nodes at which threads turn out to have waited become of the kind OPENMP.
+    Nodes at which threads turn out to have waited become of the kind OPENMP.
     """
     if "tasks" not in model.store.tables:
         return
@@ -135,17 +126,8 @@ def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArra
     """Find where threads that wait for tasks go on: with the switch back to the task that waits, if it waited until
     then, or the EXIT.
 
-    Parameters
-    ----------
-    leave : (n,) int64
-        Nodes at which barriers or taskwaits are left; -1 none.
-    until : (n,) int64
-        When the last task is done that is waited for.
-
-    Returns
-    -------
-    (n,) int64
-        Nodes.
+    `leave` are nodes at which barriers or taskwaits are left, -1 none; `until` is when the last task is done that is
+    waited for.
     """
     before = np.maximum(leave - 1, 0)
     is_switch = lookup(e.node[e.some(SWITCHES)], before) >= 0
@@ -156,19 +138,10 @@ def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArra
 def with_tasks(
     model: Model, nodes: Nodes, group: NDArray[np.int64], enter: NDArray[np.int64], leave: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the last event of each thread in a barrier that others wait for, and the first that waits for others.
+    """Find the last event of each thread in a barrier (`group`) that others wait for, and the first that waits for
+    others.
 
-    Parameters
-    ----------
-    group : (n,) int64
-        The barrier that each thread is in.
-    enter, leave : (n,) int64
-        Nodes at which threads enter and leave.
-
-    Returns
-    -------
-    come, goes : (n,) int64
-        Nodes: the ENTER, or the end of the last task that the thread completes in the barrier; and as `resumed` says.
+    As nodes: the ENTER, or the end of the last task that the thread completes in the barrier; and as `resumed` says.
     """
     if "tasks" not in model.store.tables or not enter.size:
         return enter, leave

@@ -29,21 +29,14 @@ WAITING = (TASKWAIT, "barrier", "implicit_barrier")
 
 
 class TaskRows(NamedTuple):
-    """The nodes of locations that tasks make, one location after the other.
-
-    Attributes
-    ----------
-    row : (n,) int64
-        Events, ascending: those of tasks, ENTER and EXIT of taskwaits.
-    waits : (n,) bool
-        Whether the thread waits before the event, in a barrier or a taskwait, and executes no task.
-    taskwaits : (n_taskwaits,) int64
-        EXITs of taskwaits, likewise.
-    """
+    """The nodes of locations that tasks make, one location after the other."""
 
     row: NDArray[np.int64]
+    """(n,): events, ascending: those of tasks, ENTER and EXIT of taskwaits."""
     waits: NDArray[np.bool_]
+    """(n,): whether the thread waits before the event, in a barrier or a taskwait, and executes no task."""
     taskwaits: NDArray[np.int64]
+    """(n_taskwaits,): EXITs of taskwaits, likewise."""
 
 
 def task_rows(model: Model, locations: NDArray[np.int64]) -> TaskRows:
@@ -72,14 +65,8 @@ def _task_rows(model: Model, location: int) -> TaskRows:
 
 
 def call_path_before(paths: CallPaths, kind: NDArray[np.uint8], call_path: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the call path that a location is in before each of its events; (n,) int64, -1 for none.
-
-    Parameters
-    ----------
-    kind : (n,) uint8
-    call_path : (n,) int64
-        Of the whole time: of an ENTER the call path it enters, of an EXIT the one it leaves.
-    """
+    """Return the call path that a location is in before each of its events, -1 for none, from the one that an ENTER
+    enters or an EXIT leaves."""
     enters = ACTION[kind] == PUSH
     parent = pick(paths.parent.astype(np.int64), np.where(enters, call_path, -1))
     return np.where(enters, parent, call_path)

@@ -40,32 +40,21 @@ def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
 
 @dataclass
 class Checked:
-    """What contradicts itself in a trace.
-
-    Attributes
-    ----------
-    violations : list of Violation
-        With the first instances of each.
-    pairs : CompoundTable
-        Pairs of locations between which clock conditions are violated (`schema.clocks.CLOCK_VIOLATIONS`).
-    losses : dict of str to int
-        What was not understood or lost when the store was made.
-    names : Names
-    recording : Recording
-        What the recording of regions takes.
-    clock : dict
-        Resolution and origin.
-    rows : int
-        Instances to show, at most.
-    """
+    """What contradicts itself in a trace."""
 
     violations: list[Violation]
+    """With the first instances of each."""
     pairs: CompoundTable
+    """Pairs of locations between which clock conditions are violated (`schema.clocks.CLOCK_VIOLATIONS`)."""
     losses: dict[str, int]
+    """What was not understood or lost when the store was made."""
     names: Names
     recording: Recording
+    """What the recording of regions takes."""
     clock: dict[str, Any]
+    """Resolution and origin."""
     rows: int
+    """Instances to show, at most."""
 
     @property
     def skew(self) -> float:
@@ -132,15 +121,7 @@ class Checked:
 
 
 def check_trace(model: Model, rows: int = 3, progress: Callable[[int, int], None] | None = None) -> Checked:
-    """Check all constraints of a trace.
-
-    Parameters
-    ----------
-    rows : int
-        Instances to look up of each violated constraint; the earliest ones.
-    progress : callable, optional
-        Called with what is done and what is to be done.
-    """
+    """Check all constraints of a trace, and look up the `rows` earliest instances of each violated one."""
     violations = find_violations(model, rows, progress)
     with model.divided() as run:
         (pairs,) = run.stages(lambda at, _stage: at.clock_violations, [CLOCKS])

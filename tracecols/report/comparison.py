@@ -41,15 +41,8 @@ def percent(ratio: float) -> str:
 
 
 class ComparisonDisplay:
-    """Turn a comparison into tables of text.
-
-    Parameters
-    ----------
-    properties : list of str
-        Ids: only these and what is below them; all by default.
-    width : int
-        Characters of a line.
-    """
+    """Turn a comparison, of all properties or some with what is below them, into tables of text `width` characters
+    wide."""
 
     def __init__(
         self,

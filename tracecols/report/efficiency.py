@@ -39,15 +39,8 @@ def _cell(value: float, unit: str) -> Text | str:
 def render(
     tables: Sequence[pd.DataFrame], names: Sequence[str], scaling: pd.DataFrame | None, models: Sequence[str] = MODELS
 ) -> Iterator[RenderableType]:
-    """Yield one table per model with a column per run, and how the runs scale.
-
-    Parameters
-    ----------
-    tables : sequence of DataFrame
-        Efficiencies of each run (`SeverityCube.efficiencies`).
-    scaling : DataFrame, optional
-        `severity.efficiencies.scaling` of them.
-    """
+    """Yield one table per model with a column per run (`SeverityCube.efficiencies`), and how the runs scale
+    (`severity.efficiencies.scaling`)."""
     for table, name in zip(tables, names, strict=True):
         run = table[table["model"] == RUN].set_index("metric")
         is_divided = "ideal_runtime" in run.index and run.loc["processes", "value"] > 1

@@ -24,10 +24,7 @@ def render(
     """Yield the runtimes, what would be gained by mending causes of lost time and by changes of the whole run, and by
     making single call paths faster besides.
 
-    Parameters
-    ----------
-    mended : DataFrame, optional
-        Causes (`findings.mended`); None of a prediction with changes.
+    `mended` is None of a prediction with changes.
     """
     yield _runtimes(prediction, width)
     if mended is not None:

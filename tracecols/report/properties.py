@@ -69,18 +69,8 @@ def facts(p: Property) -> Iterator[tuple[str, str]]:
 
 
 def named(names: Iterable[str], found: dict[str, list[Property]]) -> Iterator[tuple[str, Property]]:
-    """Yield the properties that some ids or titles mean, with their conventions; all where none are given.
-
-    Parameters
-    ----------
-    found : dict of str to list of Property
-        All properties, by conventions.
-
-    Raises
-    ------
-    AnalysisError
-        If there is no such property, with the nearest ids.
-    """
+    """Yield the properties that some ids or titles mean, with their conventions; all where none are given. `found` are
+    all properties, by conventions. Raises AnalysisError if there is no such property, with the nearest ids."""
     axes = {c: PropertyAxis.of(all_of) for c, all_of in found.items()}
     if not names:
         yield from ((c, p) for c, all_of in found.items() for p in all_of)
@@ -96,13 +86,8 @@ def named(names: Iterable[str], found: dict[str, list[Property]]) -> Iterator[tu
 
 
 def guidance(p: Property, others: Iterable[Property]) -> str:
-    """Say what to do about a property: its own advice, that it is a container, or the advice of the nearest above it.
-
-    Parameters
-    ----------
-    others : iterable of Property
-        All properties of its conventions.
-    """
+    """Say what to do about a property: its own advice, that it is a container, or the advice of the nearest above it
+    among the others of its conventions."""
     by_id = {q.id: q for q in others}
     if p.advice:
         return p.advice
@@ -116,13 +101,8 @@ def guidance(p: Property, others: Iterable[Property]) -> str:
 
 
 def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> Iterator[Text]:
-    """Say everything about some properties, under each of some conventions.
-
-    Raises
-    ------
-    AnalysisError
-        If there is no such property, with the nearest ids.
-    """
+    """Say everything about some properties, under each of some conventions. Raises AnalysisError if there is no such
+    property, with the nearest ids."""
     given = list(patterns)
     found = {c: declared(c, given) for c in conventions}
     same: dict[tuple[str, str, str], list[str]] = {}
@@ -144,13 +124,8 @@ def drawings(id: str, conventions: Collection[str]) -> Iterator[Text]:
 
 
 def plain(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> list[dict[str, Any]]:
-    """Return what is declared of some properties, or of all, as plain values for JSON.
-
-    Raises
-    ------
-    AnalysisError
-        If there is no such property, with the nearest ids.
-    """
+    """Return what is declared of some properties, or of all, as plain values for JSON. Raises AnalysisError if there is
+    no such property, with the nearest ids."""
     given = list(patterns)
     texts = ("id", "title", "parent", "unit", "summary", "advice")
     return [

@@ -156,13 +156,8 @@ def _cell(text: str) -> str:
 
 
 def page(series: Series, table: pd.DataFrame, rate: float, rows: int, title: str) -> str:
-    """Return a page with the trend of the total, and of the cells that changed, which loads nothing.
-
-    Raises
-    ------
-    MissingExtraError
-        Without matplotlib.
-    """
+    """Return a page with the trend of the total, and of the cells that changed, which loads nothing. Raises
+    MissingExtraError: without matplotlib."""
     pictures = [_picture(series, series.totals, "total")]
     cells = table[table.property != ""].drop_duplicates(["property", "call_path"]).head(PICTURES)
     number = {cell: i for i, cell in enumerate(zip(series.properties, series.call_paths, strict=True))}

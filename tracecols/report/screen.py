@@ -12,14 +12,8 @@ from tracecols.given.printable import printable
 
 
 class Screen(Console):
-    """A console on which names are shown as they are: no markup, no highlighting, and control characters in `printable`
-    form.
-
-    Parameters
-    ----------
-    **options
-        Those of `rich.console.Console`.
-    """
+    """A console (`rich.console.Console`) on which names are shown as they are: no markup, no highlighting, and control
+    characters in `printable` form."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **options)

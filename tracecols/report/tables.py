@@ -47,16 +47,8 @@ class TextTable:
     others numbers.
 
     Rich reads markup in strings, and names of regions and files may look like it. Numbers are never cut. If the table
-    is too wide, columns are left out first, then titles of columns and texts are shortened.
-
-    Parameters
-    ----------
-    *columns : str
-        Titles.
-    width : int, optional
-        Columns of the terminal that the table may take; by default as many as it needs.
-    spare : tuple of int
-        Numbers of the columns that may be left out, the first one first.
+    is wider than `width`, columns `spare` are left out first, in this order, then titles of columns and texts are
+    shortened.
     """
 
     def __init__(self, *columns: str, width: int | None = None, spare: tuple[int, ...] = ()) -> None:

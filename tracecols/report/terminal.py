@@ -57,12 +57,7 @@ def _style(share: float) -> str:
 
 def bars(values: NDArray[np.float64]) -> str:
     """Draw values as a line of bars, as many as fit; where there are more a bar is the mean of neighbours. What is
-    negative counts as nothing.
-
-    Parameters
-    ----------
-    values : (n,) float64
-    """
+    negative counts as nothing."""
     each = max(-(-values.size // BAR_WIDTH), 1)
     firsts = np.arange(0, values.size, each)
     means = np.add.reduceat(values, firsts) / np.diff(firsts, append=values.size) if values.size else values
@@ -358,12 +353,8 @@ class Display:
         """Yield the severity of a property on a grid, the first dimension to the right and the second downwards; others
         plane by plane.
 
-        Parameters
-        ----------
-        call_path : str or None
-            Selected call paths; all by default.
-        width : int
-            Columns of the terminal: numbers if they fit, else shades.
+        It is that of the call paths that are selected, by default all; as numbers if they fit into the columns of the
+        terminal, else as shades.
         """
         cube = self.cube
         name = cube.find_property(name)

@@ -16,17 +16,7 @@ from tracecols.severity.queries import Severities
 
 def in_focus(cube: SeverityCube, name: str | None, call_path: str | None) -> tuple[SeverityCube, str]:
     """Return a cube without start-up and shutdown, and a note; the whole, if what is asked for lies in them only.
-
-    Parameters
-    ----------
-    name, call_path : str, optional
-        As `plain` takes them.
-
-    Raises
-    ------
-    SeverityError
-        If there is no such property or call path.
-    """
+    Raises SeverityError if there is no such property or call path."""
     focused = cube.focused()
     if name is None or focused is cube:
         return focused, ""
@@ -42,20 +32,9 @@ def in_focus(cube: SeverityCube, name: str | None, call_path: str | None) -> tup
 
 
 def plain(cube: SeverityCube, name: str | None, call_path: str | None, min_share: float) -> dict[str, Any]:
-    """Return the properties of a cube, the call paths of a property, or the locations of some call paths.
-
-    Parameters
-    ----------
-    name, call_path : str, optional
-        As `SeverityCube.find_property` and `find_call_paths` take them.
-    min_share : float
-        What is less than this share of the whole is left out.
-
-    Raises
-    ------
-    SeverityError
-        If there is no such property or call path.
-    """
+    """Return the properties of a cube, the call paths of a property, or the locations of some call paths
+    (`SeverityCube.find_property`, `find_call_paths`); what is less than `min_share` of the whole is left out. Raises
+    SeverityError if there is no such property or call path."""
     found: dict[str, Any] = {"format": "tracecols values", "focus": focus.in_words(cube.facts)}
     if name is None:
         return found | {"properties": _properties(cube, min_share)}
@@ -103,15 +82,7 @@ def _locations(cube: SeverityCube, name: str, mask: NDArray[np.bool_]) -> list[d
 
 
 def plain_cells(cube: Severities, cells: Mapping[str, Cells], rows: slice) -> list[dict[str, Any]]:
-    """Return cells of times one by one, the largest first.
-
-    Parameters
-    ----------
-    cells : mapping of str to Cells
-        By property; not empty.
-    rows : slice
-        Which of them, in this order.
-    """
+    """Return some of the cells of times, given by property, one by one, the largest first."""
     s, names = cube.system, list(cells)
     which = np.repeat(np.arange(len(names)), [len(of) for of in cells.values()])
     seconds = np.concatenate([of.value * cube.scale(name) for name, of in cells.items()])

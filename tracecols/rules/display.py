@@ -20,12 +20,8 @@ WIDE, LEAST = 200, 20
 def render(verdicts: Iterable[Verdict], n_statements: int = 3, width: int = WIDE) -> Iterator[RenderableType]:
     """Yield lines of text: what was found, ranked; then what was not, and what could not be evaluated.
 
-    Parameters
-    ----------
-    n_statements : int, optional
-        How many statements to name per rule.
-    width : int, optional
-        Columns that a line may take; rules that are named with their parameters may take more.
+    A rule has at most `n_statements`; lines take `width` columns, of rules that are named with their parameters maybe
+    more.
     """
     ranked = sorted(verdicts, key=lambda f: -np.nan_to_num(f.severity))
     found = [f for f in ranked if f.severity > 0]

@@ -29,13 +29,7 @@ NEEDS_TRACE = "needs the trace: give the store instead of the cube"
 
 
 def find_rule(name: str) -> Rule:
-    """Return a rule by id.
-
-    Raises
-    ------
-    RuleError
-        If there is none, with the nearest ids.
-    """
+    """Return a rule by id. Raises RuleError if there is none, with the nearest ids."""
     if name not in RULES:
         hint = did_you_mean(name, RULES, f"there are {', '.join(RULES)}")
         raise RuleError(f"no rule {show(name)}\n  {hint}")

@@ -28,77 +28,48 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CellChange:
-    """A cell that changed.
-
-    Attributes
-    ----------
-    property, title, call_path : str
-    before, after : float
-        Means of the runs on both sides, in the unit of the property.
-    """
+    """A cell that changed."""
 
     property: str
     title: str
     call_path: str
     before: float
     after: float
+    """`before` and `after`: means of the runs on both sides, in the unit of the property."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change in a series of runs.
-
-    Attributes
-    ----------
-    since : int
-        Position of the first run after it.
-    label : str
-        Of that position.
-    chance : float
-        How often noise alone differs by as much somewhere: the p-value, corrected for all cells and places.
-    before, after : float
-        Means of the totals on both sides, up to the changes before and after this one.
-    cells : list of CellChange
-        Those that differ by more than noise, largest changes first; empty if only the total does.
-    """
+    """A change in a series of runs."""
 
     since: int
+    """Position of the first run after it."""
     label: str
+    """Of that position."""
     chance: float
+    """How often noise alone differs by as much somewhere: the p-value, corrected for all cells and places."""
     before: float
     after: float
+    """`before` and `after`: means of the totals on both sides, up to the changes before and after this one."""
     cells: list[CellChange]
+    """Those that differ by more than noise, largest changes first; empty if only the total does."""
 
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """The cells that are looked at, the total before them.
-
-    Attributes
-    ----------
-    relative : (n_runs, 1 + n_cells) float64
-        By their means, less 1.
-    kind : (1 + n_cells,) int64
-        Number of the property.
-    cells : (n_cells,) int64
-        Of the series.
-    """
+    """The cells that are looked at, the total before them."""
 
     relative: Floats
+    """(n_runs, 1 + n_cells) float64: by their means, less 1."""
     kind: Ints
+    """(1 + n_cells,) int64: number of the property."""
     cells: Ints
+    """(n_cells,) int64: of the series."""
 
 
 def find_changes(series: Series, rate: float = 0.05, min_share: float = 0.001) -> list[Change]:
-    """Find the changes in a series, by position.
-
-    Parameters
-    ----------
-    rate : float
-        How often an alarm may be false in a series without any change.
-    min_share : float
-        Cells with a smaller part of the total in all runs are not looked at.
-    """
+    """Find the changes in a series, by position; `rate` is how often an alarm may be false in a series without any
+    change. Cells with less than `min_share` of the total in all runs are not looked at."""
     looked_at = series.looked_at(min_share)
     # the total is a cell, too: many small changes may add up
     values = np.column_stack([series.totals, series.cells[:, looked_at]])
@@ -161,20 +132,10 @@ def common_noise(values: Floats, kind: Ints) -> Floats:
 
 
 def distances(values: Floats, common: Floats, splits: Ints) -> Floats:
-    """Return how far the means before and after each split are apart, in units of noise.
+    """Return how far the means before and after each split, given as the first run after it, are apart, in units of
+    noise (`common_noise`).
 
-    Parameters
-    ----------
-    values : (n_runs, n_cells) float64
-        By their means, less 1.
-    common : (n_cells,) float64
-        See `common_noise`.
-    splits : (n_splits,) int64
-        Numbers of the first runs after them.
-
-    Returns
-    -------
-    (n_splits, n_cells) float64
+    Values of (n_runs, n_cells) are by their means, less 1.
     """
     n = len(values)
     before, after = splits[:, None].astype(np.float64), n - splits[:, None].astype(np.float64)

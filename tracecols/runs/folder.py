@@ -27,23 +27,15 @@ Value = str | float
 
 @dataclass(frozen=True)
 class Run:
-    """A run of an experiment.
-
-    Attributes
-    ----------
-    name : str
-    parameters : dict of str to str or float
-        What the caller gave, and those of `MEASURED`.
-    added : str
-        Date and time in UTC, with microseconds, as in ISO 8601.
-    path : Path
-        Of the cube.
-    """
+    """A run of an experiment."""
 
     name: str
     parameters: dict[str, Value]
+    """What the caller gave, and those of `MEASURED`."""
     added: str
+    """Date and time in UTC, with microseconds, as in ISO 8601."""
     path: Path
+    """Of the cube."""
 
 
 def in_words(value: Value) -> str:
@@ -52,13 +44,8 @@ def in_words(value: Value) -> str:
 
 
 def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Value], *, force: bool = False) -> Run:
-    """Put a run into an experiment; the folder is made if it is missing.
-
-    Raises
-    ------
-    SeverityError
-        If the name or a parameter is none, there is a run of this name, or the folder cannot be written.
-    """
+    """Put a run into an experiment; the folder is made if it is missing. Raises SeverityError if the name or a
+    parameter is none, there is a run of this name, or the folder cannot be written."""
     if not re.fullmatch(r"[^/\\\0.][^/\\\0]*", name):
         raise SeverityError(
             f"{name!r} is not a name for a run\n  give a name that can be a file's, without a dot in front"
@@ -97,13 +84,8 @@ def _recognise(path: Path) -> str | None:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """Return the runs of an experiment in the order in which they were added.
-
-    Raises
-    ------
-    SeverityError
-        If there is none, or one is damaged.
-    """
+    """Return the runs of an experiment in the order in which they were added. Raises SeverityError if there is none, or
+    one is damaged."""
     found = [_read(path) for path in sorted(folder.glob("*.json")) if _recognise(path) is not None]
     if not found:
         raise SeverityError(f"{folder} holds no runs\n  add one: tracecols runs add {folder} run.severity")
@@ -123,13 +105,7 @@ def _read(path: Path) -> Run:
 
 
 def chosen(runs: Iterable[Run], where: Mapping[str, Value]) -> list[Run]:
-    """Return the runs whose parameters have some values.
-
-    Raises
-    ------
-    SeverityError
-        If there is none.
-    """
+    """Return the runs whose parameters have some values. Raises SeverityError if there is none."""
     runs = list(runs)
     kept = [run for run in runs if all(run.parameters.get(key) == value for key, value in where.items())]
     if not kept:

@@ -54,30 +54,23 @@ TERMS = tuple((i, j) for i in POWERS for j in LOGARITHMS if i or j)
 
 @dataclass(frozen=True)
 class Growth:
-    """How the time of a cell grows.
-
-    Attributes
-    ----------
-    property, title, call_path : str
-    constant, coefficient : float
-        c0 and c1: per thread, in the unit of the property. c1 is 0 of what does not grow.
-    term : tuple of (Fraction, int)
-        i and j.
-    chance : float
-        How often noise alone fits as well in some cell.
-    measured, predicted : float
-        Per thread, at the largest value of the parameter, and at the value that was asked for.
-    """
+    """How the time of a cell grows."""
 
     property: str
     title: str
     call_path: str
     constant: float
     coefficient: float
+    """`constant` and `coefficient`: c0 and c1: per thread, in the unit of the property. c1 is 0 of what does not
+    grow."""
     term: tuple[Fraction, int]
+    """i and j."""
     chance: float
+    """How often noise alone fits as well in some cell."""
     measured: float
     predicted: float
+    """`measured` and `predicted`: per thread, at the largest value of the parameter, and at the value that was asked
+    for."""
 
     def formula(self, parameter: str) -> str:
         """Write the model as text."""
@@ -102,19 +95,9 @@ def formula(coefficient: float, term: tuple[Fraction, int], parameter: str) -> s
 def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min_share: float = 0.001) -> list[Growth]:
     """Model how the time per thread of each cell grows with the parameter of a series; what will take most comes first.
 
-    Parameters
-    ----------
-    at : float, optional
-        The value to predict for; by default eight times the largest one.
-    rate : float
-        How often one of all models may be no more than noise.
-    min_share : float
-        Cells with a smaller part of the total in all runs are left out.
-
-    Raises
-    ------
-    SeverityError
-        If the parameter is no positive number, or has too few values.
+    `at` is the value to predict for, by default eight times the largest one; `rate` is how often one of all models may
+    be no more than noise. Cells with less than `min_share` of the total in all runs are left out. Raises SeverityError
+    if the parameter is no positive number, or has too few values.
     """
     p = _parameter(series)
     at = 8 * float(p[-1]) if at is None else at
@@ -175,17 +158,8 @@ def basis(p: Floats, power: Fraction, logarithm: int) -> Floats:
 
 
 def errors_of_terms(p: Floats) -> Floats:
-    """Return what maps values without their mean to the errors of predicting each by the line through the others.
-
-    Parameters
-    ----------
-    p : (n,) float64
-
-    Returns
-    -------
-    (n_terms, n, n) float64
-        A matrix for each of `TERMS`.
-    """
+    """Return what maps values without their mean to the errors of predicting each by the line through the others: a
+    matrix for each of `TERMS`."""
     x = np.stack([basis(p, *term) for term in TERMS])
     centred = x - x.mean(axis=1, keepdims=True)
     slope = centred / (centred**2).sum(axis=1, keepdims=True)
@@ -195,20 +169,9 @@ def errors_of_terms(p: Floats) -> Floats:
 
 
 def best_terms(errors: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Find the term that predicts the values of each cell best.
+    """Find the term of `TERMS` that predicts the values of each cell, (n, n_cells), best, from `errors_of_terms`.
 
-    Parameters
-    ----------
-    errors : (n_terms, n, n) float64
-        Of `errors_of_terms`.
-    values : (n, n_cells) float64
-
-    Returns
-    -------
-    quality : (n_cells,) float64
-        The squared error of predicting each value from the others, by that of their mean; 0 is best.
-    term : (n_cells,) int64
-        Number in `TERMS`.
+    Its quality is the squared error of predicting each value from the others, by that of their mean; 0 is best.
     """
     n = len(values)
     centred = values - values.mean(axis=0)

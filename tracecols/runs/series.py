@@ -20,43 +20,31 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Runs in order, and their severities.
-
-    Attributes
-    ----------
-    runs : list of Run
-        By position.
-    along : str
-        The parameter whose values are the positions; empty if each run, or each repetition, is one.
-    labels : list of str
-        Of the positions.
-    position : (n_runs,) int64
-        Of each run. Runs at the same position are repetitions.
-    properties, titles, call_paths : (n_cells,) lists of str
-    cells : (n_runs, n_cells) float64
-        Seconds, occurrences or bytes of all locations, which add up to the properties that were asked for; or values of
-        a computed metric, each of the sums of a call path itself.
-    totals : (n_runs,) float64
-        Their sums; of a computed metric its value for the sums of the run.
-    threads : (n_runs,) float64
-    unit : str
-        As of properties.
-    adds_up : bool
-        Whether cells do; values of a computed metric do not.
-    """
+    """Runs in order, and their severities."""
 
     runs: list[Run]
+    """By position."""
     along: str
+    """The parameter whose values are the positions; empty if each run, or each repetition, is one."""
     labels: list[str]
+    """Of the positions."""
     position: NDArray[np.int64]
+    """(n_runs,): of each run. Runs at the same position are repetitions."""
     properties: list[str]
     titles: list[str]
     call_paths: list[str]
+    """`properties`, `titles` and `call_paths`: (n_cells,) lists of str"""
     cells: Floats
+    """(n_runs, n_cells) float64: seconds, occurrences or bytes of all locations, which add up to the properties that
+    were asked for; or values of a computed metric, each of the sums of a call path itself."""
     totals: Floats
+    """(n_runs,) float64: their sums; of a computed metric its value for the sums of the run."""
     threads: Floats
+    """(n_runs,) float64"""
     unit: str
+    """As of properties."""
     adds_up: bool
+    """Whether cells do; values of a computed metric do not."""
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -96,22 +84,11 @@ def series_of(
     *,
     with_startup: bool = False,
 ) -> Series:
-    """Read runs and put their severities side by side.
+    """Read runs and put their severities side by side, of only the `last` positions.
 
-    Parameters
-    ----------
-    runs : list of Run
-        In the order in which they were added.
-    along : str
-        The parameter to go along: numbers in ascending order, other values in the order in which they were added. By
-        default the only one that varies; if none varies each run has a position of its own.
-    last : int, optional
-        Only so many positions, from the end.
-
-    Raises
-    ------
-    SeverityError
-        If there are fewer than two runs, other parameters vary, too, or the properties do not add up together.
+    They go along a parameter: numbers in ascending order, other values in the order in which they were added. By
+    default that is the only one that varies; if none varies each run has a position of its own. Raises SeverityError if
+    there are fewer than two runs, other parameters vary, too, or the properties do not add up together.
     """
     differing = varying(runs)
     along = along or (differing[0] if len(differing) == 1 else "")
@@ -148,13 +125,8 @@ def series_of(
 
 
 def _together(together: Comparison, properties: tuple[str, ...]) -> tuple[list[str], str, bool]:
-    """Return the ids of properties, their unit, and whether it is one that is computed from others.
-
-    Raises
-    ------
-    SeverityError
-        If there are none, or they do not add up together.
-    """
+    """Return the ids of properties, their unit, and whether it is one that is computed from others. Raises
+    SeverityError if there are none, or they do not add up together."""
     head = together.united[0]
     axis = head.properties
     names = list(dict.fromkeys(head.find_properties(properties)))

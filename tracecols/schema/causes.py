@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracecols.schema.columns import Column, Table
+from tracecols.schema.columns import Column, Table, event, reference, ticks
 
 POINTS = (
     "late sender", "send", "late receiver", "receive posted", "collective", "MPI_Init", "MPI_Finalize", "fork",
@@ -64,14 +64,14 @@ SYNC_POINTS = Table(
     "sync_points",
     "one event at which a location synchronises with others: it waits, or it lets others wait",
     (
-        Column("location", "int32", "location", "", "locations"),
-        Column("event", "int64", "the event; beyond all events for the end of the trace", "", "events"),
+        reference("location", "locations", "location"),
+        event("event", "the event; beyond all events for the end of the trace"),
         Column("kind", "int8", "what happens, `POINTS`", enum=POINTS),
-        Column("begin_time", "int64", "when its call, or the operation, begins", "ticks"),
+        ticks("begin_time", "when its call, or the operation, begins"),
         Column("wait", "float64", "how long it waits", "sec"),
         Column("total", "float64", "how long its call takes", "sec"),
         Column("completion", "float64", "how much of that is after the wait of all", "sec"),
-        Column("call_path", "int32", "call path of its call", "", "call_paths"),
+        reference("call_path", "call_paths", "call path of its call"),
     ),
 )
 
@@ -99,15 +99,13 @@ WAITS = Table(
     "one instance of a wait state, by location in the order in which they begin",
     (
         Column("property", "string", "the wait state: id of a property"),
-        Column("location", "int32", "location that waits", "", "locations"),
-        Column("call_path", "int32", "call path that waits", "", "call_paths"),
-        Column("begin_time", "int64", "when waiting begins", "ticks"),
-        Column("end_time", "int64", "when it ends", "ticks"),
-        Column("cause_location", "int32", "location that is waited for", "", "locations"),
-        Column(
-            "cause_call_path", "int32", "call path in which it comes; null where that is not known", "", "call_paths"
-        ),
-        Column("cause_time", "int64", "when it comes", "ticks"),
+        reference("location", "locations", "location that waits"),
+        reference("call_path", "call_paths", "call path that waits"),
+        ticks("begin_time", "when waiting begins"),
+        ticks("end_time", "when it ends"),
+        reference("cause_location", "locations", "location that is waited for"),
+        reference("cause_call_path", "call_paths", "call path in which it comes; null where that is not known"),
+        ticks("cause_time", "when it comes"),
     ),
     "wait states that say who causes them, by the conventions that are asked for",
 )
@@ -116,9 +114,9 @@ CRITICAL_PATH = Table(
     "critical_path_stretches",
     "one stretch of the critical path: while it is on one location, in the order of their begins",
     (
-        Column("location", "int32", "location it is on", "", "locations"),
-        Column("begin_time", "int64", "when it comes to this location, after waiting", "ticks"),
-        Column("end_time", "int64", "when it goes on elsewhere, or ends", "ticks"),
+        reference("location", "locations", "location it is on"),
+        ticks("begin_time", "when it comes to this location, after waiting"),
+        ticks("end_time", "when it goes on elsewhere, or ends"),
         Column(
             "reason",
             "int8",
@@ -126,10 +124,8 @@ CRITICAL_PATH = Table(
             "the recording begins",
             nullable=True,
         ),
-        Column(
-            "begin_call_path", "int32", "call path of this point; null where the recording begins", "", "call_paths"
-        ),
-        Column("end_call_path", "int32", "call path in which it goes on elsewhere", "", "call_paths"),
+        reference("begin_call_path", "call_paths", "call path of this point; null where the recording begins"),
+        reference("end_call_path", "call_paths", "call path in which it goes on elsewhere"),
         Column("since", "int64", "the same point; null where the recording begins", "", "sync_points"),
         Column("until", "int64", "the point at which it goes on elsewhere, or ends", "", "sync_points"),
     ),
@@ -140,8 +136,8 @@ ROOT_CAUSES = Table(
     "what one call path on one location is charged with",
     (
         Column("property", "int16", "number of the property, `CHARGED`", enum=CHARGED),
-        Column("call_path", "int32", "call path", "", "call_paths"),
-        Column("location", "int32", "location", "", "locations"),
+        reference("call_path", "call_paths", "call path"),
+        reference("location", "locations", "location"),
         Column("charged", "float64", "seconds, which are charged, not spent", "sec"),
     ),
 )

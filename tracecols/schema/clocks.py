@@ -3,7 +3,7 @@ times violate."""
 
 from __future__ import annotations
 
-from tracecols.schema.columns import Column, Table
+from tracecols.schema.columns import Column, Table, reference, ticks
 
 CONDITIONS = ("message", "collective", "start and end", "fork", "join", "barrier", "lock", "created thread")
 """Kinds of clock conditions, by number."""
@@ -20,37 +20,25 @@ CLOCK_VIOLATIONS = Table(
     "one pair of locations between which clock conditions of one kind are violated",
     (
         Column("condition", "int8", "kind of the conditions, `CONDITIONS`"),
-        Column("earlier_location", "int32", "location that has to come first: it sends, forks, ...", "", "locations"),
-        Column(
-            "later_location",
-            "int32",
-            "location that depends on it: it receives, begins in a team, ...",
-            "",
-            "locations",
-        ),
+        reference("earlier_location", "locations", "location that has to come first: it sends, forks, ..."),
+        reference("later_location", "locations", "location that depends on it: it receives, begins in a team, ..."),
         Column("n_conditions", "int64", "conditions of this kind between the two, in this direction", "occ"),
         Column("n_violations", "int64", "how many of them are violated: what depends is earlier", "occ"),
-        Column("largest", "int64", "by how much, at most", "ticks"),
-        Column(
+        ticks("largest", "by how much, at most"),
+        ticks(
             "offset_at_least",
-            "int64",
             "what has to be added to the clock of the later location so that all conditions in this direction hold",
-            "ticks",
         ),
-        Column(
+        ticks(
             "offset_at_most",
-            "int64",
             "what may be added to it so that all conditions in the other direction hold, of any kind; null if "
             "there are none",
-            "ticks",
             nullable=True,
         ),
-        Column(
+        ticks(
             "offset",
-            "int64",
             "estimate of the offset: the least that has to be added, or where no offset mends all (clocks that "
             "drift) what leaves the smallest violations",
-            "ticks",
         ),
         Column("is_mended", "bool", "whether that offset mends all conditions between the two"),
     ),

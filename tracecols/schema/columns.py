@@ -1,4 +1,4 @@
-"""The two words the schema is written in: columns and tables."""
+"""The words the schema is written in: columns, of which some kinds have names of their own, and tables."""
 
 from __future__ import annotations
 
@@ -84,6 +84,39 @@ class Column:
         if self.dtype.startswith("int"):
             return -1
         raise ValueError(f"column {self.name!r} of type {self.dtype} has no null\n  declare a default")
+
+
+def event(name: str, doc: str, **how: Any) -> Column:
+    """Declare a column that holds rows of events.
+
+    Parameters
+    ----------
+    name, doc, **how
+        Those of `Column`.
+    """
+    return Column(name, "int64", doc, "", "events", **how)
+
+
+def reference(name: str, target: str, doc: str, **how: Any) -> Column:
+    """Declare a column that holds rows of a table that does not grow with the events.
+
+    Parameters
+    ----------
+    name, target, doc, **how
+        Those of `Column`.
+    """
+    return Column(name, "int32", doc, "", target, **how)
+
+
+def ticks(name: str, doc: str, **how: Any) -> Column:
+    """Declare a column that holds clock readings, or differences of them (`is_duration`).
+
+    Parameters
+    ----------
+    name, doc, **how
+        Those of `Column`.
+    """
+    return Column(name, "int64", doc, "ticks", **how)
 
 
 @dataclass(frozen=True)

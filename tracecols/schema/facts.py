@@ -17,32 +17,23 @@ _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Fact:
-    """One entry of an object, or one element of a list.
-
-    Parameters
-    ----------
-    name : str
-        Its key; of elements of a list, and of entries that may have any key, what they are.
-    kind : str
-        `text`, `integer`, `number`, `number or infinity`, `text or integer`, `list` or `object`.
-    entries : tuple of Fact
-        Those of an object, which may have others besides that are not looked at; of a list the elements, one by one.
-    each : Fact, optional
-        Every element of a list, or every entry of an object that is not among `entries`.
-    together : tuple of str
-        Entries of an object that has all of them or none.
-    """
+    """One entry of an object, or one element of a list."""
 
     name: str
+    """Its key; of elements of a list, and of entries that may have any key, what they are."""
     kind: str
+    """`text`, `integer`, `number`, `number or infinity`, `text or integer`, `list` or `object`."""
     doc: str = ""
     required: bool = False
     low: int = _LOWEST
     high: int = _HIGHEST
     entries: tuple[Fact, ...] = ()
+    """Those of an object, which may have others besides that are not looked at; of a list the elements, one by one."""
     each: Fact | None = None
+    """Every element of a list, or every entry of an object that is not among `entries`."""
     may_be_null: bool = False
     together: tuple[str, ...] = ()
+    """Entries of an object that has all of them or none."""
 
     def __getitem__(self, name: str) -> Fact:
         return next(fact for fact in self.entries if fact.name == name)
@@ -88,18 +79,8 @@ def _is(fact: Fact, value: Any) -> bool:
 
 
 def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
-    """Compare a value with what is declared of it.
-
-    Parameters
-    ----------
-    where : str, optional
-        Where it is found, for the message; the name of the fact by default.
-
-    Returns
-    -------
-    str
-        What is wrong first, and what was expected; empty if nothing is.
-    """
+    """Compare a value with what is declared of it; say what is wrong first, and what was expected; empty if nothing is.
+    `where` it is found is the name of the fact by default."""
     where = where or fact.name
     if not _is(fact, value):
         return f"{where} is {value!r:.60}, expected {fact.words}"

@@ -147,13 +147,7 @@ def is_declared(words: str) -> bool:
 
 
 def singular(words: str) -> str:
-    """Return what is said of several things, for one of them; the same text if it is none of this version.
-
-    Parameters
-    ----------
-    words : str
-        What a note counts: kernels that begin before their launch.
-    """
+    """Return what is said of several things, for one of them; the same text if it is none of this version."""
     for many, one in _templates():
         if found := many.match(words):
             return found.expand(one) + words[found.end() :]

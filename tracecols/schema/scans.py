@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from tracecols.schema.columns import Column, Table
+from tracecols.schema.columns import Column, Table, event, ticks
 
 CALL_INSTANCES = Table(
     "call_instances",
     "one region instance that joins need: it holds communication, or a whole team executes it",
     (
         Column("node", "int32", "call path, numbered within the location"),
-        Column("enter", "int64", "ENTER", "", "events"),
-        Column("exit", "int64", "EXIT; null if it was never left", "", "events"),
-        Column("enter_time", "int64", "time of the ENTER", "ticks"),
-        Column("exit_time", "int64", "time of the EXIT", "ticks"),
+        event("enter", "ENTER"),
+        event("exit", "EXIT; null if it was never left"),
+        ticks("enter_time", "time of the ENTER"),
+        ticks("exit_time", "time of the EXIT"),
         Column("team", "int32", "number of the location's team begin the thread was in; -1 none"),
-        Column(
-            "tasks",
-            "int64",
-            "time of explicit tasks completed inside, where regions are call instances by themselves",
-            "ticks",
-        ),
+        ticks("tasks", "time of explicit tasks completed inside, where regions are call instances by themselves"),
     ),
 )
 
@@ -28,7 +23,7 @@ ATTRIBUTED_EVENTS = Table(
     "one event with a row in a side table, in the order of the events",
     (
         Column("kind", "uint8", "kind, `EventKind`"),
-        Column("time", "int64", "time", "ticks"),
+        ticks("time", "time"),
         Column("call", "int64", "number of the enclosing call instance; -1 none"),
         Column("node", "int32", "call path, numbered within the location; -1 none"),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracecols.schema.columns import Column, Table
+from tracecols.schema.columns import Column, Table, reference, ticks
 from tracecols.schema.properties import PARTS
 from tracecols.schema.versions import Version
 
@@ -102,7 +102,7 @@ SEVERITY_TABLES: dict[str, Table] = {
             "call_paths",
             "one call path, in depth-first order",
             (
-                Column("parent", "int32", "call path above", "", "call_paths"),
+                reference("parent", "call_paths", "call path above"),
                 Column("depth", "int32", "0 for roots", low=0),
                 Column("end", "int64", "one past the last call path below", low=1),
                 Column("name", "string", "name of the region entered"),
@@ -120,8 +120,8 @@ SEVERITY_TABLES: dict[str, Table] = {
             (
                 Column("kind", "string", "machine, node, ..., process, thread"),
                 Column("name", "string", "name"),
-                Column("parent", "int32", "node above", "", "system"),
-                Column("location", "int32", "location of a thread", "", "locations"),
+                reference("parent", "system", "node above"),
+                reference("location", "locations", "location of a thread"),
             ),
         ),
         Table(
@@ -146,7 +146,7 @@ SEVERITY_TABLES: dict[str, Table] = {
             "topology_dimensions",
             "one dimension of a topology",
             (
-                Column("topology", "int32", "topology", "", "topologies", required=True),
+                reference("topology", "topologies", "topology", required=True),
                 Column("name", "string", "name"),
                 Column("size", "int64", "size; 0 unknown", low=0, high=(1 << 32) - 1),
                 Column("is_periodic", "int8", "1 if it wraps around", low=0, high=1),
@@ -156,8 +156,8 @@ SEVERITY_TABLES: dict[str, Table] = {
             "topology_positions",
             "one coordinate of a location in a topology; the dimension runs fastest",
             (
-                Column("topology", "int32", "topology", "", "topologies", required=True),
-                Column("location", "int32", "location", "", "locations", required=True),
+                reference("topology", "topologies", "topology", required=True),
+                reference("location", "locations", "location", required=True),
                 Column("coordinate", "int64", "coordinate, from 0", low=0, high=(1 << 32) - 1),
             ),
         ),
@@ -165,9 +165,9 @@ SEVERITY_TABLES: dict[str, Table] = {
             "cells",
             "one value that is not zero, ordered by property, call path and location",
             (
-                Column("property", "int32", "property", "", "properties", required=True),
-                Column("call_path", "int32", "call path", "", "call_paths", required=True),
-                Column("location", "int32", "location", "", "locations", required=True),
+                reference("property", "properties", "property", required=True),
+                reference("call_path", "call_paths", "call path", required=True),
+                reference("location", "locations", "location", required=True),
                 Column(
                     "value",
                     "int64",
@@ -179,8 +179,8 @@ SEVERITY_TABLES: dict[str, Table] = {
             "periods",
             "one phase or bin of time, in order; only of cubes that are divided by them",
             (
-                Column("begin_time", "int64", "when the first location begins the phase; when the bin begins", "ticks"),
-                Column("end_time", "int64", "when the last location ends the phase; when the bin ends", "ticks"),
+                ticks("begin_time", "when the first location begins the phase; when the bin begins"),
+                ticks("end_time", "when the last location ends the phase; when the bin ends"),
                 Column("n_locations", "int32", "number of locations that have the phase; of a bin all", low=0),
             ),
             since=(5, 1),
@@ -190,10 +190,10 @@ SEVERITY_TABLES: dict[str, Table] = {
             "one value that is not zero, ordered by property, call path, location and period; sums over periods "
             "are `cells`",
             (
-                Column("property", "int32", "property", "", "properties", required=True),
-                Column("call_path", "int32", "call path", "", "call_paths", required=True),
-                Column("location", "int32", "location", "", "locations", required=True),
-                Column("period", "int32", "phase or bin; null outside of all phases", "", "periods"),
+                reference("property", "properties", "property", required=True),
+                reference("call_path", "call_paths", "call path", required=True),
+                reference("location", "locations", "location", required=True),
+                reference("period", "periods", "phase or bin; null outside of all phases"),
                 Column("value", "int64", "as in `cells`"),
             ),
             since=(5, 1),
@@ -203,12 +203,10 @@ SEVERITY_TABLES: dict[str, Table] = {
             "one value that is not zero of what lies outside of the focus of the run, ordered as `period_cells`; "
             "`cells` include it",
             (
-                Column("property", "int32", "property", "", "properties", required=True),
-                Column("call_path", "int32", "call path", "", "call_paths", required=True),
-                Column("location", "int32", "location", "", "locations", required=True),
-                Column(
-                    "period", "int32", "phase or bin; null outside of all phases, or if there are none", "", "periods"
-                ),
+                reference("property", "properties", "property", required=True),
+                reference("call_path", "call_paths", "call path", required=True),
+                reference("location", "locations", "location", required=True),
+                reference("period", "periods", "phase or bin; null outside of all phases, or if there are none"),
                 Column("value", "int64", "as in `cells`"),
             ),
             since=(5, 3),

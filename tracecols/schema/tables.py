@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracecols.schema.columns import Column, Table
+from tracecols.schema.columns import Column, Table, event, reference, ticks
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.schema.kinds import KINDS, NAMES
 from tracecols.schema.versions import Version
@@ -22,9 +22,9 @@ EVENTS = Table(
     "events",
     "one event; rows ordered by location and as recorded; locations with few events share row groups",
     (
-        Column("time", "int64", "clock reading, corrected by the location's clock offsets", "ticks"),
+        ticks("time", "clock reading, corrected by the location's clock offsets"),
         Column("kind", "uint8", "event kind, `EventKind`", enum=KIND_NAMES),
-        Column("region", "int32", "region entered or left; null for other kinds", "", "regions"),
+        reference("region", "regions", "region entered or left; null for other kinds"),
     ),
 )
 
@@ -32,7 +32,7 @@ EVENTS = Table(
 def _side(name: str, row: str, *columns: Column) -> Table:
     kinds = ", ".join(k.name for k in KINDS if k.family == name)
     head = (
-        Column("row", "int64", "the event these attributes belong to", "", "events"),
+        event("row", "the event these attributes belong to"),
         Column("kind", "uint8", "its kind, `EventKind`", enum=KIND_NAMES),
     )
     return Table(name, row, head + columns, kinds)
@@ -45,7 +45,7 @@ SIDE_TABLES: dict[str, Table] = {
             "p2p",
             "the attributes of one point-to-point or request event",
             Column("peer", "int32", "destination or source, a rank in the communicator", "rank"),
-            Column("communicator", "int32", "communicator of the message", "", "communicators"),
+            reference("communicator", "communicators", "communicator of the message"),
             Column("tag", "int64", "message tag"),
             Column("length", "int64", "message length", "bytes"),
             Column("request", "int64", "request that starts or completes the operation; reused by the program"),
@@ -56,7 +56,7 @@ SIDE_TABLES: dict[str, Table] = {
             "the attributes of one event of a collective operation or a communicator: of MPI, or on a stream of "
             "NCCL and the like",
             Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
-            Column("communicator", "int32", "communicator", "", "communicators"),
+            reference("communicator", "communicators", "communicator"),
             Column(
                 "root",
                 "int32",
@@ -71,7 +71,7 @@ SIDE_TABLES: dict[str, Table] = {
         _side(
             "threads",
             "the attributes of one event of thread management",
-            Column("team", "int32", "team, or contingent of created threads", "", "communicators"),
+            reference("team", "communicators", "team, or contingent of created threads"),
             Column("model", "int16", "threading paradigm, `Paradigm`"),
             Column("requested", "int64", "number of threads asked for", "occ"),
             Column("sequence", "int64", "number of the created thread in its contingent"),
@@ -86,7 +86,7 @@ SIDE_TABLES: dict[str, Table] = {
         _side(
             "tasks",
             "the attributes of one task event",
-            Column("team", "int32", "team that runs the task", "", "communicators"),
+            reference("team", "communicators", "team that runs the task"),
             Column("creator", "int32", "thread of the team that created the task", "rank"),
             Column("generation", "int64", "number of the task among those of its creator; 0 is the implicit task"),
             Column("task", "int64", "task, in older recordings"),
@@ -94,14 +94,14 @@ SIDE_TABLES: dict[str, Table] = {
         _side(
             "rma",
             "the attributes of one event of one-sided communication",
-            Column("window", "int32", "window", "", "windows"),
+            reference("window", "windows", "window"),
             Column(
                 "remote",
                 "int32",
                 "the other side: target, or origin if recorded there; a rank in the communicator",
                 "rank",
             ),
-            Column("group", "int32", "group that synchronises", "", "groups"),
+            reference("group", "groups", "group that synchronises"),
             Column("op", "int16", "collective operation, `CollectiveOp`"),
             Column("level", "int64", "synchronisation level, a set of bits: 1 process, 2 memory"),
             Column("root", "int32", "root of a collective operation", "rank"),
@@ -116,9 +116,9 @@ SIDE_TABLES: dict[str, Table] = {
         _side(
             "io",
             "the attributes of one I/O event",
-            Column("handle", "int32", "I/O handle", "", "io_handles"),
-            Column("new_handle", "int32", "I/O handle made by duplication", "", "io_handles"),
-            Column("file", "int32", "file", "", "io_files"),
+            reference("handle", "io_handles", "I/O handle"),
+            reference("new_handle", "io_handles", "I/O handle made by duplication"),
+            reference("file", "io_files", "file"),
             Column("paradigm", "int16", "I/O paradigm"),
             Column("mode", "int16", "access mode or kind of operation"),
             Column("creation_flags", "int64", "flags of creation, a set of bits"),
@@ -135,23 +135,23 @@ SIDE_TABLES: dict[str, Table] = {
         _side(
             "contexts",
             "the attributes of one calling-context event",
-            Column("calling_context", "int32", "calling context", "", "calling_contexts"),
+            reference("calling_context", "calling_contexts", "calling context"),
             Column("unwind", "int64", "frames that are new since the event before", "occ"),
-            Column("interrupt_generator", "int32", "what interrupted", "", "interrupt_generators"),
+            reference("interrupt_generator", "interrupt_generators", "what interrupted"),
         ),
         _side(
             "parameters",
             "the value of one parameter",
-            Column("parameter", "int32", "parameter", "", "parameter_definitions"),
+            reference("parameter", "parameter_definitions", "parameter"),
             Column("value", "int64", "an integer value; unsigned ones as their bits"),
-            Column("string", "int32", "a text value", "", "strings"),
+            reference("string", "strings", "a text value"),
         ),
         _side(
             "control",
             "the attributes of one event of the measurement system or of the program's start and end",
-            Column("stop_time", "int64", "end of a buffer flush", "ticks"),
+            ticks("stop_time", "end of a buffer flush"),
             Column("mode", "int16", "1 measurement on, 2 off"),
-            Column("program", "int32", "name of the program", "", "strings"),
+            reference("program", "strings", "name of the program"),
             Column("n_arguments", "int64", "number of its arguments", "occ"),
             Column("exit_status", "int64", "exit status"),
         ),
@@ -159,8 +159,8 @@ SIDE_TABLES: dict[str, Table] = {
             "enter_sites",
             "the call site of one ENTER",
             (
-                Column("row", "int64", "the ENTER", "", "events"),
-                Column("call_site", "int32", "where its region is called", "", "call_sites", required=True),
+                event("row", "the ENTER"),
+                reference("call_site", "call_sites", "where its region is called", required=True),
             ),
             "EPILOG ENTER_CS",
         ),
@@ -169,7 +169,7 @@ SIDE_TABLES: dict[str, Table] = {
             "the place of one event among those of the same time, where the source tells and it is not that of its "
             "location",
             (
-                Column("row", "int64", "the event", "", "events"),
+                event("row", "the event"),
                 Column("place", "int64", "events of one time are ordered by it; of others it is location << 32"),
             ),
             "EPILOG, order of records in a merged trace",
@@ -178,9 +178,9 @@ SIDE_TABLES: dict[str, Table] = {
             "program_arguments",
             "one argument of a program",
             (
-                Column("row", "int64", "its PROGRAM_BEGIN", "", "events"),
+                event("row", "its PROGRAM_BEGIN"),
                 Column("position", "int32", "0 is the first"),
-                Column("argument", "int32", "the text", "", "strings"),
+                reference("argument", "strings", "the text"),
             ),
             repeats=True,
         ),
@@ -188,8 +188,8 @@ SIDE_TABLES: dict[str, Table] = {
             "attributes",
             "one additional attribute of an event",
             (
-                Column("row", "int64", "the event it is attached to", "", "events"),
-                Column("attribute", "int32", "attribute", "", "attribute_definitions"),
+                event("row", "the event it is attached to"),
+                reference("attribute", "attribute_definitions", "attribute"),
                 Column("type", "uint8", "type of the value, `ValueType`"),
                 Column("value", "int64", "the value's bits; references are rows of their table"),
             ),
@@ -200,18 +200,10 @@ SIDE_TABLES: dict[str, Table] = {
 
 
 def metric_table(number: int, types: list[str]) -> Table:
-    """Declare the table of one metric class: a row per METRIC event, a column per member.
-
-    Parameters
-    ----------
-    number : int
-        Row of the class in `metric_classes`.
-    types : list of str
-        NumPy dtype of each member, in order.
-    """
+    """Declare the table of a metric class, by its row: a row per METRIC event, a column of a NumPy type per member."""
     head = (
-        Column("row", "int64", "the METRIC event", "", "events"),
-        Column("source", "int32", "class or instance it was recorded for", "", "metric_sources", required=True),
+        event("row", "the METRIC event"),
+        reference("source", "metric_sources", "class or instance it was recorded for", required=True),
     )
     values = tuple(Column(f"value_{i}", t, "value of the class's member number i") for i, t in enumerate(types))
     return Table(f"metrics_{number}", "the values of one METRIC event", head + values, "METRIC")
@@ -246,23 +238,23 @@ DEFINITIONS: dict[str, Table] = {
             "one place in the source where a region is called",
             Column("file", "string", "source file"),
             Column("line", "int64", "source line; 0 unknown"),
-            Column("region", "int32", "region entered", "", "regions"),
-            Column("caller", "int32", "region left", "", "regions"),
+            reference("region", "regions", "region entered"),
+            reference("caller", "regions", "region left"),
         ),
         _definition(
             "system_tree_nodes",
             "one node of the machine",
             _NAME,
             Column("class_name", "string", "machine, node, rack, ..."),
-            Column("parent", "int32", "node above", "", "system_tree_nodes"),
+            reference("parent", "system_tree_nodes", "node above"),
         ),
         _definition(
             "processes",
             "one location group: what owns locations, a process or an accelerator",
             _NAME,
             Column("type", "string", "`LocationGroupType`"),
-            Column("node", "int32", "where it runs", "", "system_tree_nodes"),
-            Column("creator", "int32", "process that created it", "", "processes"),
+            reference("node", "system_tree_nodes", "where it runs"),
+            reference("creator", "processes", "process that created it"),
             Column(
                 "rank",
                 "int32",
@@ -276,9 +268,9 @@ DEFINITIONS: dict[str, Table] = {
             "one stream of events, in process order",
             _NAME,
             Column("type", "string", "`LocationType`"),
-            Column("process", "int32", "what owns it", "", "processes", required=True),
+            reference("process", "processes", "what owns it", required=True),
             Column("thread", "int32", "number within its process, whose master is 0"),
-            Column("first_row", "int64", "its first event", "", "events"),
+            event("first_row", "its first event"),
             Column("n_events", "int64", "number of its events", "occ"),
         ),
         _definition(
@@ -298,7 +290,7 @@ DEFINITIONS: dict[str, Table] = {
             _NAME,
             Column("kind", "string", "group, self, inter (two groups) or locations"),
             Column("paradigm", "string", "`Paradigm`"),
-            Column("parent", "int32", "communicator it was made from", "", "communicators"),
+            reference("parent", "communicators", "communicator it was made from"),
             Column("flags", "int64", "1 has creation and destruction events"),
             Column("members", "list[int32]", "locations in rank order; empty for self", "", "locations"),
             Column(
@@ -331,8 +323,8 @@ DEFINITIONS: dict[str, Table] = {
         _definition(
             "metric_sources",
             "one metric class or instance as METRIC events name it",
-            Column("metric_class", "int32", "class", "", "metric_classes"),
-            Column("recorder", "int32", "location that records it; null for a class", "", "locations", nullable=True),
+            reference("metric_class", "metric_classes", "class"),
+            reference("recorder", "locations", "location that records it; null for a class", nullable=True),
             Column("scope", "string", "what the values are about, `MetricScope`"),
             Column("scope_id", "int64", "identifier of what they are about"),
         ),
@@ -340,7 +332,7 @@ DEFINITIONS: dict[str, Table] = {
             "topologies",
             "one Cartesian topology",
             _NAME,
-            Column("communicator", "int32", "communicator it lies on", "", "communicators"),
+            reference("communicator", "communicators", "communicator it lies on"),
             Column("dimensions", "list[string]", "names"),
             Column("sizes", "list[int64]", "sizes; 0 unknown", "occ"),
             Column("periodic", "list[int64]", "1 where it wraps around"),
@@ -349,9 +341,9 @@ DEFINITIONS: dict[str, Table] = {
             "topology_coordinates",
             "one position in a topology",
             (
-                Column("topology", "int32", "topology", "", "topologies"),
+                reference("topology", "topologies", "topology"),
                 Column("rank", "int32", "rank in the topology's communicator", "rank"),
-                Column("location", "int32", "location at that rank", "", "locations"),
+                reference("location", "locations", "location at that rank"),
                 Column("coordinates", "list[int64]", "coordinates"),
             ),
         ),
@@ -359,14 +351,14 @@ DEFINITIONS: dict[str, Table] = {
             "markers",
             "one marker: a note of a tool or a user on a stretch of the trace",
             (
-                Column("time", "int64", "when the stretch begins", "ticks"),
-                Column("duration", "int64", "how long it is; 0 for a moment", "ticks", is_duration=True),
+                ticks("time", "when the stretch begins"),
+                ticks("duration", "how long it is; 0 for a moment", is_duration=True),
                 Column("group", "string", "who made it, or a group of markers"),
                 Column("category", "string", "what kind of marker it is"),
                 Column("severity", "string", "`MarkerSeverity`"),
                 Column("scope", "string", "what it is about, `MarkerScope`"),
                 Column("scope_id", "int64", "identifier of what it is about; null for the whole trace", nullable=True),
-                Column("location", "int32", "location it is about; null if none is", "", "locations", nullable=True),
+                reference("location", "locations", "location it is about; null if none is", nullable=True),
                 Column("text", "string", "the note"),
             ),
             since=(3, 1),
@@ -388,15 +380,15 @@ DEFINITIONS: dict[str, Table] = {
             "windows",
             "one window of one-sided communication",
             _NAME,
-            Column("communicator", "int32", "communicator", "", "communicators"),
+            reference("communicator", "communicators", "communicator"),
             Column("flags", "int64", "1 has creation and destruction events"),
         ),
         _definition(
             "calling_contexts",
             "one calling context",
-            Column("region", "int32", "region", "", "regions"),
-            Column("source_code_location", "int32", "where", "", "source_code_locations"),
-            Column("parent", "int32", "calling context above", "", "calling_contexts"),
+            reference("region", "regions", "region"),
+            reference("source_code_location", "source_code_locations", "where"),
+            reference("parent", "calling_contexts", "calling context above"),
         ),
         _definition(
             "source_code_locations",
@@ -418,17 +410,17 @@ DEFINITIONS: dict[str, Table] = {
             "one file or directory",
             _NAME,
             Column("type", "string", "file or directory"),
-            Column("scope", "int32", "where it is seen", "", "system_tree_nodes"),
+            reference("scope", "system_tree_nodes", "where it is seen"),
         ),
         _definition(
             "io_handles",
             "one I/O handle",
             _NAME,
-            Column("file", "int32", "file", "", "io_files"),
+            reference("file", "io_files", "file"),
             Column("paradigm", "int64", "I/O paradigm"),
             Column("flags", "int64", "1 pre-created, 2 all processes"),
-            Column("communicator", "int32", "communicator", "", "communicators"),
-            Column("parent", "int32", "handle above", "", "io_handles"),
+            reference("communicator", "communicators", "communicator"),
+            reference("parent", "io_handles", "handle above"),
         ),
         Table(
             "properties",
@@ -450,7 +442,7 @@ DEFINITIONS: dict[str, Table] = {
             "where the rows of one location are in one table",
             (
                 Column("table", "string", "table"),
-                Column("location", "int32", "location", "", "locations", required=True),
+                reference("location", "locations", "location", required=True),
                 Column("part", "int32", "number of the part file"),
                 Column("offset", "int64", "first row within that file"),
                 Column("n_rows", "int64", "number of rows", "occ"),

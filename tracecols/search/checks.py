@@ -18,12 +18,7 @@ from tracecols.search.search import arguments
 
 
 def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patterns: Iterable[Family]) -> None:
-    """Refuse what no trace with these definitions can have, before events are read.
-
-    Raises
-    ------
-    AnalysisError
-    """
+    """Refuse what no trace with these definitions can have, before events are read. Raises AnalysisError."""
     start, stop = choice.start, choice.stop
     if start is not None and stop is not None and stop <= start:
         raise AnalysisError(
@@ -39,11 +34,6 @@ def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patte
 
 
 def check_region(wanted: str, regions: Sequence[str]) -> None:
-    """Refuse a region that is not defined, before events are read.
-
-    Raises
-    ------
-    AnalysisError
-    """
+    """Refuse a region that is not defined, before events are read. Raises AnalysisError."""
     if not named(np.array([*regions, TASKS, THREADS], object), wanted).any():
         raise no_region(wanted, regions)

@@ -29,40 +29,26 @@ from tracecols.severity.periods import PeriodCells
 
 @dataclass(frozen=True)
 class Choice:
-    """What an analysis is narrowed to, and what it is given.
-
-    Attributes
-    ----------
-    properties : tuple of str, optional
-        Ids or titles; their ancestors come along. All by default.
-    parameters : mapping
-        By property id the values of parameters by name.
-    within : str, optional
-        A region, or a shell pattern: only its instances and what they call.
-    locations : tuple of int or str, optional
-        Rows of locations, or texts that select some (`rank 0`); all by default.
-    start, stop : float, optional
-        Seconds: the model is that of the piece of the trace between them (`tracecols.slices`), which this only says.
-    periods : Periods, optional
-        What the time of the model is divided into, which this only says as well.
-    """
+    """What an analysis is narrowed to, and what it is given."""
 
     properties: tuple[str, ...] | None = None
+    """Ids or titles; their ancestors come along. All by default."""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By property id the values of parameters by name."""
     within: str | None = None
+    """A region, or a shell pattern: only its instances and what they call."""
     locations: tuple[int | str, ...] | None = None
+    """Rows of locations, or texts that select some (`rank 0`); all by default."""
     start: float | None = None
     stop: float | None = None
+    """`start` and `stop`: seconds: the model is that of the piece of the trace between them (`tracecols.slices`), which
+    this only says."""
     periods: Periods = NO_PERIODS
+    """What the time of the model is divided into, which this only says as well."""
 
     def resolved(self, declared: list[Property]) -> Choice:
-        """Return the same choice with ids instead of titles of properties.
-
-        Raises
-        ------
-        AnalysisError
-            If there is no such property, or several have a title.
-        """
+        """Return the same choice with ids instead of titles of properties. Raises AnalysisError if there is no such
+        property, or several have a title."""
         axis = PropertyAxis.of(declared)
         return self.named_by(lambda name: [find_declared(axis, name)])
 
@@ -137,13 +123,7 @@ def choose(
     stop: float | None = None,
     periods: Periods | None = None,
 ) -> Choice:
-    """Make a choice of what a caller gave.
-
-    Raises
-    ------
-    AnalysisError
-        If it is of another kind than it should be.
-    """
+    """Make a choice of what a caller gave. Raises AnalysisError if it is of another kind than it should be."""
     if within is not None and not isinstance(within, str):
         raise AnalysisError(
             f"a region is given by its name, not as {show(within)}\n  give one name, or a shell pattern"
@@ -169,13 +149,7 @@ def no_region(wanted: str, names: Iterable[str]) -> AnalysisError:
 
 
 def _parameters(given: object) -> dict[str, dict[str, float]]:
-    """Return parameters by property and name.
-
-    Raises
-    ------
-    AnalysisError
-        If they are no numbers by property and name.
-    """
+    """Return parameters by property and name. Raises AnalysisError if they are no numbers by property and name."""
     if not isinstance(given, Mapping) or not all(isinstance(values, Mapping) for values in given.values()):
         raise AnalysisError(
             f"parameters are given by property and name, not as {show(given)}\n"
@@ -192,13 +166,7 @@ def _parameters(given: object) -> dict[str, dict[str, float]]:
 
 
 def check_conventions(conventions: object) -> None:
-    """Refuse what names no conventions.
-
-    Raises
-    ------
-    AnalysisError
-        If there are none of this name.
-    """
+    """Refuse what names no conventions. Raises AnalysisError if there are none of this name."""
     if not isinstance(conventions, str) or conventions not in CONVENTIONS:
         there_are = f"there are {', '.join(CONVENTIONS)}"
         hint = did_you_mean(conventions, CONVENTIONS, there_are) if isinstance(conventions, str) else there_are

@@ -50,22 +50,11 @@ def analyze_model(
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
-    Parameters
-    ----------
-    topologies : sequence of mapping, optional
-        Topologies given by hand (see `enhance.definitions.topologies.given_topology`), besides those of the trace.
-    progress : callable, optional
-        Called with what is done and what is to be done of the search; the scan of a trace is in its model.
-    also : sequence of Visitor, optional
-        What else looks at the slices of the trace while they are there.
-    by_side : bool, optional
-        Of a model that is divided at the ends of the focus only: what lies outside of it says on which side, as the
-        piece of time (`patterns.periods.BEFORE`, `AFTER`).
-
-    Raises
-    ------
-    AnalysisError
-        If something chosen does not exist, or a pattern fails.
+    `topologies` are given by hand (`enhance.definitions.topologies.given_topology`), besides those of the trace.
+    `progress` is called with what is done and what is to be done of the search; the scan of a trace is in its model.
+    `also` looks at the slices of the trace while they are there. If `by_side`, of a model that is divided at the ends
+    of the focus only, what lies outside of it says on which side, as the piece of time (`patterns.periods.BEFORE`,
+    `AFTER`). Raises AnalysisError if something chosen does not exist, or a pattern fails.
     """
     check_conventions(conventions)
     rules = CONVENTIONS[conventions]
@@ -147,15 +136,10 @@ def _by_period(
 class _InFocus(Mapping[str, Cells]):
     """The cells in the focus, made when they are asked for: who takes part in a call path that is entered before the
     focus takes part in it in the focus as well.
-
-    Attributes
-    ----------
-    cells : mapping of str to Cells
-        Of the whole time.
-    outside : mapping of str to PeriodCells
     """
 
     cells: Mapping[str, Cells]
+    """Of the whole time."""
     outside: Mapping[str, PeriodCells]
 
     def __getitem__(self, name: str) -> Cells:

@@ -78,13 +78,8 @@ def lacking_for_causes(store: Store, capacity: int | None) -> str | None:
 def without_undivided(
     model: Model, declared: Properties, shown: Properties, choice: Choice
 ) -> tuple[Properties, Properties, int]:
-    """Leave out what cannot be divided into the periods of a trace; return as well how many properties that are.
-
-    Raises
-    ------
-    AnalysisError
-        If some of it was asked for by name.
-    """
+    """Leave out what cannot be divided into the periods of a trace; return as well how many properties that are. Raises
+    AnalysisError if some of it was asked for by name."""
     divider = model.call_paths.divider
     if divider is None or divider.kind == FOCUS:
         return declared, shown, 0
@@ -106,13 +101,8 @@ def without_undivided(
 def within_limits(
     model: Model, declared: Properties, shown: Properties, choice: Choice, conventions: Conventions
 ) -> tuple[Properties, Properties, dict[str, int]]:
-    """Leave out what a trace is too large for, unless it was asked for by name; return notes of it as well.
-
-    Raises
-    ------
-    AnalysisError
-        If root causes that need more than 64 bits were asked for by name.
-    """
+    """Leave out what a trace is too large for, unless it was asked for by name; return notes of it as well. Raises
+    AnalysisError if root causes that need more than 64 bits were asked for by name."""
     is_named = choice.properties is not None
     notes: dict[str, int] = {}
     # what follows from points and pairs of the whole trace

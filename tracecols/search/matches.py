@@ -47,29 +47,12 @@ def find_matches(
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Table, NDArray[np.int64], dict[str, NDArray[Any]]]:
-    """Find every instance of a pattern.
+    """Find every instance of a pattern: a property, by id or title, that is matched on a compound table.
 
-    Parameters
-    ----------
-    name : str
-        Id or title of a property that is matched on a compound table.
-    model, conventions, patterns, choice, topologies
-        As for `analyze_model`.
-
-    Returns
-    -------
-    table : Table
-        Declares the columns.
-    row : (n,) int64
-        Of the compound table.
-    columns : dict of str to (n,) array
-        `severity` (ticks, occurrences or bytes), `call_path` and `location` it is charged to, `begin_time` and
-        `end_time` of the waiting where the pattern says (ticks, -1 else), and the compound table's other columns.
-
-    Raises
-    ------
-    AnalysisError
-        If there is no such property, or it is not a pattern.
+    Returns the declaration of the columns; rows of the compound table; and `severity` (ticks, occurrences or bytes),
+    `call_path` and `location` it is charged to, `begin_time` and `end_time` of the waiting where the pattern says
+    (ticks, -1 else), and the compound table's other columns. Raises AnalysisError if there is no such property, or it
+    is not a pattern.
     """
     model = with_topologies(model, topologies)
     declared = declared_for(model, conventions, patterns)
@@ -108,18 +91,19 @@ def columns_of(p: Property) -> tuple[Column, ...]:
 def causes_of(
     model: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
 ) -> Causes | None:
-    """Return who lets matches wait; None where the property does not say.
-
-    Parameters
-    ----------
-    model : Model
-        The slice of the trace that the table is of.
-    """
+    """Return who lets matches wait; None where the property does not say. The model is the slice of the trace that the
+    table is of."""
     pattern = inherited(p, by_id, lambda of: of.cause is not None)
     cause = None if pattern is None else pattern.cause
     if isinstance(cause, Cause):
         return Causes(*(table[c][found.row] for c in (cause.location, cause.call_path, cause.time)))
     return None if cause is None else cause(model, table, found)
+
+
+def cause_columns(causes: Causes | None, n: int) -> tuple[Any, Any, Any]:
+    """Return location, call path and time of the causes of n matches, -1 each where the property does not say them."""
+    nothing = np.full(n, -1, np.int64)
+    return (nothing,) * 3 if causes is None else (causes.location, causes.call_path, causes.time)
 
 
 def over_matches(
@@ -128,28 +112,9 @@ def over_matches(
     visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result],
     conventions: str = DEFAULT,
 ) -> tuple[Property, list[Result]]:
-    """Find the matches of a pattern slice by slice; what a slice computes is dropped when it was visited.
-
-    Parameters
-    ----------
-    name : str
-        Id or title of a property that is matched on a compound table.
-    visit : callable
-        `visit(of_slice, property, by_id, table, matches)`.
-    conventions : str
-        As for `analyze_model`.
-
-    Returns
-    -------
-    property : Property
-    results : list
-        By slice.
-
-    Raises
-    ------
-    AnalysisError
-        If there are no such conventions, there is no such property, or it is not a pattern.
-    """
+    """Find the matches of a pattern, by id or title, slice by slice; what a slice computes is dropped when it was
+    visited, by `visit(of_slice, property, by_id, table, matches)`. Raises AnalysisError if there are no such
+    conventions, there is no such property, or it is not a pattern."""
     search, p = _search_for(model, declared_for(model, conventions, ()), name, conventions, {})
 
     def one(of_slice: Model, stage: str) -> Result:
@@ -163,20 +128,8 @@ def over_matches(
 def find_timed(
     model: Model, ids: Iterable[str], conventions: str = DEFAULT
 ) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
-    """Find the matches of several patterns, with their times and causes.
-
-    Parameters
-    ----------
-    ids : iterable of str
-        Of properties; those that cannot exist in the trace are passed over.
-    conventions : str
-        As for `analyze_model`.
-
-    Yields
-    ------
-    property, matches, (begin, end), causes
-        In the order of the ids as far as they are on tables of the same stage; see `times_of` and `causes_of`.
-    """
+    """Find the matches of several patterns, with their times (`times_of`) and causes (`causes_of`), in the order of the
+    ids as far as they are on tables of the same stage; those that cannot exist in the trace are passed over."""
     search, chosen = _search_for_all(model, ids, conventions)
     for stage in _stages_of(chosen):
         yield from _timed_in(search, chosen, model, stage)
@@ -209,34 +162,14 @@ def _timed_in(
 
 
 def states_with_causes(model: Model, conventions: str) -> list[str]:
-    """Return the ids of the wait states of a trace that say who causes them.
-
-    Parameters
-    ----------
-    conventions : str
-        As for `analyze_model`.
-
-    Raises
-    ------
-    AnalysisError
-        If there are no such conventions.
-    """
+    """Return the ids of the wait states of a trace that say who causes them. Raises AnalysisError if there are no such
+    conventions."""
     return [p.id for p in declared_for(model, conventions, ()) if p.says_cause]
 
 
 def states_below(model: Model, name: str | None = None, conventions: str = DEFAULT) -> list[str]:
-    """Return the ids of those of `states_with_causes` that are a property or lie below it; all without a name.
-
-    Parameters
-    ----------
-    name : str, optional
-        Id or title.
-
-    Raises
-    ------
-    AnalysisError
-        If there is no such property, or none of them lies below it.
-    """
+    """Return the ids of those of `states_with_causes` that are a property or lie below it; all without a name. Raises
+    AnalysisError if there is no such property, or none of them lies below it."""
     states = states_with_causes(model, conventions)
     if name is None:
         return states
@@ -251,18 +184,7 @@ def states_below(model: Model, name: str | None = None, conventions: str = DEFAU
 
 
 def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[Any]]:
-    """Find every instance of the wait states that say who causes them.
-
-    Parameters
-    ----------
-    conventions : str
-        As for `analyze_model`.
-
-    Returns
-    -------
-    dict of str to (n,) array
-        The columns of `schema.causes.WAITS`.
-    """
+    """Find every instance of the wait states that say who causes them: the columns of `schema.causes.WAITS`."""
     search, chosen = _search_for_all(model, states_with_causes(model, conventions), conventions)
     stages = _stages_of(chosen)
     # of waits at the same time the order does not depend on how the trace is divided

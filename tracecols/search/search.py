@@ -73,14 +73,8 @@ def _named(p: Property) -> Iterator[None]:
 class SliceSearch:
     """The search for patterns in slices of a trace, each by itself; it can be pickled.
 
-    Parameters
-    ----------
-    declared : list of Property
-        In depth-first order.
-    nested : bool
-        Whether a match counts only on call paths that the properties above allow.
-    given : mapping
-        By property id what its function is given by name.
+    Properties are `declared` in depth-first order. If `nested`, a match counts only on call paths that the properties
+    above allow. `given` has by property id what its function is given by name.
     """
 
     def __init__(self, declared: list[Property], nested: bool, given: Mapping[str, Mapping[str, Any]]) -> None:
@@ -224,17 +218,11 @@ def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
 
 @dataclass(frozen=True)
 class MatchesOf:
-    """The matches of one pattern in slices of a trace.
-
-    Attributes
-    ----------
-    search : SliceSearch
-    name : str
-        Id of the property.
-    """
+    """The matches of one pattern in slices of a trace."""
 
     search: SliceSearch
     name: str
+    """Id of the property."""
 
     def __call__(self, of_slice: Model, stage: str) -> Matches:
         """Match it in a slice; what `Run.stages` calls."""
@@ -265,18 +253,11 @@ class Visitor(Protocol):
 
 @dataclass(frozen=True)
 class Visits:
-    """The visits of slices by a search and by what looks at them besides.
-
-    Attributes
-    ----------
-    search : SliceSearch
-    searched : frozenset of str
-        Stages of the search.
-    also : tuple of Visitor
-    """
+    """The visits of slices by a search and by what looks at them besides."""
 
     search: SliceSearch
     searched: frozenset[str]
+    """Stages of the search."""
     also: tuple[Visitor, ...]
 
     @property
@@ -291,13 +272,7 @@ class Visits:
 
 
 class Search:
-    """The search for properties in a model.
-
-    Parameters
-    ----------
-    declared : list of Property
-        In depth-first order.
-    """
+    """The search for properties, declared in depth-first order, in a model."""
 
     def __init__(
         self,
@@ -357,21 +332,10 @@ class Search:
     def run(
         self, progress: Progress | None = None, also: Sequence[Visitor] = ()
     ) -> tuple[dict[str, Cells], dict[str, int]]:
-        """Search the whole trace.
+        """Search the whole trace; return the cells of all properties, and what could not be matched or contradicts
+        itself, in the tables that were looked at.
 
-        Parameters
-        ----------
-        progress : callable, optional
-            As for `Run.stages`.
-        also : sequence of Visitor, optional
-            What else looks at the slices while they are there.
-
-        Returns
-        -------
-        cells : dict of str to Cells
-            Of all properties.
-        counts : dict of str to int
-            What could not be matched or contradicts itself, in the tables that were looked at.
+        `progress` is as for `Run.stages`; `also` looks at the slices while they are there.
         """
         tables = {p.table for p in self.declared if p.table}
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}

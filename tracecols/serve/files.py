@@ -39,14 +39,8 @@ CUBE, STORE = "a severity cube", "a store of a trace"
 class Files:
     """Traces and cubes in some folders: opened, converted and analysed when they are asked for, and kept for a while.
 
-    Parameters
-    ----------
-    allowed : sequence of Path
-        Files and folders: nothing outside of them is opened, also not by way of a link.
-    jobs : int, optional
-        Threads; by default one per core.
-    memory : int, optional
-        Bytes that an analysis may take.
+    Nothing outside of the `allowed` files and folders is opened, also not by way of a link. An analysis may take
+    `memory` bytes.
     """
 
     def __init__(self, allowed: Sequence[Path], jobs: int | None = None, memory: int | None = None) -> None:
@@ -64,18 +58,8 @@ class Files:
         self._stack.close()
 
     def find(self, given: str) -> Path:
-        """Return the file that is called so, if it may be opened.
-
-        Parameters
-        ----------
-        given : str
-            A path; one that is not absolute is looked for in each folder that is allowed.
-
-        Raises
-        ------
-        SourceError
-            If there is none, or it may not be opened.
-        """
+        """Return the file that is called so, if it may be opened; a path that is not absolute is looked for in each
+        folder that is allowed. Raises SourceError if there is none, or it may not be opened."""
         check_path(given, SourceError)
         places = [of for of in self.allowed if of.name == given] + [of / given for of in self.allowed]
         there = [path for path in places if path.exists()]
@@ -105,13 +89,8 @@ class Files:
         return recognised(path) == CUBE
 
     def trace(self, given: str) -> Trace:
-        """Open a trace; an archive is converted to a temporary store first, once.
-
-        Raises
-        ------
-        TracecolsError
-            If it is none, is damaged, or may not be opened.
-        """
+        """Open a trace; an archive is converted to a temporary store first, once. Raises TracecolsError if it is none,
+        is damaged, or may not be opened."""
         path = self.find(given)
         if self.is_cube(path):
             raise SourceError(
@@ -125,13 +104,8 @@ class Files:
         return found
 
     def cube(self, given: str) -> SeverityCube:
-        """Return a cube; a trace is analysed.
-
-        Raises
-        ------
-        TracecolsError
-            If it is neither, is damaged, or may not be opened.
-        """
+        """Return a cube; a trace is analysed. Raises TracecolsError if it is neither, is damaged, or may not be
+        opened."""
         path = self.find(given)
         is_cube = self.is_cube(path)
         trace = None if is_cube else self.trace(given)

@@ -48,26 +48,17 @@ def count_tokens(text: str) -> int:
 
 @dataclass(frozen=True)
 class Listing:
-    """The rows of a table, all of them or those from some number on.
-
-    Attributes
-    ----------
-    name : str
-    rows : sequence of mapping
-        Values by column; all have the same columns.
-    units : mapping of str to str
-        By column, of those that have one.
-    before : int
-        How many rows precede the first one here.
-    total : int or None
-        Rows of the table; None if that is not known, and then there are more than these if the last one is left over.
-    """
+    """The rows of a table, all of them or those from some number on."""
 
     name: str
     rows: Sequence[Mapping[str, Any]]
+    """Values by column; all have the same columns."""
     units: Mapping[str, str] = field(default_factory=dict)
+    """By column, of those that have one."""
     before: int = 0
+    """How many rows precede the first one here."""
     total: int | None = None
+    """Rows of the table; None if that is not known, and then there are more than these if the last one is left over."""
 
 
 def shorter(value: Any, width: int, items: int) -> Any:
@@ -117,24 +108,11 @@ def _head(facts: Mapping[str, Any], most: int) -> str:
 
 
 def page(facts: Mapping[str, Any], listing: Listing, more: str = "") -> str:
-    """Write an answer: facts, and the rows of a table that fit.
+    """Write an answer, JSON of at most `MOST` tokens: facts, of which texts and lists are shortened until they fit into
+    `HEAD`, and the rows of a table that fit.
 
-    Parameters
-    ----------
-    facts : mapping
-        At most `HEAD` tokens of them are shown: texts and lists are shortened until they fit.
-    more : str, optional
-        How to get less, or something else, in a sentence.
-
-    Returns
-    -------
-    str
-        JSON of at most `MOST` tokens.
-
-    Raises
-    ------
-    TracecolsError
-        If not even one row fits, since the table has too many columns.
+    `more` says how to get less, or something else, in a sentence. Raises TracecolsError if not even one row fits, since
+    the table has too many columns.
     """
     head = _head(facts, HEAD)
     columns = list(listing.rows[0]) if listing.rows else []

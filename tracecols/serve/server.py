@@ -31,13 +31,7 @@ Call = Callable[..., str]
 
 
 def check_installed() -> None:
-    """Refuse to serve without the SDK.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed, or older than version 2.
-    """
+    """Refuse to serve without the SDK. Raises MissingExtraError if it is not installed, or older than version 2."""
     try:
         import_module("mcp.server.mcpserver")
     except ImportError as error:
@@ -45,13 +39,7 @@ def check_installed() -> None:
 
 
 def run(tools: Tools) -> None:
-    """Serve until standard input ends.
-
-    Parameters
-    ----------
-    tools : Tools
-        The methods called `NAMES` are offered; one call is answered at a time.
-    """
+    """Serve until standard input ends: offer the methods called `NAMES`, and answer one call at a time."""
     from mcp.server.mcpserver import MCPServer
     from mcp.types import ToolAnnotations
 

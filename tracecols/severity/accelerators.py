@@ -53,21 +53,14 @@ def starts_devices(cube: Severities) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class StartUp:
-    """The time in which devices start.
-
-    Attributes
-    ----------
-    call_paths : (n_call_paths,) bool
-        Call paths on which they do whenever they are executed.
-    calls : Cells
-        Time of single calls on other call paths, by call path and location.
-    master : (n_locations,) int64
-        The first thread of each process: others idle on its call paths.
-    """
+    """The time in which devices start."""
 
     call_paths: NDArray[np.bool_]
+    """(n_call_paths,): call paths on which they do whenever they are executed."""
     calls: Cells
+    """Time of single calls on other call paths, by call path and location."""
     master: NDArray[np.int64]
+    """(n_locations,): the first thread of each process: others idle on its call paths."""
 
     @classmethod
     def of(cls, cube: Severities, master: NDArray[np.int64]) -> StartUp:
@@ -90,23 +83,15 @@ class StartUp:
 
 
 class BusyDevices(NamedTuple):
-    """Devices that are busy nearly all the time.
-
-    Attributes
-    ----------
-    busy : float
-        Part of the time that they are.
-    n_devices : int
-    property : str
-        What they do: `device_kernels` or `device_copies`.
-    cells : Cells
-        The time of it.
-    """
+    """Devices that are busy nearly all the time."""
 
     busy: float
+    """Part of the time that they are."""
     n_devices: int
     property: str
+    """What they do: `device_kernels` or `device_copies`."""
     cells: Cells
+    """The time of it."""
 
 
 def busy_devices(cube: Severities) -> BusyDevices | None:
@@ -123,29 +108,19 @@ def busy_devices(cube: Severities) -> BusyDevices | None:
 
 
 class IdleDevices(NamedTuple):
-    """Devices that idle.
-
-    Attributes
-    ----------
-    busy : float
-        Part of the time that they are busy.
-    n_devices : int
-    call_path : int
-        Call path of the operations before which they idle longest.
-    hosts : (n_locations,) bool
-        The threads that give them work.
-    host_call_path : int
-        Where these spend most of their time.
-    host_share : float
-        Part of their time there. The start of devices is left out of both.
-    """
+    """Devices that idle."""
 
     busy: float
+    """Part of the time that they are busy."""
     n_devices: int
     call_path: int
+    """Call path of the operations before which they idle longest."""
     hosts: NDArray[np.bool_]
+    """(n_locations,): the threads that give them work."""
     host_call_path: int
+    """Where these spend most of their time."""
     host_share: float
+    """Part of their time there. The start of devices is left out of both."""
 
 
 def idle_devices(cube: Severities) -> IdleDevices | None:

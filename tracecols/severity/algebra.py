@@ -281,24 +281,12 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
     Properties are the same if their ids are, call paths if the names of regions from the root and the call sites are,
     locations as `by` says. What only some cubes have is there in all results, without values.
 
-    Parameters
-    ----------
-    cubes : sequence of SeverityCube
-    by : str
-        `position`: locations of the same rank and thread are the same. `aggregate`: all locations of a cube become one,
-        for runs whose processes do not correspond.
+    `by` is `position`: locations of the same rank and thread are the same; or `aggregate`: all locations of a cube
+    become one, for runs whose processes do not correspond.
 
-    Returns
-    -------
-    list of SeverityCube
-        With common axes. Times stay integer ticks: those of the clock if all have the same, else those of a clock into
-        which all are converted (`_common_clock`). Where a cube has times as float64, as those of other tools do, all
-        are float64 seconds unless the resolutions are the same.
-
-    Raises
-    ------
-    SeverityError
-        If a property has different units, or there is no cube.
+    Times stay integer ticks: those of the clock if all have the same, else those of a clock into which all are
+    converted (`_common_clock`). Where a cube has times as float64, as those of other tools do, all are float64 seconds
+    unless the resolutions are the same. Raises SeverityError if a property has different units, or there is no cube.
     """
     if not cubes or by not in BY:
         raise SeverityError(f"there is nothing to unify by {by!r}\n  give cubes, and one of {', '.join(BY)}")

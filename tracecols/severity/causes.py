@@ -38,21 +38,14 @@ MOST = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """A cause, and what it explains of a cube.
-
-    Attributes
-    ----------
-    facts : mapping
-        The cause as the cube keeps it.
-    cells : dict of str to Cells
-        By property the time that is lost because of it.
-    certain : float
-        Part of this that ends if the cause is mended.
-    """
+    """A cause, and what it explains of a cube."""
 
     facts: Mapping[str, Any]
+    """The cause as the cube keeps it."""
     cells: dict[str, Cells]
+    """By property the time that is lost because of it."""
     certain: float
+    """Part of this that ends if the cause is mended."""
 
 
 def _of_cube(cube: Severities) -> Mapping[str, Any]:
@@ -92,22 +85,9 @@ def starts_of(cube: Severities) -> Cells:
 def explain(
     cube: Severities, parts: Mapping[str, Cells], idle: str, causes: list[dict[str, Any]]
 ) -> tuple[list[Explained], dict[str, Cells]]:
-    """Divide the time that is lost among causes.
+    """Divide the time that is lost, by property, among causes; return what each explains, and what none explains.
 
-    Parameters
-    ----------
-    parts : mapping of str to Cells
-        The time that is lost, by property.
-    idle : str
-        The property of idle threads, which are explained location by location.
-    causes : list of dict
-
-    Returns
-    -------
-    explained : list of Explained
-        One for each cause.
-    rest : dict of str to Cells
-        What no cause explains.
+    `idle` is the property of idle threads, which are explained location by location.
     """
     axis = cube.properties
     is_wait = axis.is_wait

@@ -19,15 +19,7 @@ MOST_KEPT = 1 << 24
 
 class Made(Mapping[str, "Cells"]):
     """Cells by property, made when they are asked for: those of many locations take much memory, so that only the ones
-    that were asked for last are kept.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Properties.
-    make : callable
-        From a property to its cells.
-    """
+    that were asked for last are kept."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Cells]) -> None:
         self._names, self._make = dict.fromkeys(names), make
@@ -200,17 +192,7 @@ def keys_above(call_path: NDArray[Any], location: NDArray[Any], parent: NDArray[
 
     O(n log n) in the number of cells that are found, however deep the call tree is.
 
-    Parameters
-    ----------
-    call_path, location : (n,) int
-        Cells that have a value, in any order.
-    parent : (n_call_paths,) int32
-        -1 for roots.
-
-    Returns
-    -------
-    (n_found,) int64
-        ``call_path << 32 | location``, ascending, each once.
+    Returns ``call_path << 32 | location``, ascending, each once.
     """
     order = np.argsort(location, kind="stable")
     given = call_path[order].astype(np.int32), location[order].astype(np.int32), parent
@@ -222,18 +204,7 @@ def keys_above(call_path: NDArray[Any], location: NDArray[Any], parent: NDArray[
 
 
 def inclusive(cells: Cells, call_paths: CallAxis, how: str = "sum") -> Cells:
-    """Reduce the cells of every call path with those of all call paths below it.
-
-    Parameters
-    ----------
-    how : str
-        `sum`, `min` or `max`.
-
-    Returns
-    -------
-    Cells
-        Of every call path with values in or below it: what they are reduced to.
-    """
+    """Reduce the cells of every call path with those of all call paths below it, to their `sum`, `min` or `max`."""
     if not len(cells):
         return cells
     key = keys_above(cells.call_path, cells.location, call_paths.parent)

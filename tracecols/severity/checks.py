@@ -42,13 +42,6 @@ def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int
 
     A row of most tables has a value that no other row has, so that it takes a byte of the file; four or more in all
     that tracecols writes. The rows of the others are limited by those of these.
-
-    Parameters
-    ----------
-    rows, n_bytes : mapping of str to int
-        By table the number of rows, and the size of the file.
-    memory : int, optional
-        Bytes of memory that there are, where they are known.
     """
     n_cells = rows["properties"] * rows["call_paths"] * rows["locations"]
     by_period = n_cells * (rows.get("periods", 0) + 1), "one for each property, call path, location and period"
@@ -112,16 +105,8 @@ def wrong_cells(
     """Check the values of cells, whose references are right: that rows ascend, none is there twice, and all are
     numbers.
 
-    Parameters
-    ----------
-    name : str
-        `cells` or `period_cells`.
-    order : sequence of (n,) array
-        What the rows of a property are ordered by, the first column first.
-    starts : (n_properties + 1,) int64
-        First row of every property, where these ascend.
-    is_float : (n_properties,) bool
-        Of which properties values are the bits of a float64.
+    `name` is `cells` or `period_cells`; `order` is what the rows of a property are ordered by, the first column first;
+    `starts` is the first row of every property; where `is_float`, values are the bits of a float64.
     """
     row = _first_disorder(tables[name]["property"], order, starts)
     if row >= 0:
@@ -166,12 +151,7 @@ def _first_disorder(prop: NDArray[Any], columns: Sequence[NDArray[Any]], starts:
 
 
 def first_wrong_number(values: NDArray[Any]) -> int:
-    """Find the first value that no severity can have; -1 if there is none.
-
-    Parameters
-    ----------
-    values : (n,) int or float
-    """
+    """Find the first value that no severity can have; -1 if there is none."""
     if not values.size:
         return -1
     if values.dtype.kind == "f":

@@ -80,97 +80,68 @@ KINDS = {"computation": "serial", "mpi": "mpi", "io": "mpi", "device": "device"}
 
 @dataclass(frozen=True)
 class Place:
-    """A location, a call path or both, and its part of a finding.
-
-    Attributes
-    ----------
-    location, call_path : str
-        In words; empty where it is about the other.
-    seconds, share : float
-        Share of the finding, or of the costs that tell the cause.
-    n_call_paths : int
-        Where more than one, `call_path` is the name of a region that they all enter.
-    """
+    """A location, a call path or both, and its part of a finding."""
 
     location: str
     call_path: str
+    """`location` and `call_path`: in words; empty where it is about the other."""
     seconds: float
     share: float
+    """`seconds` and `share`: share of the finding, or of the costs that tell the cause."""
     n_call_paths: int = 1
+    """Where more than one, `call_path` is the name of a region that they all enter."""
 
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """What costs time.
-
-    Attributes
-    ----------
-    property : str
-        Its id.
-    title : str
-        With the titles above it that it needs to be understood.
-    seconds, share : float
-        Over all locations, and of the time in the focus.
-    where : Place
-        The call path with the largest part.
-    region : Place
-        The region with the largest part, on whatever call path.
-    paid_by : tuple of Place
-        The locations with the largest parts, at most three.
-    n_paying : int
-        How many locations have a part: half a percent; where those have less than half of all together, half of what
-        locations with any have on average.
-    is_even : bool
-        All of them have about the same: the largest less than 1.1 times the mean.
-    cause : Place or None
-        The location and call path that others wait for most, by delay costs; None where the cube does not tell.
-    meanwhile : tuple of (str, float)
-        Of idle threads: properties of the time of their masters with their shares.
-    advice : str
-        One sentence.
-    call_path : int
-        The number of `where.call_path` in the cube.
-    what : str
-        The cause in one line; empty of a finding that is a property of which no cause is known.
-    kind : str
-        What kind of cause it is (`tracecols.findings.cause.KINDS`); empty likewise.
-    gain, gain_share : float or None
-        Seconds by which the run would be shorter if the cause were mended, and their part of the runtime, by replay.
-    rank, thread : int or None
-        Who causes it, if it is one process, and if it is one thread of several, or the master of all processes.
-    cause_region : str
-        The region that is the cause.
-    parts : tuple of (str, float)
-        The properties that it explains, with their seconds.
-    evidence : dict
-        Quantities that prove it, by name.
-    shows : str
-        The same in words.
-    """
+    """What costs time."""
 
     property: str
+    """Its id."""
     title: str
+    """With the titles above it that it needs to be understood."""
     seconds: float
     share: float
+    """`seconds` and `share`: over all locations, and of the time in the focus."""
     where: Place
+    """The call path with the largest part."""
     region: Place
+    """The region with the largest part, on whatever call path."""
     paid_by: tuple[Place, ...]
+    """The locations with the largest parts, at most three."""
     n_paying: int
+    """How many locations have a part: half a percent; where those have less than half of all together, half of what
+    locations with any have on average."""
     is_even: bool
+    """All of them have about the same: the largest less than 1.1 times the mean."""
     cause: Place | None
+    """The location and call path that others wait for most, by delay costs; None where the cube does not tell."""
     meanwhile: tuple[tuple[str, float], ...]
+    """Of idle threads: properties of the time of their masters with their shares."""
     advice: str
+    """One sentence."""
     call_path: int
+    """The number of `where.call_path` in the cube."""
     what: str = ""
+    """The cause in one line; empty of a finding that is a property of which no cause is known."""
     kind: str = ""
+    """What kind of cause it is (`tracecols.findings.cause.KINDS`); empty likewise."""
     gain: float | None = None
     gain_share: float | None = None
+    """`gain` and `gain_share`: seconds by which the run would be shorter if the cause were mended, and their part of
+    the runtime, by replay."""
     rank: int | None = None
     thread: int | None = None
+    """`rank` and `thread`: who causes it, if it is one process, and if it is one thread of several, or the master of
+    all processes."""
     cause_region: str = ""
+    """The region that is the cause."""
     parts: tuple[tuple[str, float], ...] = ()
+    """The properties that it explains, with their seconds."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    """Quantities that prove it, by name."""
     shows: str = ""
+    """The same in words."""
 
     def __repr__(self) -> str:
         where = one_line(self.where.call_path)
@@ -190,78 +161,50 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns.
-
-    Attributes
-    ----------
-    name : str
-        Of the trace.
-    narrowed : str
-        What the cube is narrowed to, in words.
-    runtime : float
-        Seconds of what is looked at, as of `SeverityCube.efficiencies`: from the first process that leaves MPI_Init to
-        the last that enters MPI_Finalize, or the whole run.
-    recorded : float
-        Seconds from the first event to the last; of a cube that does not know, the largest time of a process.
-    between : float
-        Seconds from the last process's leaving MPI_Init to the first one's entering MPI_Finalize; nan if unknown.
-    n_processes, n_threads, n_devices, n_events : int
-    focus : str
-        What of the time findings and shares are about.
-    seconds : float
-        Time of all threads in the focus.
-    apart : float
-        Seconds of all threads that are set apart, as start-up and shutdown.
-    beside : float
-        Seconds in the focus that lie outside the interval between MPI_Init and MPI_Finalize; nan if unknown.
-    efficiencies : tuple of Metric
-        The rows of `SeverityCube.efficiencies`; empty if the cube has not what they need.
-    has_teams : bool
-        Whether the program has parallel regions of OpenMP, and so factors of it.
-    lowest : str
-        The metric of the lowest factor; empty if there is none.
-    device_efficiencies : dict of str to float
-    findings : tuple of Finding
-        The costliest first.
-    counts : dict of str to int
-        What could not be matched or contradicts itself.
-    has_losses : bool
-        Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root
-        causes.
-    about_causes : str
-        What a narrowed cube does not know of causes; empty if nothing.
-    """
+    """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns."""
 
     name: str
+    """Of the trace."""
     narrowed: str
+    """What the cube is narrowed to, in words."""
     runtime: float
+    """Seconds of what is looked at, as of `SeverityCube.efficiencies`: from the first process that leaves MPI_Init to
+    the last that enters MPI_Finalize, or the whole run."""
     recorded: float
+    """Seconds from the first event to the last; of a cube that does not know, the largest time of a process."""
     between: float
+    """Seconds from the last process's leaving MPI_Init to the first one's entering MPI_Finalize; nan if unknown."""
     n_processes: int
     n_threads: int
     n_devices: int
     n_events: int
     focus: str
+    """What of the time findings and shares are about."""
     seconds: float
+    """Time of all threads in the focus."""
     apart: float
+    """Seconds of all threads that are set apart, as start-up and shutdown."""
     beside: float
+    """Seconds in the focus that lie outside the interval between MPI_Init and MPI_Finalize; nan if unknown."""
     efficiencies: tuple[Metric, ...]
+    """The rows of `SeverityCube.efficiencies`; empty if the cube has not what they need."""
     has_teams: bool
+    """Whether the program has parallel regions of OpenMP, and so factors of it."""
     lowest: str
+    """The metric of the lowest factor; empty if there is none."""
     device_efficiencies: dict[str, float]
     findings: tuple[Finding, ...]
+    """The costliest first."""
     counts: dict[str, int] = field(default_factory=dict)
+    """What could not be matched or contradicts itself."""
     has_losses: bool = True
+    """Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root
+    causes."""
     about_causes: str = ""
+    """What a narrowed cube does not know of causes; empty if nothing."""
 
     def text(self, source: str = "CUBE") -> str:
-        """Return the diagnosis as plain text.
-
-        Parameters
-        ----------
-        source : str, optional
-            The cube's path, for the commands that show more.
-        """
+        """Return the diagnosis as plain text; `source` is the cube's path, for the commands that show more."""
         found: str = provider("diagnosis as text")(self, source)
         return found
 
@@ -276,13 +219,8 @@ class Diagnosis:
         return found
 
     def to_dict(self, source: str = "CUBE") -> dict[str, Any]:
-        """Return all of it as plain lists, numbers and text for JSON; None where a number is not defined.
-
-        Parameters
-        ----------
-        source : str, optional
-            The cube's path, for the commands that show more.
-        """
+        """Return all of it as plain lists, numbers and text for JSON; None where a number is not defined. `source` is
+        the cube's path, for the commands that show more."""
         found = dict(vars(self))
         found["findings"] = [{**asdict(f), "command": f.command(source)} for f in self.findings]
         found["efficiencies"] = [asdict(metric) for metric in self.efficiencies]
@@ -447,16 +385,8 @@ DEVICE_FACTORS = ("device_load_balance", "device_communication_efficiency", "dev
 
 
 def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
-    """Return what a diagnosis shows of efficiencies, by metric: factors of MPI and of OpenMP if processes have teams of
-    threads.
-
-    Parameters
-    ----------
-    found : tuple of Metric
-        All of them; or none.
-    has_teams : bool
-        Whether the program has parallel regions: of threads that it creates by itself hybrid models say nothing.
-    """
+    """Return what a diagnosis shows of efficiencies, by metric: factors of MPI, and of OpenMP if processes have teams
+    of threads: of threads that a program creates by itself hybrid models say nothing."""
     if not found:
         return {}
     values, models = {m.metric: m.value for m in found}, {m.model for m in found}
@@ -558,14 +488,8 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     """Return the findings, each with the time that is lost because of it, by property; of a finding without a known
     cause that is not known.
 
-    Parameters
-    ----------
-    cube : Severities
-        Of which nothing is set apart any more.
-    seconds : float
-        What shares refer to.
-    runtime : float
-        Seconds that shares of gains refer to: the runtime with start-up and shutdown if these are not set apart.
+    Of `cube` nothing is set apart any more. Shares refer to `seconds`, shares of gains to `runtime`: with start-up and
+    shutdown if these are not set apart.
     """
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
@@ -606,25 +530,9 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
 
 
 def finding_with_cells(cube: Severities, number: int) -> tuple[Finding, Mapping[str, Cells], Severities]:
-    """Return a finding by its number in the diagnosis, what it explains, and the cube whose cells that is of.
-
-    Parameters
-    ----------
-    number : int
-        From 1 on.
-
-    Returns
-    -------
-    finding : Finding
-    cells : mapping of str to Cells
-        By property, the time that is lost because of it; empty of a finding without a known cause.
-    looked_at : Severities
-
-    Raises
-    ------
-    SeverityError
-        As of `diagnose`, or if there is no such finding.
-    """
+    """Return a finding by its number in the diagnosis, from 1 on; the time that is lost because of it, by property,
+    empty of a finding without a known cause; and the cube whose cells that is of. Raises SeverityError: as of
+    `diagnose`, or if there is no such finding."""
     whole, looked_at = diagnose(cube, 0), focus.focused(cube)
     found = findings_with_cells(looked_at, whole.seconds, whole.runtime)
     if not 1 <= number <= len(found):
@@ -746,6 +654,11 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
 DEVICE, START_OF_DEVICES = "device", "device_start"
 """Kinds of findings of devices, which no replay tries."""
 
+OF_DEVICES: dict[str, Any] = {
+    "seconds": 0.0, "share": 0.0, "paid_by": (), "n_paying": 0, "is_even": False, "kind": DEVICE,
+}  # fmt: skip
+"""What findings of devices have in common: their time is no thread's."""
+
 IDLE_CAUSE = "idle"
 """The kind of findings that devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
 
@@ -777,22 +690,17 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
     yield Finding(
         property=DEVICE_IDLE,
         title="Idle Devices",
-        seconds=0.0,
-        share=0.0,
         where=Place("", path, 0.0, 0.0),
         region=Place("", path.rpartition("/")[2], 0.0, 0.0),
-        paid_by=(),
-        n_paying=0,
-        is_even=False,
         cause=Place("", host, 0.0, found.host_share),
         meanwhile=_hosts_meanwhile(cube, found.hosts),
         advice="Give devices work earlier and in larger pieces: let hosts do less, or something else, between "
         "launches.",
         call_path=found.call_path,
         what=f"{devices} busy {found.busy:.1%} of the time; {busy_with}",
-        kind=DEVICE,
         cause_region=region,
         shows=f"devices idle longest before {path.rpartition('/')[2]}; {meanwhile}",
+        **OF_DEVICES,
     )
 
 
@@ -810,21 +718,16 @@ def _busy_devices(cube: Severities) -> Iterator[Finding]:
     yield Finding(
         property=found.property,
         title="Busy Devices",
-        seconds=0.0,
-        share=0.0,
         where=path,
         region=region,
-        paid_by=(),
-        n_paying=0,
-        is_even=False,
         cause=Place("", region.call_path, region.seconds, region.share, region.n_call_paths),
         meanwhile=(),
         advice=advice,
         call_path=best,
         what=f"{devices} busy {found.busy:.0%} of the time: {takes} the run time, longest {named}",
-        kind=DEVICE,
         cause_region=region.call_path,
         shows=f"{title} take {wording.seconds(float(found.cells.value.sum()) * scale)} on all devices",
+        **OF_DEVICES,
     )
 
 
@@ -895,15 +798,8 @@ def title_of(cube: Severities, name: str) -> str:
 
 
 def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) -> str:
-    """Say what the severity of a property without those below it leaves out; empty if nothing.
-
-    Parameters
-    ----------
-    cube : Severities
-    name : str
-    parts : mapping of str to Cells
-        The properties that are findings of their own, as `divided` returns them.
-    """
+    """Say what the severity of a property without those below it leaves out; empty if nothing. `parts` are the
+    properties that are findings of their own, as `divided` returns them."""
     axis = cube.properties
     beside = axis.parts(name)
     left_out = [c for c in axis.children[name] if (c in beside and len(cube.cells[c])) or len(parts.get(c, ()))]
@@ -1066,19 +962,10 @@ def masters(cube: Severities) -> NDArray[np.int64]:
 
 def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.float64]]]:
     """Divide the time in which threads idle by the properties of the time that their master spends on the same call
-    path.
+    path; yield each property and its share of every cell.
 
-    Parameters
-    ----------
-    cube : Severities
-    idle : Cells
-        What `omp_idle_threads` has of its own: on the call paths of masters, at the threads that idle.
-
-    Yields
-    ------
-    property : str
-    share : (n_cells,) float64
-        Of each cell; where the master has no time of its own, all of them are 0.
+    `idle` is what `omp_idle_threads` has of its own: on the call paths of masters, at the threads that idle. Where the
+    master has no time of its own, all shares are 0.
     """
     key = (idle.call_path.astype(np.int64) << 32) | masters(cube)[idle.location]
     axis = cube.properties

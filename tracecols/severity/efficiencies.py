@@ -53,55 +53,41 @@ CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
 
 @dataclass(frozen=True, eq=False)
 class RunTimes:
-    """What efficiencies are made of; seconds.
-
-    Attributes
-    ----------
-    runtime : float
-        From the start to the end of what is looked at.
-    useful, outside : (n_threads,) float64
-        Time in computation of every CPU thread, and time outside MPI of the master of its process, which holds the CPUs
-        of all.
-    process : (n_threads,) int64
-        The rank of each.
-    openmp, serial : (n_threads,) float64
-        Time in parallel regions outside MPI, and computation outside parallel regions, of the master of each thread's
-        process.
-    ideal : float
-        Runtime on an ideal network; nan if it is not known.
-    ideal_by : str
-        How it was found, one of `IDEALS`.
-    window : str
-        What the runtime extends over.
-    instructions, cycles : float
-        Counted in computation; nan if they are not.
-    ideal_useful : float
-        The largest computation of a process on the ideal network where that is not the recorded one; else nan.
-    has_mpi, has_openmp, has_devices : bool
-        What the program uses: models of other things have no rows.
-    device : (n_threads,) float64
-        Time that the CPU of each thread spends in calls for devices, of its master outside parallel regions.
-    present : (n_threads,) float64
-        Share of the runtime for which each thread has been there: less than 1 of processes that others create.
-    """
+    """What efficiencies are made of; seconds."""
 
     runtime: float
+    """From the start to the end of what is looked at."""
     useful: NDArray[np.float64]
     outside: NDArray[np.float64]
+    """`useful` and `outside`: (n_threads,), time in computation of every CPU thread, and time outside MPI of the master
+    of its process, which holds the CPUs of all."""
     process: NDArray[np.int64]
+    """(n_threads,): the rank of each."""
     openmp: NDArray[np.float64]
     serial: NDArray[np.float64]
+    """`openmp` and `serial`: (n_threads,), time in parallel regions outside MPI, and computation outside parallel
+    regions, of the master of each thread's process."""
     ideal: float
+    """Runtime on an ideal network; nan if it is not known."""
     ideal_by: str
+    """How it was found, one of `IDEALS`."""
     window: str
+    """What the runtime extends over."""
     instructions: float = math.nan
     cycles: float = math.nan
+    """`instructions` and `cycles`: counted in computation; nan if they are not."""
     ideal_useful: float = math.nan
+    """The largest computation of a process on the ideal network where that is not the recorded one; else nan."""
     has_mpi: bool = True
     has_openmp: bool = True
     has_devices: bool = False
+    """`has_mpi`, `has_openmp` and `has_devices`: what the program uses: models of other things have no rows."""
     device: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    """(n_threads,): time that the CPU of each thread spends in calls for devices, of its master outside parallel
+    regions."""
     present: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
+    """(n_threads,): share of the runtime for which each thread has been there: less than 1 of processes that others
+    create."""
 
     def mean(self, values: NDArray[np.float64]) -> float:
         """Return the mean of times of threads, as if those that come late did the same all the time."""
@@ -224,21 +210,22 @@ def _communication(
 
 def _mpi(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of the POP model of MPI."""
-    useful, most = t.mean(t.useful), t.largest(t.useful)
-    yield _factor(MPI, "parallel_efficiency", "", "Parallel efficiency", ratio(useful, t.runtime))
-    yield _factor(MPI, "load_balance", "parallel_efficiency", "Load balance", ratio(useful, most))
-    name = "communication_efficiency"
-    yield _factor(MPI, name, "parallel_efficiency", "Communication efficiency", ratio(most, t.runtime))
-    yield from _communication(t, MPI, "", "", name, t.useful)
+    yield from _pure(t, MPI, "communication")
+    yield from _communication(t, MPI, "", "", "communication_efficiency", t.useful)
 
 
 def _threads(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of a program with neither MPI nor OpenMP, whose threads wait for each other."""
+    yield from _pure(t, THREADS, "synchronisation")
+
+
+def _pure(t: RunTimes, model: str, what: str) -> Iterator[Metric]:
+    """Yield the parallel efficiency, and its factors: load balance, and that of communication or the like."""
     useful, most = t.mean(t.useful), t.largest(t.useful)
-    yield _factor(THREADS, "parallel_efficiency", "", "Parallel efficiency", ratio(useful, t.runtime))
-    yield _factor(THREADS, "load_balance", "parallel_efficiency", "Load balance", ratio(useful, most))
-    name = "synchronisation_efficiency"
-    yield _factor(THREADS, name, "parallel_efficiency", "Synchronisation efficiency", ratio(most, t.runtime))
+    parent = "parallel_efficiency"
+    yield _factor(model, parent, "", "Parallel efficiency", ratio(useful, t.runtime))
+    yield _factor(model, "load_balance", parent, "Load balance", ratio(useful, most))
+    yield _factor(model, f"{what}_efficiency", parent, f"{what.capitalize()} efficiency", ratio(most, t.runtime))
 
 
 def _multiplicative(t: RunTimes) -> Iterator[Metric]:
@@ -323,14 +310,7 @@ ABOVE_ONE = {"openmp_load_balance": "threads share computation more evenly than 
 
 
 def is_above_one(value: float, unit: str) -> bool:
-    """Say whether a factor is above 1 by more than rounding, and so has to be explained.
-
-    Parameters
-    ----------
-    value : float
-    unit : str
-        Of the metric.
-    """
+    """Say whether a factor, a metric of a unit, is above 1 by more than rounding, and so has to be explained."""
     return unit == "share" and value > 1 + 1e-9
 
 
@@ -431,22 +411,11 @@ def has_replay(cube: Severities) -> bool:
 def times_of(
     cube: Severities, within: str | None = None, *, ideal: str | None = None, with_startup: bool = False
 ) -> RunTimes:
-    """Find the times of a run in a cube.
+    """Find the times of a run in a cube; `within` a call path, a region, or a pattern, only of this and what it calls.
 
-    Parameters
-    ----------
-    cube : Severities
-    within : str, optional
-        A call path, a region, or a pattern: only this and what it calls.
-    ideal : str, optional
-        How the runtime on an ideal network is found, one of `IDEALS`; by default by replay if the cube has it.
-    with_startup : bool, optional
-        Of the whole run, with its start and its end; the ideal network is not known.
-
-    Raises
-    ------
-    SeverityError
-        If the cube has no times or computation, or nothing is called so.
+    `ideal` is how the runtime on an ideal network is found, one of `IDEALS`, by default by replay if the cube has it;
+    it is not known of the whole run with its start and its end (`with_startup`). Raises SeverityError if the cube has
+    no times or computation, or nothing is called so.
     """
     _check(cube)
     has_mpi, has_openmp, has_devices = _uses(cube)
@@ -651,23 +620,13 @@ SCALING = (
 
 
 def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = False) -> pd.DataFrame:
-    """Return how efficiencies change over runs; the first is what the others are compared with.
+    """Return how efficiencies (`efficiencies` of each run) change over runs; the first is what the others are compared
+    with.
 
-    Parameters
-    ----------
-    tables : sequence of DataFrame
-        What `efficiencies` returns of each run.
-    names : sequence of str
-        What to call the runs.
-    weak : bool, optional
-        The problem grows with the number of threads; by default it is the same in all runs.
-
-    Returns
-    -------
-    DataFrame
-        One row per run: run, processes, threads, runtime (s), speedup, global_efficiency (parallel efficiency times
-        computation scalability), parallel_efficiency, computation_scalability, and of these, where all runs have the
-        counters, instruction_, ipc_ and frequency_scalability, whose product it is. What is not defined is nan.
+    If `weak`, the problem grows with the number of threads. A row for each run: run, processes, threads, runtime (s),
+    speedup, global_efficiency (parallel efficiency times computation scalability), parallel_efficiency,
+    computation_scalability, and of these, where all runs have the counters, instruction_, ipc_ and
+    frequency_scalability, whose product it is. What is not defined is nan.
     """
     import pandas as pd
 
@@ -714,13 +673,8 @@ class Requirement:
 
     @classmethod
     def of(cls, text: str) -> Requirement:
-        """Read `parallel efficiency>=0.8`, `load balance >= 80%`, `runtime<=12`.
-
-        Raises
-        ------
-        SeverityError
-            If it is not of that form, or there is no such metric.
-        """
+        """Read `parallel efficiency>=0.8`, `load balance >= 80%`, `runtime<=12`. Raises SeverityError if it is not of
+        that form, or there is no such metric."""
         parts = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=)\s*([0-9.eE+-]+)\s*(%?)\s*", text)
         try:
             bound = float(parts[3]) / (100 if parts[4] else 1) if parts else math.nan
@@ -739,13 +693,8 @@ class Requirement:
 
 
 def find_metric(name: str) -> str:
-    """Return the id of a metric given by id or title, with spaces, hyphens or underscores.
-
-    Raises
-    ------
-    SeverityError
-        If there is none.
-    """
+    """Return the id of a metric given by id or title, with spaces, hyphens or underscores. Raises SeverityError if
+    there is none."""
     known = {name: m.title for name, m in every_metric().items()}
     titles = {_plain(title): metric for metric, title in known.items()}
     wanted = _plain(name)

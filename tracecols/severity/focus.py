@@ -121,14 +121,8 @@ def set_apart(cube: Severities) -> NDArray[np.bool_]:
 
 
 def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
-    """Return a cube without the cells of some call paths; what the program's root takes off for tasks that stay, stays.
-
-    Parameters
-    ----------
-    cube : Severities
-    apart : (n_call_paths,) bool
-        The call paths that are left out.
-    """
+    """Return a cube without the cells of some call paths; what the program's root takes off for tasks that stay,
+    stays."""
     by_period = {name: found.where(~apart[found.call_path]) for name, found in cube.period_cells.items()}
     roots = roots_of_tasks(cube)
     # tasks stay, and so does what the program's root takes off for them

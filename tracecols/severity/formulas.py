@@ -40,18 +40,12 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Formula:
-    """A number, a metric, or what an operation makes of others.
-
-    Attributes
-    ----------
-    operation : str
-        `number`, `metric`, one of `+ - * /`, `min` or `max`.
-    of : float, str or tuple of Formula
-        The number, the name of the metric, or the operands: two, or one of `-`.
-    """
+    """A number, a metric, or what an operation makes of others."""
 
     operation: str
+    """`number`, `metric`, one of `+ - * /`, `min` or `max`."""
     of: Any
+    """The number, the name of the metric, or the operands: two, or one of `-`."""
 
     def names(self) -> Iterator[str]:
         """Yield the metrics that it is computed from, from left to right."""
@@ -154,19 +148,9 @@ def is_plain(name: str) -> bool:
 
 
 def parse(text: str) -> Formula:
-    """Read a formula.
-
-    Parameters
-    ----------
-    text : str
-        Numbers and names of metrics with `+ - * /`, parentheses, `min(A, B)` and `max(A, B)`; names that are no words
-        in quotation marks; `metric::NAME()` as in CubePL.
-
-    Raises
-    ------
-    SeverityError
-        If it is none: what is wrong, and where.
-    """
+    """Read a formula: numbers and names of metrics with `+ - * /`, parentheses, `min(A, B)` and `max(A, B)`; names that
+    are no words in quotation marks; `metric::NAME()` as in CubePL. Raises SeverityError if it is none: what is wrong,
+    and where."""
     reader = _Reader(text)
     result = reader.sum(0)
     if reader.kind != "end":
@@ -256,13 +240,7 @@ class _Reader:
 
 
 def definition(text: str) -> tuple[str, Formula]:
-    """Read a definition, `NAME = FORMULA`; return the name and the formula.
-
-    Raises
-    ------
-    SeverityError
-        If it is none.
-    """
+    """Read a definition, `NAME = FORMULA`; return the name and the formula. Raises SeverityError if it is none."""
     name, equals, formula = text.partition("=")
     name = name.strip().strip('"')
     if not equals or not name:
@@ -274,13 +252,8 @@ def definition(text: str) -> tuple[str, Formula]:
 
 def specification(lines: Iterable[str]) -> list[tuple[str, Formula]]:
     """Read a file of definitions, as METRICS.SPEC of EXPERT: a line for each, with `measure`, `compose` or `compute`
-    before it or nothing; `aggroup` lines, which say what to record together, are no definitions.
-
-    Raises
-    ------
-    SeverityError
-        If a line is no definition: which one.
-    """
+    before it or nothing; `aggroup` lines, which say what to record together, are no definitions. Raises SeverityError
+    if a line is no definition: which one."""
     found = []
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()

@@ -350,13 +350,8 @@ def _named_locations(system: SystemAxis, location: NDArray[Any], given: Given | 
 
 
 def _locations_at(system: SystemAxis, rank: int | None, thread: int | None) -> NDArray[np.bool_]:
-    """Select the locations of a rank, of a thread number, or of both; (n_locations,) bool.
-
-    Raises
-    ------
-    SeverityError
-        If there are none.
-    """
+    """Select the locations of a rank, of a thread number, or of both; (n_locations,) bool. Raises SeverityError if
+    there are none."""
     at = np.ones(system.n_locations, bool)
     for what, given, column in (("rank", rank, system.rank), ("thread", thread, system.thread)):
         if given is None:

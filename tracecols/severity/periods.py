@@ -17,25 +17,18 @@ OUTSIDE = -1
 
 @dataclass
 class PeriodAxis:
-    """The periods of a cube, in order.
-
-    Attributes
-    ----------
-    kind : str
-        `phase` or `bin`.
-    words : str
-        What was asked for: a region, a call, or how many bins.
-    begin_time, end_time : (n,) int64
-        Ticks: when the first location begins a phase, and when the last one ends it; the edges of a bin.
-    n_locations : (n,) int32
-        How many locations have the phase; of bins all.
-    """
+    """The periods of a cube, in order."""
 
     kind: str
+    """`phase` or `bin`."""
     words: str
+    """What was asked for: a region, a call, or how many bins."""
     begin_time: NDArray[np.int64]
     end_time: NDArray[np.int64]
+    """`begin_time` and `end_time`: (n,), ticks: when the first location begins a phase, and when the last one ends it;
+    the edges of a bin."""
     n_locations: NDArray[np.int32]
+    """(n,): how many locations have the phase; of bins all."""
 
     def __len__(self) -> int:
         return self.begin_time.size
@@ -43,20 +36,14 @@ class PeriodAxis:
 
 @dataclass
 class PeriodCells:
-    """Sparse values per (call path, location, period), ordered by these, without duplicates and zeros.
-
-    Attributes
-    ----------
-    call_path, location, period : (n,) int32
-        The period is -1 outside of all phases.
-    value : (n,) int64 or float64
-        Ticks, occurrences, bytes or counts.
-    """
+    """Sparse values per (call path, location, period), ordered by these, without duplicates and zeros."""
 
     call_path: NDArray[np.int32]
     location: NDArray[np.int32]
     period: NDArray[np.int32]
+    """`call_path`, `location` and `period`: (n,), the period is -1 outside of all phases."""
     value: NDArray[Any]
+    """(n,) int64 or float64: ticks, occurrences, bytes or counts."""
 
     @classmethod
     def ordered(

@@ -29,13 +29,7 @@ Cube = TypeVar("Cube", bound="Severities")
 
 
 def check_aggregation(aggregation: object) -> None:
-    """Refuse what is not three letters `i` or `e`.
-
-    Raises
-    ------
-    SeverityError
-        If it is something else.
-    """
+    """Refuse what is not three letters `i` or `e`. Raises SeverityError if it is something else."""
     if not isinstance(aggregation, str) or len(aggregation) != 3 or set(aggregation) - set("ie"):
         raise SeverityError(
             f"aggregation {show(aggregation)} is not three letters i or e\n"

@@ -24,34 +24,14 @@ REDUCTIONS: dict[str, tuple[np.ufunc, float]] = {
 
 
 def without_residue(sums: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
-    """Take for zero what rounding leaves of sums whose terms cancel; integers are exact and stay.
-
-    Parameters
-    ----------
-    sums : (n,) int64 or float64
-    sizes : (n,) int64 or float64
-        Of every sum what its terms amount to without their signs.
-
-    Returns
-    -------
-    (n,) int64 or float64
-    """
+    """Take for zero what rounding leaves of sums whose terms cancel; integers are exact and stay. `sizes` is what the
+    terms of every sum amount to without their signs."""
     return sums if sums.dtype.kind != "f" else np.where(np.abs(sums) <= RESIDUE * sizes, 0.0, sums)
 
 
 def widened(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values in a type that holds the sum of any of them exactly.
-
-    Parameters
-    ----------
-    values : (n,) int64 or float64
-        Severities.
-
-    Returns
-    -------
-    (n,) int64, float64 or object
-        The values as they are; Python integers where a sum of some of them could exceed 64 bits.
-    """
+    """Return values in a type that holds the sum of any of them exactly: as they are, or Python integers where a sum of
+    some of them could exceed 64 bits."""
     if values.dtype.kind != "i" or not values.size:
         return values
     magnitude = max(abs(int(values.max())), abs(int(values.min())))
@@ -65,22 +45,9 @@ def reduce_at(index: NDArray[Any], values: NDArray[Any], n: int, how: str = "sum
 
     Sums of integers are exact; sums of floating-point numbers that cancel except for their rounding are zero.
 
-    Parameters
-    ----------
-    index : (n_values,) int
-        Where each value belongs, from 0 to `n` - 1.
-    values : (n_values,) int64, float64 or object
-        Severities.
-    n : int
-        Number of results.
-    how : str
-        `sum`, `min` or `max`.
-
-    Returns
-    -------
-    (n,) int64, float64 or object
-        Of sums Python integers where they could exceed 64 bits (`widened`); of minima and maxima float64. The identity
-        of the reduction where there is no value: `filled` turns it into zero when nothing is reduced any further.
+    `index`, from 0 to `n` - 1, is where each value belongs; `how` is `sum`, `min` or `max`. Sums are Python integers
+    where they could exceed 64 bits (`widened`), minima and maxima float64. Where there is no value, the result is the
+    identity of the reduction: `filled` turns it into zero when nothing is reduced any further.
     """
     operation, identity = REDUCTIONS[how]
     values = widened(values) if how == "sum" else values
@@ -96,20 +63,7 @@ def reduce_at(index: NDArray[Any], values: NDArray[Any], n: int, how: str = "sum
 def reduce_upwards(own: NDArray[Any], parent: NDArray[Any], depth: NDArray[Any], how: str = "sum") -> NDArray[Any]:
     """Reduce the value of every node of a tree with those of all nodes below it, from the deepest level up; O(n log n).
 
-    Parameters
-    ----------
-    own : (n,) int64, float64 or object
-        What `reduce_at` returns for the nodes.
-    parent : (n,) int
-        -1 for roots.
-    depth : (n,) int
-        0 for roots.
-    how : str
-        `sum`, `min` or `max`.
-
-    Returns
-    -------
-    (n,) of the same type
+    `own` is what `reduce_at` returns for the nodes, `parent` -1 and `depth` 0 for roots, `how` `sum`, `min` or `max`.
     """
     order = np.argsort(depth, kind="stable")
     starts = np.searchsorted(depth[order], np.arange(depth.max(initial=0) + 2))
@@ -132,13 +86,7 @@ def filled(values: NDArray[Any], how: str) -> NDArray[Any]:
 
 
 def narrowed(sums: NDArray[Any]) -> NDArray[Any]:
-    """Return sums of `widened` values as int64 again.
-
-    Raises
-    ------
-    SeverityError
-        If one of them does not fit.
-    """
+    """Return sums of `widened` values as int64 again. Raises SeverityError if one of them does not fit."""
     if sums.dtype != object:
         return sums
     largest = max(map(abs, sums.tolist()), default=0)

@@ -72,18 +72,8 @@ def find_several(
     axis: PropertyAxis, names: str, where: str, error: type[TracecolsError], hint: str, in_shell: str = ""
 ) -> list[str]:
     """Return the ids of the properties that a text means at the command line: one name, or several with commas in
-    between.
-
-    Parameters
-    ----------
-    axis, where, error, hint, in_shell
-        As for `find_property`.
-
-    Raises
-    ------
-    TracecolsError
-        Of the type `error`. Patterns are not understood: the error says how to give several properties.
-    """
+    between. Raises TracecolsError: of the type `error`. Patterns are not understood: the error says how to give several
+    properties."""
     parts = [part.strip() for part in names.split(",") if part.strip()]
     if len(parts) > 1 and not fitting(axis, names):
         return [found for part in parts for found in find_several(axis, part, where, error, hint, in_shell)]
@@ -99,14 +89,8 @@ def find_several(
 def find_property(
     axis: PropertyAxis, name: object, where: str, error: type[TracecolsError], hint: str, in_shell: str = ""
 ) -> str:
-    """Return the id of the property that a name means.
-
-    Raises
-    ------
-    TracecolsError
-        Of the type `error`. If there is no such property, with the nearest ids; if several have the title, with all of
-        them.
-    """
+    """Return the id of the property that a name means. Raises TracecolsError: of the type `error`. If there is no such
+    property, with the nearest ids; if several have the title, with all of them."""
     found = fitting(axis, name)
     if not found and (fits := matching(axis, name)):
         listed = ", ".join(fits[:3]) + (f", and {len(fits) - 3} more" if len(fits) > 3 else "")

@@ -113,16 +113,7 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
 
 
 class Profiles:
-    """What each phase has, feature by feature: a value for each call path and location, or counts for these.
-
-    Parameters
-    ----------
-    period, feature : (n,) int64
-        Numbers of phases and of features.
-    value : (n,) float64
-    n : int
-        How many phases there are.
-    """
+    """What each phase has, feature by feature: a value for each call path and location, or counts for these."""
 
     def __init__(
         self, period: NDArray[np.int64], feature: NDArray[np.int64], value: NDArray[np.float64], n: int
@@ -197,13 +188,8 @@ def _same_paths(cube: Severities) -> NDArray[np.int64]:
 
 
 def groups_in_words(table: pd.DataFrame) -> list[str]:
-    """Say which phases are alike, and which are outliers; a line for each group and one for outliers.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Of `similar_periods`.
-    """
+    """Say which phases are alike (`similar_periods`), and which are outliers; a line for each group and one for
+    outliers."""
     from tracecols.severity.narrowed import ranges
 
     kind = str(table.index.name)

@@ -44,29 +44,14 @@ Tables = Mapping[str, Mapping[str, NDArray[Any]]]
 
 
 def how_it_differs(there: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """Say how a cube was made, and how another one is; empty if both are made in the same way.
-
-    Parameters
-    ----------
-    there : mapping
-        Facts of the cube that exists.
-    facts : mapping
-        Those of the one that is to be written.
-    """
+    """Say how a cube is made that exists, `there`, and how one that is to be written; empty if both are made in the
+    same way."""
     return "" if made_how(there) == made_how(facts) else f"{how_in_words(there)}; this one: {how_in_words(facts)}"
 
 
 def cube_folder(path: str | Path, facts: Mapping[str, Any], *, force: bool = False) -> Output:
-    """Return the folder of a cube; it replaces cubes that were made in the same way.
-
-    Parameters
-    ----------
-    path : str or Path
-    facts : mapping
-        Of the cube that is to be written: how it is made.
-    force : bool
-        Replace any other cube and any regular file as well.
-    """
+    """Return the folder of a cube that is made as `facts` say. It replaces cubes that were made in the same way; by
+    `force` any other cube and any regular file as well."""
     what = "a severity cube"
 
     def recognise(found: Path) -> str | None:
@@ -158,24 +143,10 @@ def _cells_table(cube: Severities, by_name: Mapping[str, PeriodCells], floats: s
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Read what a cube holds from a folder.
+    """Read what a cube holds from the folder `NAME.severity`: the attributes of `Severities` by name.
 
-    What a newer minor version has besides is ignored, and reported by a note of the cube (`facts["counts"]`).
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder `NAME.severity`.
-
-    Returns
-    -------
-    dict
-        The attributes of `Severities` by name.
-
-    Raises
-    ------
-    SeverityError
-        If it is not a cube, damaged, or of a version this tracecols does not know.
+    What a newer minor version has besides is ignored, and reported by a note of the cube (`facts["counts"]`). Raises
+    SeverityError if it is not a cube, damaged, or of a version this tracecols does not know.
     """
     path = Path(path)
     manifest, found = _manifest_of(path)
@@ -242,13 +213,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
     """Return the manifest of a cube of a version that is known, as it was written, and what distinguishes the folder
-    from another one.
-
-    Raises
-    ------
-    SeverityError
-        If there is none.
-    """
+    from another one. Raises SeverityError if there is none."""
     try:
         manifest, found = await_manifest(path)
         kind, version = manifest.get("format"), version_of(manifest)

@@ -24,13 +24,8 @@ INNERMOST = ("process", "accelerator")
 
 
 def subdomains_of(system: SystemAxis, given: Given) -> Subdomains:
-    """Return the subdomains of the locations of a cube (`given.subdomains.find_subdomains`).
-
-    Raises
-    ------
-    SeverityError
-        If there are none, or they are of ranks or threads that the cube does not have.
-    """
+    """Return the subdomains of the locations of a cube (`given.subdomains.find_subdomains`). Raises SeverityError if
+    there are none, or they are of ranks or threads that the cube does not have."""
     return find_subdomains(system.rank, system.thread, given, SeverityError, "this cube")
 
 

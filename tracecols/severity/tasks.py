@@ -39,13 +39,7 @@ def roots_of_tasks(cube: Severities) -> NDArray[np.int64]:
 
 
 def second_appearance(roots: NDArray[np.int64], cells: Cells) -> Cells:
-    """Add up the cells of tasks at the root that takes them off.
-
-    Parameters
-    ----------
-    roots : (n_call_paths,) int64
-        As `roots_of_tasks` returns them.
-    """
+    """Add up the cells of tasks at the root that takes them off (`roots_of_tasks`)."""
     below = cells.on(roots >= 0)
     if not len(below):
         # no kernel is called where there is nothing to add up
@@ -54,11 +48,7 @@ def second_appearance(roots: NDArray[np.int64], cells: Cells) -> Cells:
 
 
 def with_tasks_once(roots: NDArray[np.int64], cells: Cells) -> Cells:
-    """Return cells of which the root takes tasks off, without these: both together are nothing, so that the sum stays.
-
-    Parameters
-    ----------
-    roots : (n_call_paths,) int64
-    """
+    """Return cells of which the root takes tasks off, without these: both together are nothing, so that the sum
+    stays."""
     others = cells.on(roots < 0)
     return others + second_appearance(roots, cells) if len(others) < len(cells) else cells

@@ -45,30 +45,20 @@ LONG = 0.5
 
 
 class Subject(NamedTuple):
-    """What is known of a cause besides its evidence.
-
-    Attributes
-    ----------
-    region : str
-        The region it is in.
-    who : str
-        The location or the process that causes it, in words; empty if all do.
-    waits : str
-        Title of the property that has most of the time lost.
-    where : str
-        The region in which most of it is lost.
-    unit : str
-        What locations are called, in the singular: `rank` where each process has one thread, otherwise `thread`.
-    in_openmp : bool
-        Whether the region is executed in constructs of OpenMP.
-    """
+    """What is known of a cause besides its evidence."""
 
     region: str
+    """The region it is in."""
     who: str
+    """The location or the process that causes it, in words; empty if all do."""
     waits: str
+    """Title of the property that has most of the time lost."""
     where: str
+    """The region in which most of it is lost."""
     unit: str = "thread"
+    """What locations are called, in the singular: `rank` where each process has one thread, otherwise `thread`."""
     in_openmp: bool = False
+    """Whether the region is executed in constructs of OpenMP."""
 
 
 LONGEST = 40
@@ -150,15 +140,7 @@ def culprits(
 ) -> str:
     """Name the locations that cause something, or their process.
 
-    Parameters
-    ----------
-    locations : sequence of int
-        None if no one in particular does.
-    is_process : bool
-        Whether all threads of a process do.
-    rank, thread : (n_locations,) int
-    name : callable
-        Names a location.
+    `locations` is empty if no one in particular causes it; `is_process` is whether all threads of a process do.
     """
     if not len(locations):
         return ""

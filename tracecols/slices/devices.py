@@ -23,13 +23,7 @@ COMPLETIONS = (K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA
 
 def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
     """Count by stream and call site the calls for devices that are over before a slice, less the kernels and copies
-    that are.
-
-    Returns
-    -------
-    str
-        `kernel:PROCESS:STREAM:CALLSITE:CALLS:WORK` and the like, with blanks between them.
-    """
+    that are: `kernel:PROCESS:STREAM:CALLSITE:CALLS:WORK` and the like, with blanks between them."""
     locations, regions = Locations.of(store), Regions(store)
     if not locations.is_device.any():
         return ""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns as Arrays
 from tracecols.enhance.dataflow.columns import Columns, pick
-from tracecols.enhance.dataflow.grouping import combine, mask_of, number, occurrence, pair_nested, ranges
+from tracecols.enhance.dataflow.grouping import combine, mask_of, number, occurrence, pair_nested, positions, ranges
 from tracecols.enhance.dataflow.partitions import whole_processes
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.locations import Locations
@@ -46,38 +46,27 @@ LEFT_OUT = (Numbered.SEND, Numbered.RECEIVE, Numbered.COLLECTIVE)
 
 
 class Repeated(NamedTuple):
-    """An event before a slice that is repeated at its start.
-
-    Attributes
-    ----------
-    location, row, kind : int
-        Where it was recorded, its number there, and its kind.
-    enter, region : int
-        ENTER and region of the call that is repeated around it; -1 where the event is repeated alone.
-    """
+    """An event before a slice that is repeated at its start."""
 
     location: int
     row: int
     kind: int
+    """`location`, `row` and `kind`: where it was recorded, its number there, and its kind."""
     enter: int = -1
     region: int = -1
+    """`enter` and `region`: ENTER and region of the call that is repeated around it; -1 where the event is repeated
+    alone."""
 
 
 @dataclass(frozen=True)
 class SliceBounds:
-    """The events of every location that a trace slice holds.
-
-    Attributes
-    ----------
-    low, high : (n_locations,) int64
-        Rows: low <= row < high.
-    time : int
-        Ticks at which events are repeated.
-    """
+    """The events of every location that a trace slice holds."""
 
     low: Ints
     high: Ints
+    """`low` and `high`: (n_locations,) int64, rows: low <= row < high."""
     time: int
+    """Ticks at which events are repeated."""
 
     def holds(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
         """Say which events the slice holds; (n,) bool."""
@@ -90,32 +79,21 @@ class SliceBounds:
 
 @dataclass
 class Operations:
-    """Operations of one kind of some processes in the whole trace; (n,) each.
-
-    Attributes
-    ----------
-    what : Numbered
-    key : tuple of (n,) int64
-        By what they are counted (`Numbered`).
-    channel : tuple of (n,) int64
-        What those that are joined have in common.
-    number : (n,) int64
-        Their numbers in the whole trace; negative for those that are not counted there.
-    position : (n,) int64
-        Their numbers in the slice; -1 for those that it lacks.
-    is_before : (n,) bool
-        Whether they are over before the slice.
-    rows : tuple of (n,) int64
-        Rows of their events; -1 none.
-    """
+    """Operations of one kind of some processes in the whole trace; (n,) each."""
 
     what: Numbered
     key: tuple[Ints, ...]
+    """tuple of (n,) int64: by what they are counted (`Numbered`)."""
     channel: tuple[Ints, ...]
+    """tuple of (n,) int64: what those that are joined have in common."""
     number: Ints
+    """(n,) int64: their numbers in the whole trace; negative for those that are not counted there."""
     position: Ints
+    """(n,) int64: their numbers in the slice; -1 for those that it lacks."""
     is_before: NDArray[np.bool_]
+    """(n,): whether they are over before the slice."""
     rows: tuple[Ints, ...]
+    """tuple of (n,) int64: rows of their events; -1 none."""
 
     def inside(self) -> Operations:
         """Return those that are in the slice."""
@@ -163,31 +141,22 @@ class Operations:
 
 @dataclass
 class MemberNumbers:
-    """The numbers of operations in a slice, by key as runs of operations that follow each other.
-
-    Attributes
-    ----------
-    what : Numbered
-    key, channel : tuple of (n_keys,) int64
-        As those of `Operations`.
-    n : (n_keys,) int64
-        Operations in the slice.
-    end : (n_keys,) int64
-        One more than the largest number in the slice or before it; the least number if there is none.
-    of : (n_runs,) int64
-        The key of every run, ascending.
-    position, number : (n_runs,) int64
-        Of its first operation.
-    """
+    """The numbers of operations in a slice, by key as runs of operations that follow each other."""
 
     what: Numbered
     key: tuple[Ints, ...]
     channel: tuple[Ints, ...]
+    """`key` and `channel`: tuple of (n_keys,) int64, as those of `Operations`."""
     n: Ints
+    """(n_keys,) int64: operations in the slice."""
     end: Ints
+    """(n_keys,) int64: one more than the largest number in the slice or before it; the least number if there is
+    none."""
     of: Ints
+    """(n_runs,) int64: the key of every run, ascending."""
     position: Ints
     number: Ints
+    """`position` and `number`: (n_runs,) int64, of its first operation."""
 
     def rows(self) -> Ints:
         """Return what differs from counting in the slice as `Numbering` wants it; (n, 7) int64."""
@@ -258,18 +227,13 @@ class Lacking:
 
 
 class HoldingCalls(NamedTuple):
-    """The calls that hold some events; (n,) each, -1 none.
-
-    Attributes
-    ----------
-    enter, exit : (n,) int64
-        Rows; the largest number for calls that are never left.
-    region : (n,) int32
-    """
+    """The calls that hold some events; (n,) each, -1 none."""
 
     enter: Ints
     exit: Ints
+    """`enter` and `exit`: (n,) int64, rows; the largest number for calls that are never left."""
     region: NDArray[np.int32]
+    """(n,)"""
 
     def take(self, at: Ints) -> HoldingCalls:
         """Return those of some of the events."""
@@ -277,17 +241,8 @@ class HoldingCalls(NamedTuple):
 
 
 def calls_at(store: Store, location: int, first_row: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
-    """Find the calls of some regions that were entered last before events of a location and hold them.
-
-    Parameters
-    ----------
-    first_row : int
-        Row of its first event.
-    row : (n,) int64
-        The events.
-    wanted : (n_regions + 1,) bool
-        Which regions; the last for none.
-    """
+    """Find the calls of some regions (a mask, the last for none) that were entered last before events of a location,
+    whose first has the row `first_row`, and hold them."""
     rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
     for base in range(0, store.n_rows("events", location), BATCH):
         e = store.read("events", location, ["kind", "region"], base, base + BATCH)
@@ -459,9 +414,7 @@ class OperationCounter:
         else:
             whole = np.lexsort((row, group))
             time = tie = np.zeros(n, np.int64)
-        rank = np.empty(n, np.int64)
-        rank[whole] = np.arange(n)
-        part = np.lexsort((rank, in_slice, tie, time, group))
+        part = np.lexsort((positions(whole), in_slice, tie, time, group))
         numbers, position = np.full((2, n), -1, np.int64)
         for order, chosen, into in ((whole, counts, numbers), (part, holds, position)):
             order = order[chosen[order]]

@@ -22,23 +22,12 @@ def open_slice(
     progress: Progress | None = None,
     folder: Path | None = None,
 ) -> Iterator[Store]:
-    """Open what lies between two times as a store that exists until the context ends; the store itself if neither is
-    given.
+    """Open what lies between two times (seconds since the start of the recording) as a store that exists until the
+    context ends; the store itself if neither is given.
 
-    Parameters
-    ----------
-    start, stop : float, optional
-        Seconds since the start of the recording: events with start <= time < stop. What is open at the start is entered
-        there, what is open at the end is closed there (`tracecols.slices.plan`).
-    progress : callable, optional
-        Called with the number of events done and the number of all.
-    folder : Path, optional
-        Where the store of the slice is made, which the caller removes; by default where temporary files are.
-
-    Raises
-    ------
-    AnalysisError
-        If nothing can lie between them.
+    What is open at the start is entered there, what is open at the end is closed there (`tracecols.slices.plan`).
+    `progress` is called with the number of events done and of all. The caller removes `folder`; by default the slice is
+    where temporary files are. Raises AnalysisError if nothing can lie between them.
     """
     if start is None and stop is None:
         yield store

@@ -84,49 +84,34 @@ _CLOSED = {
 
 @dataclass
 class AddedEvent:
-    """An event that a trace slice has besides those of the trace, copied from one of them.
-
-    Attributes
-    ----------
-    row : int
-        The event it is copied from, counting from the location's first.
-    kind, region : int
-        Its kind and region.
-    changes : dict, optional
-        Values of its side table that differ; None for an event that repeats everything, additional attributes included.
-    location : int
-        Where the event it is copied from was recorded; -1 at the same location.
-    """
+    """An event that a trace slice has besides those of the trace, copied from one of them."""
 
     row: int
+    """The event it is copied from, counting from the location's first."""
     kind: int
     region: int
+    """`kind` and `region`: its kind and region."""
     changes: dict[str, int] | None = None
+    """Values of its side table that differ; None for an event that repeats everything, additional attributes
+    included."""
     location: int = -1
+    """Where the event it is copied from was recorded; -1 at the same location."""
 
 
 @dataclass
 class LocationSlice:
-    """The events of one location that a trace slice holds.
-
-    Attributes
-    ----------
-    start, stop : int
-        The range of its events, start <= event < stop, counting from its first.
-    before, after : list of AddedEvent
-        Events that are added before and after them.
-    dropped : (n,) int64
-        Which of them are left out, in order.
-    n_calls : int
-        Number of calls in which a thread may wait that are open at the start or the end.
-    """
+    """The events of one location that a trace slice holds."""
 
     start: int
     stop: int
+    """`start` and `stop`: the range of its events, start <= event < stop, counting from its first."""
     before: list[AddedEvent] = field(default_factory=list)
     after: list[AddedEvent] = field(default_factory=list)
+    """`before` and `after`: events that are added before and after them."""
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n,): which of them are left out, in order."""
     n_calls: int = 0
+    """Number of calls in which a thread may wait that are open at the start or the end."""
 
     @property
     def n_events(self) -> int:
@@ -244,13 +229,7 @@ class TeamVisits:
 
 
 def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
-    """Return the last event before some row that switched to a task.
-
-    Parameters
-    ----------
-    slot : int
-        Number of the task.
-    """
+    """Return the last event before some row that switched to a task."""
     at = np.flatnonzero((tasks.slot == slot) & (tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
     return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1)
 
@@ -262,17 +241,8 @@ def switch_to_implicit(tasks: TaskEvents, before: int) -> AddedEvent:
 
 
 class SlicePlanner:
-    """Determine which events a trace slice holds.
-
-    Parameters
-    ----------
-    chosen : list of int
-        Rows of locations.
-    start, stop : int, optional
-        Ticks: events with start <= time < stop.
-    leaves_out : bool
-        Whether to leave out messages and collective operations whose partners lie outside (`OperationCounter`).
-    """
+    """Determine which events of chosen locations, with start <= time < stop in ticks, a trace slice holds; for
+    `leaves_out` see `OperationCounter`."""
 
     def __init__(
         self, store: Store, chosen: list[int], start: int | None, stop: int | None, jobs: int, leaves_out: bool
@@ -641,13 +611,8 @@ class SlicePlanner:
 
 
 def _ahead(steps: dict[int, int]) -> list[int]:
-    """Return the locations that have left what others are in or will come to.
-
-    Parameters
-    ----------
-    steps : dict of int to int
-        By location how often it has begun something or ended it; odd while it is inside.
-    """
+    """Return the locations that have left what others are in or will come to; `steps` is how often each has begun
+    something or ended it, odd while it is inside."""
     latest = (max(steps.values()) + 1) // 2
     if latest == 0 or not any(s in (2 * latest - 1, 2 * latest - 2) for s in steps.values()):
         return []
@@ -666,18 +631,12 @@ def _repeated(x: Repeated) -> list[AddedEvent]:
 
 
 class SlicePlan(NamedTuple):
-    """What a trace slice holds.
-
-    Attributes
-    ----------
-    slices : list of LocationSlice
-        By location.
-    numbering : Numbering
-        The numbers that its operations have in the whole trace.
-    """
+    """What a trace slice holds."""
 
     slices: list[LocationSlice]
+    """By location."""
     numbering: Numbering
+    """The numbers that its operations have in the whole trace."""
 
 
 def plan_slices(
@@ -688,17 +647,8 @@ def plan_slices(
     jobs: int,
     leaves_out: bool = False,
 ) -> SlicePlan:
-    """Plan a trace slice.
-
-    Parameters
-    ----------
-    locations : iterable of int, optional
-        Rows of the locations to keep; all by default. Others hold nothing.
-    start, stop : int, optional
-        Ticks: events with start <= time < stop.
-    leaves_out : bool, optional
-        Whether to leave out messages and collective operations whose partners lie outside.
-    """
+    """Plan a trace slice of some locations, by default all (others hold nothing), and of events with start <= time <
+    stop, in ticks; `leaves_out` messages and collective operations whose partners lie outside."""
     n = int(store.manifest["n_locations"])
     chosen = sorted(set(range(n) if locations is None else locations))
     planner = SlicePlanner(store, chosen, start, stop, jobs, leaves_out)

@@ -43,13 +43,7 @@ _FAMILY[[int(k.number) for k in KINDS]] = [k.family for k in KINDS]
 
 
 def open_store(source: Path) -> Store:
-    """Open a store to write its events for other tools.
-
-    Raises
-    ------
-    ExportError
-        If it is a severity cube.
-    """
+    """Open a store to write its events for other tools. Raises ExportError if it is a severity cube."""
     if is_made_here(source, "a severity cube"):
         raise ExportError(
             f"{source} is a severity cube, and has no events\n  export the store of the trace it was made of"
@@ -58,18 +52,8 @@ def open_store(source: Path) -> Store:
 
 
 def time_range_ticks(store: Store, start: float | None, stop: float | None) -> tuple[int | None, int | None]:
-    """Convert the ends of a time range from seconds since the start of the recording to ticks; None stays.
-
-    Parameters
-    ----------
-    start, stop : float, optional
-        Seconds since the start of the recording.
-
-    Raises
-    ------
-    AnalysisError
-        If nothing lies between them, or one is not a finite number.
-    """
+    """Convert the ends of a time range from seconds since the start of the recording to ticks; None stays. Raises
+    AnalysisError if nothing lies between them, or one is not a finite number."""
     start, stop = as_seconds(start, "start", AnalysisError), as_seconds(stop, "end", AnalysisError)
     if start is not None and stop is not None and stop <= start:
         raise AnalysisError(
@@ -81,18 +65,9 @@ def time_range_ticks(store: Store, start: float | None, stop: float | None) -> t
 
 
 def chosen_locations(store: Store, given: int | str | Iterable[int | str] | None) -> list[int] | None:
-    """Return the locations of a store that are asked for; None, which means all, stays.
-
-    Parameters
-    ----------
-    given : int, str, or iterable of them, optional
-        Rows of locations, or texts such as `rank 0` (`enhance.definitions.locations.find_locations`).
-
-    Raises
-    ------
-    StoreError
-        If they are neither, or there is no such location.
-    """
+    """Return the locations of a store that are asked for, by rows or texts
+    (`enhance.definitions.locations.find_locations`); None, which means all, stays. Raises StoreError if they are
+    neither, or there is no such location."""
     return find_locations(store, given)
 
 
@@ -140,17 +115,8 @@ class SideReader:
 
 
 def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDArray[np.int64]) -> Columns | None:
-    """Return the rows of a side table that belong to some events, given in ascending order; None if there are none.
-
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-    first_row : int
-        Row of its first event.
-    rows : (n,) int64
-        The events, ascending, counting from the first of the location.
-    """
+    """Return the rows of a side table that belong to some events of a location, ascending and counting from its first,
+    whose row is `first_row`; None if there are none."""
     found_rows = []
     n = store.n_rows(table, location)
     for start in range(0, n, SIDE_ROWS):

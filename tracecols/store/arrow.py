@@ -104,13 +104,7 @@ def open_file(path: Path, mode: str = "rb") -> pa.OSFile:
 
 
 class ParquetWriter(pq.ParquetWriter):  # type: ignore[misc]
-    """Write a Parquet file of any name.
-
-    Parameters
-    ----------
-    **options
-        Of `pyarrow.parquet.ParquetWriter`.
-    """
+    """Write a Parquet file of any name."""
 
     def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
         self.is_open = False
@@ -144,13 +138,8 @@ def event_writer(path: Path, table: Table) -> ParquetWriter:
 def open_parquet(
     path: Path, metadata: pq.FileMetaData | None = None, texts: Sequence[str] | None = None
 ) -> pq.ParquetFile:
-    """Open a file of ours; damaged pages are recognised by their checksums, not read as other numbers.
-
-    Parameters
-    ----------
-    texts : sequence of str, optional
-        Columns of texts to be read as the different texts and the number of each row's among them.
-    """
+    """Open a file of ours; damaged pages are recognised by their checksums, not read as other numbers. Columns of
+    `texts` are read as the different texts and the number of each row's among them."""
     check_regular(path)
     try:
         return pq.ParquetFile(
@@ -235,13 +224,8 @@ class StoredTable:
         self._lacking, self.unknown, self.n_rows = differs.lacking, differs.unknown, metadata.num_rows
 
     def read(self) -> dict[str, NDArray[Any]]:
-        """Read the declared columns; those that an older file lacks are null or their declared default.
-
-        Raises
-        ------
-        StoreError
-            If the file cannot be read.
-        """
+        """Read the declared columns; those that an older file lacks are null or their declared default. Raises
+        StoreError if the file cannot be read."""
         lacking = {c.name: to_numpy(pa.chunked_array([absent(c, self.n_rows)])) for c in self._lacking}
         if self._metadata is None:
             return lacking

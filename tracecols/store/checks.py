@@ -67,19 +67,10 @@ def _reference(column: Column, values: NDArray[Any], sizes: Sizes) -> tuple[int,
 
 
 def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes) -> tuple[int, str, str]:
-    """Check references and numbers of a whole table as they are declared.
+    """Check references and numbers of a whole table, of some of its columns, as they are declared; `sizes` tells how
+    many rows the tables have that are pointed to.
 
-    Parameters
-    ----------
-    columns : mapping of str to (n,) array
-        Some of its columns.
-    sizes : callable
-        Tells how many rows the tables have that are pointed to.
-
-    Returns
-    -------
-    at, column, what : int, str, str
-        The first row that is wrong in the first column that is; what it is. -1 if none is.
+    Returns the first row that is wrong, -1 if none is, in the first column that is; and what it is.
     """
     for column in table.columns:
         values = columns.get(column.name)
@@ -107,35 +98,22 @@ def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes
 class RowRanges(NamedTuple):
     """Which rows of a side table belong to which location, and which events these have; arrays of one entry per
     location.
-
-    Attributes
-    ----------
-    start, stop : (k,) int64
-        Row of the location's first event, and one past that of its last.
-    n : (k,) int64
-        Number of its rows in the side table, which follow those of the location before; at least 1.
     """
 
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
+    """`start` and `stop`: (k,), row of the location's first event, and one past that of its last."""
     n: NDArray[np.int64]
+    """(k,): number of its rows in the side table, which follow those of the location before; at least 1."""
 
 
 def wrong_columns(
     table: Table, columns: Mapping[str, NDArray[Any]], rows: RowRanges, sizes: Sizes
 ) -> tuple[int, str, str]:
-    """Check columns of the events or of a side table of some locations.
+    """Check some columns of the events or of a side table of some locations.
 
-    Parameters
-    ----------
-    columns : mapping of str to (n,) array
-        Some of its columns.
-
-    Returns
-    -------
-    at, column, what : int, str, str
-        The first row, counting from that of `columns`, that is wrong in the first column that is; what it is. -1 if
-        none is.
+    Returns the first row, counting from that of `columns`, that is wrong, -1 if none is, in the first column that is;
+    and what it is.
     """
     for column in table.columns:
         values = columns.get(column.name)
@@ -182,15 +160,8 @@ def _wrong_rows(row: NDArray[np.int64], rows: RowRanges, repeats: bool) -> tuple
 
 
 def wrong_sides(kind: NDArray[np.uint8], sides: Mapping[str, Mapping[str, NDArray[Any]]]) -> str:
-    """Check that consecutive events have the rows in side tables that their kinds demand, and no others.
-
-    Parameters
-    ----------
-    kind : (n,) uint8
-        Kinds of the events.
-    sides : mapping of str to columns
-        The rows of side tables that belong to them, `row` counting from the first of the events.
-    """
+    """Check that consecutive events have the rows in side tables, `row` counting from the first of them, that their
+    kinds demand, and no others."""
     count = np.bincount(kind, minlength=256)
     for name, mask in _KINDS.items():
         columns = sides.get(name)

@@ -34,20 +34,8 @@ def part_name(number: int) -> str:
 
 
 def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
-    """Read the manifest of a folder.
-
-    Returns
-    -------
-    manifest : dict
-        Or whatever is there.
-    identity : tuple of int
-        What distinguishes this folder from another one that takes its place (`identity`).
-
-    Raises
-    ------
-    OSError, ValueError
-        If it is missing or no JSON.
-    """
+    """Read the manifest of a folder; also return what distinguishes this folder from another one that takes its place
+    (`identity`). Raises OSError, ValueError if it is missing or no JSON."""
     with open_regular(folder / MANIFEST) as file:
         return parse_json(read_whole(file)), _identity(os.fstat(file.fileno()))
 
@@ -127,14 +115,8 @@ def recognised(path: Path) -> str:
 
 
 def instead(path: Path, wanted: str) -> str:
-    """Return the error about something that was given in the place of something else; empty if it is not known what it
-    is.
-
-    Parameters
-    ----------
-    wanted : str
-        What should be there: `a store`, `a trace archive` or `a severity cube`.
-    """
+    """Return the error about something that was given in the place of a `wanted` thing (`a store`, `a trace archive` or
+    `a severity cube`); empty if it is not known what it is."""
     what = recognised(path)
     todo = INSTEAD.get(what, {}).get(wanted)
     return f"{path} is {what}, not {wanted}\n  {todo.format(quote(str(path)))}" if todo else ""

@@ -38,47 +38,26 @@ _TIMES = {CORRECTED: "corrected clocks", REPLAYED: "predicted times"}
 
 @dataclass(frozen=True)
 class Output:
-    """A file or folder that is to be written.
-
-    Attributes
-    ----------
-    path : Path
-    what : str
-        Its kind, with the article, for errors: a report.
-    recognise : callable
-        See `Recognise`; called for regular files and folders.
-    is_folder : bool
-        Whether it is a folder. Missing parents of a folder are made.
-    force : bool
-        Replace any regular file, and what tracecols made in another way.
-    is_part : bool
-        Whether it belongs to a store, and may lie in one.
-    error : type
-        The error to raise.
-    """
+    """A file or folder that is to be written."""
 
     path: Path
     what: str
+    """Its kind, with the article, for errors: a report."""
     recognise: Recognise
+    """See `Recognise`; called for regular files and folders."""
     is_folder: bool = False
+    """Whether it is a folder. Missing parents of a folder are made."""
     force: bool = False
+    """Replace any regular file, and what tracecols made in another way."""
     is_part: bool = False
+    """Whether it belongs to a store, and may lie in one."""
     error: type[TracecolsError] = StoreError
+    """The error to raise."""
 
     def check(self) -> Path:
-        """Refuse to write where nothing may be written.
-
-        Returns
-        -------
-        Path
-            The path, or what it leads to if it is a link.
-
-        Raises
-        ------
-        TracecolsError
-            Of the type `error`: if something exists there that must not be replaced, or the path lies in a store or a
-            cube.
-        """
+        """Refuse to write where nothing may be written; return the path, or what it leads to if it is a link. Raises
+        TracecolsError: of the type `error`: if something exists there that must not be replaced, or the path lies in a
+        store or a cube."""
         check_path(self.path, self.error)
         path = self._followed()
         if not self.is_part:
@@ -173,15 +152,8 @@ class Output:
 
 
 def folder_output(path: Path, what: str, *, is_part: bool = False) -> Output:
-    """Return a folder with a manifest that replaces any other of its kind.
-
-    Parameters
-    ----------
-    what : str
-        Its kind (`layout.write_manifest`).
-    is_part : bool
-        Whether it belongs to a store, and may lie in one.
-    """
+    """Return a folder with a manifest (`layout.write_manifest`) that replaces any other of its kind; a part belongs to
+    a store, and may lie in one."""
 
     def recognise(found: Path) -> str | None:
         return "" if is_made_here(found, what) else None
@@ -191,13 +163,7 @@ def folder_output(path: Path, what: str, *, is_part: bool = False) -> Output:
 
 def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = False) -> Output:
     """Return the store of a trace; it replaces stores whose times are of the same origin: recorded, corrected or
-    predicted.
-
-    Parameters
-    ----------
-    force : bool
-        Replace stores with other times, and any regular file, as well.
-    """
+    predicted; by `force` those with other times, and any regular file, as well."""
     what = "a store of a trace"
 
     def recognise(found: Path) -> str | None:
@@ -236,21 +202,8 @@ def _foreign_in(folder: Path) -> Path | None:
 
 
 def check_not_read(path: Path, *read: Path, data: Path | None = None) -> None:
-    """Refuse an output that would replace what a command reads.
-
-    Parameters
-    ----------
-    path : Path
-        The output.
-    *read : Path
-        Files and folders that are read.
-    data : Path, optional
-        A folder whose files are read by name: nothing is written into it.
-
-    Raises
-    ------
-    StoreError
-    """
+    """Refuse an output that would replace what a command reads; nothing is written into the folder `data`, whose files
+    are read by name. Raises StoreError."""
     with suppress(OSError, RuntimeError):
         target = path.resolve()
         inputs = [given.resolve() for given in read]

@@ -56,21 +56,14 @@ METRICS = metric_table(0, [])
 
 
 class Extents(NamedTuple):
-    """Where the rows of every location are in a table: one entry per location.
-
-    Attributes
-    ----------
-    part : (n_locations,) int64
-        Number of the part file.
-    offset : (n_locations,) int64
-        First of its rows there.
-    n : (n_locations,) int64
-        Number of rows; 0 where it has none.
-    """
+    """Where the rows of every location are in a table: one entry per location."""
 
     part: NDArray[np.int64]
+    """(n_locations,): number of the part file."""
     offset: NDArray[np.int64]
+    """(n_locations,): first of its rows there."""
     n: NDArray[np.int64]
+    """(n_locations,): number of rows; 0 where it has none."""
 
 
 class Store:
@@ -215,13 +208,7 @@ class Store:
         return newer_note("store", self.version, FORMAT_VERSION, ignored)
 
     def lacking(self, table: Table) -> tuple[Column, ...]:
-        """Return the declared columns that the files of a table lack, since they are older.
-
-        Parameters
-        ----------
-        table : Table
-            A definition table, `events` or a side table.
-        """
+        """Return the declared columns that the files of a table lack, since they are older."""
         return tuple(column for column in table.columns if column.since > self.version)
 
     @once
@@ -265,13 +252,8 @@ class Store:
         return f"<Store {self.path}>"
 
     def check_files(self) -> None:
-        """Refuse a store in which something else is in the place of a file; for those who open its files
-        themselves.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Refuse a store in which something else is in the place of a file; for those who open its files themselves.
+        Raises StoreError."""
         for folder in ("definitions", *self.tables):
             for path in (self.path / folder).glob("*.parquet"):
                 try:
@@ -285,13 +267,8 @@ class Store:
         return {name: self.definition(name) for name in DEFINITIONS}
 
     def definition(self, name: str) -> pa.Table:
-        """Return one definition table.
-
-        Raises
-        ------
-        StoreError
-            If it is missing, does not have the declared columns, or refers to what does not exist.
-        """
+        """Return one definition table. Raises StoreError if it is missing, does not have the declared columns, or
+        refers to what does not exist."""
         known = self._checked.get(name)
         if known is not None:
             return known
@@ -370,15 +347,8 @@ class Store:
     def between(
         self, locations: NDArray[np.int64], rows: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
     ) -> Store:
-        """Return a view of the store in which locations have only some rows of side tables.
-
-        Parameters
-        ----------
-        locations : (n,) int64
-            Rows of locations.
-        rows : mapping
-            By table the first row of each of them, and one more than the last.
-        """
+        """Return a view of the store in which locations have only some rows of side tables: by table the first of each
+        location, and one more than the last."""
         found = object.__new__(Store)
         found.__dict__.update(self.__dict__)
         found._seen = dict(self._extents)
@@ -481,31 +451,9 @@ class Store:
         *,
         checked: bool = True,
     ) -> dict[str, NDArray[Any]]:
-        """Read the rows of one location.
-
-        Parameters
-        ----------
-        table : str
-            `events` or a side table.
-        location : int
-            Row of the location.
-        columns : list of str, optional
-            All by default.
-        start, stop : int, optional
-            Which of the location's rows of this table.
-        checked : bool, optional
-            Check the values; without, who reads them does (`kernels.stacks.scan_events`).
-
-        Returns
-        -------
-        dict of str to array
-            The columns; empty arrays if the location has no rows.
-
-        Raises
-        ------
-        StoreError
-            If they cannot be read, or hold what the schema does not allow (`tracecols.store.checks`).
-        """
+        """Read the rows `start` to `stop` of one location, of `events` or of a side table; empty arrays if it has none.
+        If not `checked`, who reads the values checks them (`kernels.stacks.scan_events`). Raises StoreError if they
+        cannot be read, or hold what the schema does not allow (`tracecols.store.checks`)."""
         declared, columns = self._declared(table, columns)
         extents = self._extents.get(table)
         n = 0 if extents is None else int(extents.n[location])
@@ -521,31 +469,9 @@ class Store:
     def read_together(
         self, table: str, locations: NDArray[np.integer[Any]], columns: list[str] | None = None, *, checked: bool = True
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-        """Read the rows of several locations, one location after the other.
-
-        Parameters
-        ----------
-        table : str
-            `events` or a side table.
-        locations : (k,) int array
-            Rows of locations. Rows of those that ascend are read at once where the file has them together.
-        columns : list of str, optional
-            All by default.
-        checked : bool, optional
-            As for `read`.
-
-        Returns
-        -------
-        columns : dict of str to array
-            As `read` returns them, joined.
-        counts : (k,) int64
-            Number of rows of each location.
-
-        Raises
-        ------
-        StoreError
-            As `read` does.
-        """
+        """Read the rows of several locations as `read` does, one location after the other, and return how many each
+        has. Rows of locations that ascend are read at once where the file has them together. Raises StoreError: as
+        `read` does."""
         declared, columns = self._declared(table, columns)
         counts = self.counts(table)[locations]
         extents = self._extents.get(table)
@@ -639,13 +565,7 @@ _OPENING = Lock()
 
 
 def _open_again(path: Path, digest: str) -> Store:
-    """Open a store that was pickled elsewhere.
-
-    Raises
-    ------
-    StoreError
-        If it is not there, or another one is in its place.
-    """
+    """Open a store that was pickled elsewhere. Raises StoreError if it is not there, or another one is in its place."""
     with _OPENING:
         store = _OPENED.get((path, digest))
         if store is None:

@@ -26,31 +26,22 @@ IS_FORK = np.isin(np.arange(256), FORKS)
 
 @dataclass
 class Part:
-    """What a part of a store says about itself.
-
-    Attributes
-    ----------
-    segments : list of tuple
-        Rows of `segments`: table, location, part, offset, number of rows.
-    counts : (256,) int64
-        Events by kind.
-    forks : dict of int to int
-        Time of the first FORK of every location that forks.
-    n_attributes : int
-        Rows of the side table `attributes`.
-    first_time, last_time : int
-        Ticks of the earliest and the latest event; the first is the larger one where there is none.
-    decreases : dict of int to int
-        By location how many events are earlier than the one before.
-    """
+    """What a part of a store says about itself."""
 
     segments: list[tuple[str, int, int, int, int]] = field(default_factory=list)
+    """Rows of `segments`: table, location, part, offset, number of rows."""
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(256, np.int64))
+    """(256,): events by kind."""
     forks: dict[int, int] = field(default_factory=dict)
+    """Time of the first FORK of every location that forks."""
     n_attributes: int = 0
+    """Rows of the side table `attributes`."""
     first_time: int = np.iinfo(np.int64).max
     last_time: int = np.iinfo(np.int64).min
+    """`first_time` and `last_time`: ticks of the earliest and the latest event; the first is the larger one where there
+    is none."""
     decreases: dict[int, int] = field(default_factory=dict)
+    """By location how many events are earlier than the one before."""
 
 
 class PartWriter:
@@ -135,17 +126,8 @@ class PartWriter:
         """Write a batch of events of locations that follow each other; side tables count events from the first
         location's first.
 
-        Parameters
-        ----------
-        parts : list of (int, int)
-            Rows of the locations, and how many of the events are theirs; the first one may go on with those of the
-            batch before.
-        first_row : int
-            Row of the first event of the first location.
-        events : dict of str to array
-            Columns of `tracecols.schema.EVENTS`.
-        sides : dict of str to dict of str to array
-            Columns of side tables, `row` counting from 0 at the first location's first event.
+        `parts` are rows of the locations, and how many of the events are theirs; the first one may go on with those of
+        the batch before. `first_row` is the row of the first event of the first location.
         """
         if parts[0][0] != self._location:
             self._location, self._n_events = parts[0][0], 0

@@ -50,16 +50,10 @@ class QuestionError(TracecolsError):
 
 @dataclass
 class Answer:
-    """Numbers and arrays.
-
-    Attributes
-    ----------
-    says : dict
-        What JSON can hold.
-    arrays : dict of str to array
-    """
+    """Numbers and arrays."""
 
     says: dict[str, Any]
+    """What JSON can hold."""
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
@@ -170,21 +164,9 @@ class Timeline:
         return Answer(says, {"parent": self._parent, "region": self._region})
 
     def address(self, start: float | None, stop: float | None, severity: str | None) -> str:
-        """Return what is after the # in an address of the page that shows a range of time, and the severity of a
-        property.
-
-        Parameters
-        ----------
-        start, stop : float, optional
-            Seconds since the start of the recording.
-        severity : str, optional
-            Id or title of a property.
-
-        Raises
-        ------
-        AnalysisError
-            If nothing lies between the times, if there is no such property, or if it has no time in this trace.
-        """
+        """Return what is after the # in an address of the page that shows a range of time, in seconds since the start
+        of the recording, and the severity of a property, by id or title. Raises AnalysisError if nothing lies between
+        the times, if there is no such property, or if it has no time in this trace."""
         said: dict[str, int | str] = {}
         low, high = time_range_ticks(self.store, start, stop)
         if low is not None or high is not None:
@@ -230,34 +212,15 @@ class Timeline:
         severity: str = "",
         go_on: Callable[[], None] = lambda: None,
     ) -> Answer:
-        """Return what some rows show between two times.
+        """Return what some rows show between two times in ticks since the first event, in so many columns of pixels.
 
-        Parameters
-        ----------
-        start, stop : int
-            Ticks since the first event.
-        rows : sequence of int
-            Numbers of rows.
-        columns : int
-            How many columns of pixels there are.
-        severity : str
-            Id of a property whose ticks are returned as well.
-        go_on : callable
-            Called now and then; it may raise an error, to end this.
-
-        Returns
-        -------
-        Answer
-            `level`; arrays `edges` (n_bins + 1), `ticks` (n_classes, n_rows, n_bins), `path` and `best` (n_rows,
-            n_bins: dominant call path and its ticks, of rows that are locations), `severity` (n_rows, n_bins). Where
-            events can be distinguished `detail` is true, and there are arrays `slice.NAME` (`Slices`) of the rows that
-            are locations, and `KIND.NAME` of what happens on all locations of the rows; `n` says how many there are of
-            each, `left_out` which are too many.
-
-        Raises
-        ------
-        QuestionError
-            If it makes no sense.
+        `severity` is the id of a property whose ticks are returned as well. `go_on` is called now and then; it may
+        raise an error, to end this. The answer has `level`; arrays `edges` (n_bins + 1), `ticks` (n_classes, n_rows,
+        n_bins), `path` and `best` (n_rows, n_bins: dominant call path and its ticks, of rows that are locations),
+        `severity` (n_rows, n_bins). Where events can be distinguished `detail` is true, and there are arrays
+        `slice.NAME` (`Slices`) of the rows that are locations, and `KIND.NAME` of what happens on all locations of the
+        rows; `n` says how many there are of each, `left_out` which are too many. Raises QuestionError if it makes no
+        sense.
         """
         self.check(start, stop, rows, columns, severity)
         first, last = start + self.first, stop + self.first
@@ -283,12 +246,7 @@ class Timeline:
         return Answer(says, arrays)
 
     def check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str = "") -> None:
-        """Refuse a question about times, rows, columns or a property that do not exist.
-
-        Raises
-        ------
-        QuestionError
-        """
+        """Refuse a question about times, rows, columns or a property that do not exist. Raises QuestionError."""
         if not 0 <= start < stop <= self.last - self.first + 1:
             raise QuestionError(
                 f"there is no time from {start} to {stop}: the run lasts {self.last - self.first} ticks"
@@ -352,13 +310,7 @@ class Timeline:
 
     def counters_of(self, start: int, stop: int, rows: Sequence[int], columns: int) -> Answer:
         """Return what is drawn of the counters of some rows that are locations between two times: `Counters.view`, with
-        times since the first event.
-
-        Raises
-        ------
-        QuestionError
-            If it makes no sense.
-        """
+        times since the first event. Raises QuestionError if it makes no sense."""
         self.check(start, stop, rows, columns)
         locations = [self.rows[i].location for i in rows if self.rows[i].location >= 0]
         says, arrays = self.counters.view(locations, start + self.first, stop + self.first, columns)
@@ -369,26 +321,16 @@ class Timeline:
     # -- instances and causes ----------------------------------------------------------------------------------------
 
     def instances(self, number: int) -> Answer:
-        """Return the longest instances of a wait state, by its number, the worst first.
-
-        Raises
-        ------
-        QuestionError
-            If there is none of that number.
-        """
+        """Return the longest instances of a wait state, by its number, the worst first. Raises QuestionError if there
+        is none of that number."""
         worst = self.prepared.content["worst"]
         if not 0 <= number < len(worst):
             raise QuestionError("there is no wait state of that number")
         return Answer({"instances": [self._relative(wait) for wait in worst[number]]})
 
     def cause(self, location: int, begin: int, end: int) -> Answer:
-        """Say why a location waits between two times; see `Causes.explain`.
-
-        Raises
-        ------
-        QuestionError
-            If it does not wait then.
-        """
+        """Say why a location waits between two times; see `Causes.explain`. Raises QuestionError if it does not wait
+        then."""
         if not 0 <= location < self.slices.n_locations:
             raise QuestionError("there is no such location")
         wait = self.causes.find(location, begin + self.first, end + self.first)

@@ -18,21 +18,14 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Causes:
-    """What is known of waits and of who causes them.
-
-    Attributes
-    ----------
-    waits, pairs : Intervals
-        See `collected.COLUMNS`.
-    slices : SliceReader
-    region : (n_call_paths,) int32
-        That each call path enters.
-    """
+    """What is known of waits and of who causes them."""
 
     waits: Intervals
     pairs: Intervals
+    """`waits` and `pairs`: see `collected.COLUMNS`."""
     slices: SliceReader
     region: NDArray[np.int32]
+    """(n_call_paths,): that each call path enters."""
 
     def find(self, location: int, begin: int, end: int) -> Instance | None:
         """Return a wait of a location with these ends; None if there is none."""
@@ -46,16 +39,13 @@ class Causes:
         return mask
 
     def explain(self, wait: Instance) -> dict[str, Any]:
-        """Say why somebody waits.
+        """Say why somebody waits; empty if the cause is not known.
 
-        Returns
-        -------
-        dict
-            `location`, `since` and `until` (ticks) of the causing interval; `waiting_since`, when the interval of who
-            waits begins that it is compared with; `spent`: [region, ticks more than who waited spent on it], the
-            largest first; `waited`: ticks that the causing location waited itself; `next`: the longest of these waits,
-            if it lasts longer than all that was spent more; else `slice`: the longest instance of the region that most
-            was spent on, as [begin, end, depth, region]. Of a wait whose cause is not known it is empty.
+        The answer has `location`, `since` and `until` (ticks) of the causing interval; `waiting_since`, when the
+        interval of who waits begins that it is compared with; `spent`: [region, ticks more than who waited spent on
+        it], the largest first; `waited`: ticks that the causing location waited itself; `next`: the longest of these
+        waits, if it lasts longer than all that was spent more; else `slice`: the longest instance of the region that
+        most was spent on, as [begin, end, depth, region].
         """
         where = wait["cause_location"]
         if where < 0:

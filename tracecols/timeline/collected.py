@@ -25,7 +25,7 @@ from tracecols.schema.properties import CRITICAL_PATH as CRITICAL_PATH_TIME
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for
 from tracecols.search.limits import capacity_suffices_for_causes
-from tracecols.search.matches import causes_of
+from tracecols.search.matches import cause_columns, causes_of
 from tracecols.search.search import Search, SliceSearch, has_interval, times_of
 from tracecols.severity.axes import PropertyAxis
 from tracecols.timeline.intervals import ROWS, Columns, IntervalsWriter
@@ -99,26 +99,17 @@ CALL_PATHS = ("call_path", "cause_call_path", "end_call_path")
 
 @dataclass(frozen=True)
 class SliceCollector:
-    """Collect what a slice has.
-
-    Attributes
-    ----------
-    search : SliceSearch
-    waits : list of Property
-        Those whose instances are collected.
-    spread : list of str
-        Ids of the patterns whose severity is collected by location and bin.
-    with_causes : bool
-        Whether synchronisation points are found.
-    by : Divider
-        The bins.
-    """
+    """Collect what a slice has."""
 
     search: SliceSearch
     waits: list[Property]
+    """Those whose instances are collected."""
     spread: list[str]
+    """Ids of the patterns whose severity is collected by location and bin."""
     with_causes: bool
+    """Whether synchronisation points are found."""
     by: Divider
+    """The bins."""
 
     @property
     def stages(self) -> set[str]:
@@ -179,9 +170,7 @@ class SliceCollector:
         by_id = self.search.by_id
         table: CompoundTable = of_slice.get(p.table)
         begin, end = times_of(p, by_id, table, found)
-        who = causes_of(of_slice, p, by_id, table, found)
-        nobody = np.full(len(found), -1, np.int64)
-        location, call_path, time = (nobody,) * 3 if who is None else (who.location, who.call_path, who.time)
+        location, call_path, time = cause_columns(causes_of(of_slice, p, by_id, table, found), len(found))
         return {
             "begin": begin, "end": end, "property": np.full(len(found), self.waits.index(p), np.int16),
             "location": found.location,

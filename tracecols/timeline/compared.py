@@ -32,19 +32,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Two times that are drawn below each other; before and after them both runs have the same scale of seconds.
-
-    Attributes
-    ----------
-    first, second : int
-        Ticks since the first event of each run.
-    resolutions : tuple of int
-        Ticks per second of both.
-    """
+    """Two times that are drawn below each other; before and after them both runs have the same scale of seconds."""
 
     first: int
     second: int
+    """`first` and `second`: ticks since the first event of each run."""
     resolutions: tuple[int, int]
+    """Ticks per second of both."""
 
     def in_second(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the times of the second run that are drawn below some of the first one; exact to the tick where both
@@ -96,18 +90,7 @@ def _keys(axis: SystemAxis) -> list[tuple[int, int, int]]:
 def spread(ticks: NDArray[np.int64], edges: NDArray[np.int64], at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the ticks between other times than the edges of bins; those of a bin that is divided are spread evenly.
 
-    Parameters
-    ----------
-    ticks : (n, n_bins) int64
-    edges : (n_bins + 1,) int64
-        Times between which the bins lie.
-    at : (m + 1,) float64
-        The other times, within these.
-
-    Returns
-    -------
-    (n, m) float64
-        Exact where the times are edges.
+    `at` are the other times, within the edges. The result, (n, m), is exact where they are edges.
     """
     before = np.concatenate([np.zeros((ticks.shape[0], 1), np.int64), np.cumsum(ticks, axis=1)], axis=1)
     return np.array([np.diff(np.interp(at, edges, row)) for row in before]).reshape(ticks.shape[0], at.size - 1)
@@ -127,28 +110,10 @@ class Comparison:
     def alignment(self, way: str, phase: str = "", k: int = 0) -> tuple[Alignment, dict[str, object]]:
         """Find where the two runs are aligned.
 
-        Parameters
-        ----------
-        way : str
-            One of `WAYS`.
-        phase : str
-            What `tracecols analyze --phases` takes; by default what `tracecols phases` proposes first for the first
-            run.
-        k : int
-            Which instance of it, from 0.
-
-        Returns
-        -------
-        alignment : Alignment
-        says : dict
-            Of phases: `phase`, `k`, and `n`, how many instances each run has.
-
-        Raises
-        ------
-        QuestionError
-            If there is no such way or instance.
-        AnalysisError
-            If a run has no such phase.
+        `way` is one of `WAYS`; `phase` what `tracecols analyze --phases` takes, by default what `tracecols phases`
+        proposes first for the first run; `k` which instance of it, from 0. Also returns, of phases, `phase`, `k`, and
+        `n`, how many instances each run has. Raises QuestionError if there is no such way or instance. Raises
+        AnalysisError if a run has no such phase.
         """
         if way not in WAYS:
             raise QuestionError(f"two runs are aligned by {', '.join(WAYS)}, not by {way}")
@@ -180,29 +145,11 @@ class Comparison:
     ) -> Answer:
         """Return the shares of time that both runs spend on something.
 
-        Parameters
-        ----------
-        start, stop : int
-            Ticks since the first event of the first run.
-        rows : sequence of int
-            Of the second run.
-        columns : int
-            How many columns of pixels there are.
-        part : str
-            Id of a class of time or of a property.
-        aligned : tuple of int
-            The times that are drawn below each other.
-
-        Returns
-        -------
-        Answer
-            Arrays `edges` (n_bins + 1): ends of bins of the overview of the first run, as ticks of the second one;
-            `first`, `second` (n_rows, n_bins): shares, NaN where one of the runs has no such row or no such time.
-
-        Raises
-        ------
-        QuestionError
-            If it makes no sense.
+        Times are ticks since the first event of the first run, `rows` those of the second; `part` is the id of a class
+        of time or of a property; `aligned` are the times that are drawn below each other. The answer has arrays `edges`
+        (n_bins + 1): ends of bins of the overview of the first run, as ticks of the second one; `first`, `second`
+        (n_rows, n_bins): shares, NaN where one of the runs has no such row or no such time. Raises QuestionError if it
+        makes no sense.
         """
         one, other = self._timelines
         one.check(start, stop, (), columns)

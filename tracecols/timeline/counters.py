@@ -52,25 +52,19 @@ TABLE = "metrics_"
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of a counter, or several together.
-
-    Attributes
-    ----------
-    begin, time : (n,) int64
-        Ticks of the first and of the last sample.
-    low, high, last, total : (n,) float64
-        The least and the largest value, the last one, which holds until the next sample, and the sum.
-    count : (n,) int64
-        How many samples these are; their values are numbers.
-    """
+    """Samples of a counter, or several together."""
 
     begin: NDArray[np.int64]
     time: NDArray[np.int64]
+    """`begin` and `time`: (n,), ticks of the first and of the last sample."""
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     last: NDArray[np.float64]
     total: NDArray[np.float64]
+    """`low`, `high`, `last` and `total`: (n,), the least and the largest value, the last one, which holds until the
+    next sample, and the sum."""
     count: NDArray[np.int64]
+    """(n,): how many samples these are; their values are numbers."""
 
     def at(self, chosen: Any) -> Samples:
         """Return some of them."""
@@ -109,21 +103,14 @@ def joined(parts: Sequence[Samples]) -> Samples:
 
 @dataclass(frozen=True)
 class Series:
-    """A counter of a location.
-
-    Attributes
-    ----------
-    name, unit : str
-    samples : Samples
-        In the order of time.
-    n_left_out : int
-        Values that are no numbers.
-    """
+    """A counter of a location."""
 
     name: str
     unit: str
     samples: Samples
+    """In the order of time."""
     n_left_out: int
+    """Values that are no numbers."""
 
 
 def reduced(samples: Samples, start: int, stop: int, columns: int) -> Samples:
@@ -131,10 +118,7 @@ def reduced(samples: Samples, start: int, stop: int, columns: int) -> Samples:
 
     The first point is the last sample before the range, if there is one: its value holds at the begin.
 
-    Parameters
-    ----------
-    columns : int
-        If there are more samples, those of a column of pixels become one point.
+    If there are more samples than `columns`, those of a column of pixels become one point.
     """
     low, high = np.searchsorted(samples.time, [start, stop]).tolist()
     points = samples.at(slice(low, high))
@@ -186,28 +170,19 @@ def _groups(store: Store, location: int) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of a metric table of a location that follow each other.
-
-    Attributes
-    ----------
-    table : str
-    location, start : int
-        The number of the first row.
-    event, time : (n,) int64
-        Number of the event in its location, and its ticks.
-    source : (n,) int
-        Row of `metric_sources`.
-    values : list of (n,) arrays
-        Of each member.
-    """
+    """Rows of a metric table of a location that follow each other."""
 
     table: str
     location: int
     start: int
+    """`location` and `start`: the number of the first row."""
     event: NDArray[np.int64]
     time: NDArray[np.int64]
+    """`event` and `time`: (n,), number of the event in its location, and its ticks."""
     source: NDArray[Any]
+    """(n,) int: row of `metric_sources`."""
     values: list[NDArray[Any]]
+    """list of (n,) arrays: of each member."""
 
     @property
     def counters(self) -> list[tuple[int, int]]:
@@ -269,14 +244,8 @@ def _times(store: Store, location: int, events: NDArray[np.int64]) -> NDArray[np
 
 
 class Counters:
-    """The counters of a trace, from the tables of its metric classes; may be asked by several threads at a time.
-
-    Parameters
-    ----------
-    store : Store
-    path : Path
-        What `write_counters` wrote.
-    """
+    """The counters of a trace, from the tables of its metric classes, as `write_counters` wrote them; may be asked by
+    several threads at a time."""
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
@@ -295,13 +264,9 @@ class Counters:
     ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return what is drawn of the counters of some locations between two times in ticks.
 
-        Returns
-        -------
-        says : dict
-            `counters`: for each its location, name, unit, and least and largest value that is drawn, None if there is
-            none; `n_left_out` values that are no numbers.
-        arrays : dict of str to array
-            `counter.start` (n_counters + 1): where the points of each begin; the columns of all `Samples`.
+        `counters` are for each its location, name, unit, and least and largest value that is drawn, None if there is
+        none; `n_left_out` values are no numbers. The arrays are `counter.start` (n_counters + 1), where the points of
+        each begin, and the columns of all `Samples`.
         """
         numbers = {i: n_values(self._store, i) for i in locations}
         n_long = sum(n > LONG for n in numbers.values())

@@ -46,19 +46,14 @@ ORDERS = ("longest", "time")
 
 @dataclass(frozen=True)
 class Instances:
-    """Instances of a phase; times in ticks.
-
-    Attributes
-    ----------
-    location, number : (n,) int64
-        Where, and which one it is there, from 0.
-    begin, end : (n,) int64
-    """
+    """Instances of a phase; times in ticks."""
 
     location: NDArray[np.int64]
     number: NDArray[np.int64]
+    """`location` and `number`: (n,), where, and which one it is there, from 0."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (n,)"""
 
     @property
     def length(self) -> NDArray[np.int64]:
@@ -71,20 +66,8 @@ class Instances:
 
 
 def find_instances(model: Model, words: str, last: int) -> Instances:
-    """Find the instances of a phase on all locations.
-
-    Parameters
-    ----------
-    words : str
-        What `tracecols analyze --phases` takes.
-    last : int
-        When what never ends is taken to end.
-
-    Raises
-    ------
-    AnalysisError
-        If no region is called so, or none is entered so.
-    """
+    """Find the instances of a phase, as `tracecols analyze --phases` takes it, on all locations; what never ends is
+    taken to end at `last`. Raises AnalysisError if no region is called so, or none is entered so."""
     tree = model.call_paths
     fits = phases_of(words, model.regions.name).fits
     chosen, above = np.ones(len(tree), bool), np.arange(len(tree))
@@ -118,21 +101,8 @@ def _until_next(
 
 
 class Folded:
-    """Answers questions about the instances of a phase as `Timeline` does about a run: each instance is a row, and
-    times are ticks since it began.
-
-    Parameters
-    ----------
-    timeline : Timeline
-    instances : Instances
-        In the order of rows.
-    words : str
-        What the phase is called.
-    n_all : int
-        How many there are in all; those that are left out are shorter.
-    order : str
-        One of `ORDERS`.
-    """
+    """Answers questions about the instances of a phase, called `words`, as `Timeline` does about a run: each instance
+    is a row, and times are ticks since it began. Of `n_all` instances the shorter ones may be left out."""
 
     def __init__(self, timeline: Timeline, instances: Instances, words: str, n_all: int, order: str) -> None:
         self._timeline, self._instances, self._words, self._n_all, self._order = (
@@ -235,13 +205,7 @@ class Folded:
         go_on: Callable[[], None] = lambda: None,
     ) -> Answer:
         """Return what some instances show between two times, as `Timeline.view`: `ticks` of running and of waiting, and
-        where events can be distinguished slices and waits.
-
-        Raises
-        ------
-        QuestionError
-            If it makes no sense.
-        """
+        where events can be distinguished slices and waits. Raises QuestionError if it makes no sense."""
         length = int(self._instances.length.max())
         if not 0 <= start < stop <= length + 1:
             raise QuestionError(f"there is no time from {start} to {stop}: the longest instance lasts {length} ticks")
@@ -327,16 +291,7 @@ def _sum_below(values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.int
 
 
 class Folds:
-    """Folds phases of a trace; what was asked for is kept.
-
-    Parameters
-    ----------
-    timeline : Timeline
-    jobs : int, optional
-        Threads; by default one per core.
-    budget : Budget, optional
-        The memory that the search for instances may take.
-    """
+    """Folds phases of a trace with some threads and memory; what was asked for is kept."""
 
     def __init__(self, timeline: Timeline, jobs: int | None = None, budget: Budget | None = None) -> None:
         self._timeline, self._jobs, self._budget = timeline, jobs, budget
@@ -347,21 +302,9 @@ class Folds:
     def of(self, words: str = "", order: str = "longest", row: int = 0) -> Folded:
         """Return the instances of a phase on the locations of a row.
 
-        Parameters
-        ----------
-        words : str
-            What `tracecols analyze --phases` takes; by default what `tracecols phases` proposes first.
-        order : str
-            One of `ORDERS`.
-        row : int
-            0 for all locations.
-
-        Raises
-        ------
-        AnalysisError
-            If there is no such phase, or none on these locations.
-        QuestionError
-            If there is no such order or row.
+        `words` is what `tracecols analyze --phases` takes, by default what `tracecols phases` proposes first; `order`
+        is one of `ORDERS`; row 0 has all locations. Raises AnalysisError if there is no such phase, or none on these
+        locations. Raises QuestionError if there is no such order or row.
         """
         if order not in ORDERS:
             raise QuestionError(f"instances are ordered by {' or '.join(ORDERS)}, not by {order}")
@@ -375,13 +318,8 @@ class Folds:
         return found
 
     def instances(self, words: str = "") -> tuple[str, Instances]:
-        """Return the instances of a phase on all locations, and what it is called.
-
-        Raises
-        ------
-        AnalysisError
-            If there is no such phase.
-        """
+        """Return the instances of a phase on all locations, and what it is called. Raises AnalysisError if there is no
+        such phase."""
         with self._lock:
             return self._known(words)
 

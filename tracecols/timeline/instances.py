@@ -28,17 +28,8 @@ def worst_instances(waits: Intervals, n_properties: int) -> list[list[Instance]]
 def worst_of(
     waits: Intervals, properties: Sequence[int], cause: Sequence[int] = (), call_paths: Sequence[int] = ()
 ) -> list[Instance]:
-    """Return the longest instances of some wait states.
-
-    Parameters
-    ----------
-    properties : sequence of int
-        Numbers of the wait states.
-    cause : sequence of int
-        Only those that one of these locations causes; of none, all.
-    call_paths : sequence of int
-        Only those that wait on one of these call paths; of none, all.
-    """
+    """Return the longest instances of some wait states, by number; if given, only those that one of the locations
+    `cause` causes, and that wait on one of the call paths."""
     kept: list[Columns] = []
     for batch in waits.batches() if properties else ():
         mask = np.isin(batch["property"], properties)
@@ -77,16 +68,8 @@ def of_finding(
     """Return the instance that a finding is about: the longest of the first of its properties that has one whose cause
     is who the finding names; else one on the call paths that it names; else any.
 
-    Parameters
-    ----------
-    parts : sequence of str
-        Ids of the properties that it explains, the largest first.
-    numbers : mapping of str to sequence of int
-        By id the numbers of the wait states that are it or lie below it.
-    cause : sequence of int
-        Locations that it names as the cause; none if it names nobody.
-    call_paths : sequence of int
-        Those with the region that it names; none if it names none.
+    `parts` are the ids of the properties that it explains, the largest first, and `numbers` those of the wait states
+    that are one or lie below it. `cause` and `call_paths` are what the finding names, if it does.
     """
     choices: list[tuple[Sequence[int], Sequence[int]]] = [(cause, ())] if cause else []
     choices += [((), call_paths)] if call_paths else []

@@ -31,19 +31,8 @@ def schema_of(columns: Mapping[str, str]) -> pa.Schema:
 
 
 class IntervalsWriter:
-    """Write intervals to a file; at most `ROWS` are in memory.
-
-    Parameters
-    ----------
-    path : Path
-    columns : mapping of str to str
-        Dtypes of the columns besides `begin` and `end`.
-
-    Attributes
-    ----------
-    n : int
-        How many were added.
-    """
+    """Write intervals to a file, `n` until now; at most `ROWS` are in memory. `columns` are the dtypes of those besides
+    `begin` and `end`."""
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         self._schema, self._waiting, self._n_waiting, self.n = schema_of(columns), list[Columns](), 0, 0
@@ -86,13 +75,7 @@ def _joined(parts: list[Columns]) -> Columns:
 
 
 class Intervals:
-    """Intervals in a file, mapped into memory.
-
-    Parameters
-    ----------
-    path : Path
-        What an `IntervalsWriter` wrote.
-    """
+    """Intervals in a file that an `IntervalsWriter` wrote, mapped into memory."""
 
     def __init__(self, path: Path) -> None:
         with open(path, "rb") as file:
@@ -119,20 +102,8 @@ class Intervals:
     ) -> tuple[int, Columns]:
         """Return the intervals with begin < stop and end > start, or that are a moment within, ordered by begin.
 
-        Parameters
-        ----------
-        start, stop : int
-            Ticks.
-        where : mapping of str to mask, optional
-            By column of locations: which of these are looked at. One of the columns has to fit.
-        most : int, optional
-            If there are more, none is returned.
-
-        Returns
-        -------
-        n : int
-            How many there are.
-        columns : dict of str to (n,) array
+        `where` says by column of locations which of these are looked at; one of the columns has to fit. If there are
+        more than `most`, none is returned, but their number is.
         """
         chosen = [(batch, self._rows(batch, start, stop, where)) for batch in self._batches]
         n = sum(rows.size for _, rows in chosen)

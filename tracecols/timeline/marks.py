@@ -33,16 +33,10 @@ SCHEMA = pa.schema(
 
 
 class Mark(NamedTuple):
-    """What is open before an event.
-
-    Attributes
-    ----------
-    event : int
-        Number of the event in its location.
-    opened : OpenSlices
-    """
+    """What is open before an event."""
 
     event: int
+    """Number of the event in its location."""
     opened: OpenSlices
 
 
@@ -94,13 +88,7 @@ def _rows(store: Store, location: int) -> list[dict[str, Any]]:
 
 
 class Marks:
-    """The marks of a trace.
-
-    Parameters
-    ----------
-    path : Path
-        What `write_marks` wrote.
-    """
+    """The marks of a trace, as `write_marks` wrote them."""
 
     def __init__(self, path: Path) -> None:
         with pa.memory_map(str(path)) as source:

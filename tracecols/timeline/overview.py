@@ -39,15 +39,8 @@ and 4096 bins (`multizone`, 8 x 4), however many events there are."""
 
 
 def n_bins(manifest: dict[str, Any], n_paths: int, memory: int | None = None) -> int:
-    """Return how many bins the finest level has: a power of two.
-
-    Parameters
-    ----------
-    n_paths : int
-        Call paths of the locations of the process that has most of them.
-    memory : int, optional
-        Bytes that the analysis may take: fewer bins if these are few.
-    """
+    """Return how many bins the finest level has: a power of two, smaller if `memory` is small. `n_paths` are the call
+    paths of the process that has most of them."""
     n = max(int(manifest["n_locations"]), 1)
     length = max(int(manifest["last_time"] or 0) - int(manifest["first_time"] or 0), 1)
     by_events = max(int(manifest["n_events"]) // n // EVENTS_PER_CELL, LEAST_BINS)
@@ -70,26 +63,18 @@ def asked_properties(axis: PropertyAxis) -> list[str]:
 
 @dataclass(frozen=True)
 class Classes:
-    """What time is spent on.
-
-    Attributes
-    ----------
-    id, title : list of str
-    ticks : (n_classes, n_locations * n_bins) int64
-    """
+    """What time is spent on."""
 
     id: list[str]
     title: list[str]
     ticks: NDArray[np.int64]
+    """(n_classes, n_locations * n_bins)"""
 
 
 def classes_of(axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]]) -> Classes:
     """Return what the time of every location and bin was spent on: classes that add up to all of it.
 
-    Parameters
-    ----------
-    severities : mapping of str to (n_locations * n_bins,) int64
-        Ticks of those properties that have any.
+    `severities` are ticks, (n_locations * n_bins,), of those properties that have any.
     """
     order = [COMPUTATION, *(c for c in axis.children.get(EXECUTION, ()) if c != COMPUTATION), WAITS]
     sums: dict[str, NDArray[np.int64]] = {}
@@ -129,13 +114,7 @@ def coarser(ticks: NDArray[np.int64], n_locations: int) -> NDArray[np.int64]:
 
 
 def dominant(cells: PeriodCells, size: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the call path that most of the time of each location and bin is spent on, and its ticks.
-
-    Parameters
-    ----------
-    cells : PeriodCells
-        Time.
-    """
+    """Return the call path that most of the time of each location and bin is spent on, and its ticks."""
     n = size[0] * size[1]
     path, best = np.full(n, -1, np.int32), np.zeros(n, np.int64)
     shares = kernels.Shares(
@@ -181,17 +160,8 @@ def write_times(
 ) -> dict[str, Any]:
     """Write what time is spent on, of all levels, and the severities by location and bin.
 
-    Parameters
-    ----------
-    severities : mapping of str to (n_locations * n_bins,) int64
-        Ticks of those properties that have any.
-    bounds : (n_bins + 1,) int64
-        Ticks.
-
-    Returns
-    -------
-    dict
-        What the manifest says: `classes`, `titles`, `bounds` (ticks), `n_levels`, `properties`.
+    `severities` are ticks, (n_locations * n_bins,), of those properties that have any. Returns what the manifest says:
+    `classes`, `titles`, `bounds` (ticks), `n_levels`, `properties`.
     """
     n = bounds.size - 1
     n_locations = severities[TIME].size // n
@@ -238,15 +208,8 @@ def _write_severities(
 
 
 class Overview:
-    """The overview of a trace, mapped from its files.
-
-    Parameters
-    ----------
-    folder : Path
-        Where `write_paths` and `write_times` wrote it.
-    content : dict
-        What `write_times` returned.
-    """
+    """The overview of a trace, mapped from the files that `write_paths` and `write_times` wrote; the latter returned
+    the `content`."""
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
         self.classes: list[str] = content["classes"]

@@ -57,20 +57,13 @@ Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is kept of a store for its timeline.
-
-    Attributes
-    ----------
-    folder : Path
-    content : dict
-        Of its manifest.
-    kept : object
-        What lives as long as this: a temporary folder.
-    """
+    """What is kept of a store for its timeline."""
 
     folder: Path
     content: dict[str, Any]
+    """Of its manifest."""
     kept: object = None
+    """What lives as long as this: a temporary folder."""
 
     @property
     def is_first(self) -> bool:
@@ -110,21 +103,8 @@ def place_of(store: Store) -> tuple[Path, ScratchFolder | None]:
 def prepare(trace: OpenedTrace, watch: Watch = unwatched) -> Prepared:
     """Return what a timeline needs of a trace; it is made if it is not there.
 
-    If the store is read-only it is kept in a temporary folder as long as what is returned exists.
-
-    Parameters
-    ----------
-    trace : OpenedTrace
-        With the threads and the memory that are used.
-    watch : callable
-        As for `analysis.run.run`.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written.
-    AnalysisError
-        If the trace has no events.
+    If the store is read-only it is kept in a temporary folder as long as what is returned exists. Raises StoreError if
+    it cannot be written. Raises AnalysisError if the trace has no events.
     """
     found = find_prepared(trace.store)
     if found is not None:
@@ -136,20 +116,10 @@ def prepare(trace: OpenedTrace, watch: Watch = unwatched) -> Prepared:
 def make(
     trace: OpenedTrace, parent: Path, watch: Watch = unwatched, show: Callable[[Prepared], None] | None = None
 ) -> dict[str, Any]:
-    """Make what a timeline needs of a trace, and return the content of its manifest.
+    """Make what a timeline needs of a trace below `place_of` it, and return the content of its manifest.
 
-    Parameters
-    ----------
-    parent : Path
-        From `place_of`.
-    show : callable, optional
-        Given what the first picture of a large trace needs, as soon as that is there. Its files are removed later:
-        who needs them has to have them open.
-
-    Raises
-    ------
-    StoreError, AnalysisError
-        As `prepare`.
+    `show` is given what the first picture of a large trace needs, as soon as that is there. Its files are removed
+    later: who needs them has to have them open. Raises StoreError, AnalysisError: as `prepare`.
     """
     store = trace.store
     if not int(store.manifest["n_events"]):

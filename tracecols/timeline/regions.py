@@ -30,13 +30,8 @@ Groups = list[NDArray[np.int64]]
 
 
 def plan(model: Model) -> tuple[int, Groups]:
-    """Return how many bins there are, and the locations that are analysed at a time.
-
-    Parameters
-    ----------
-    model : Model
-        Of the whole trace, undivided.
-    """
+    """Return how many bins there are, and the locations that are analysed at a time; the model is of the whole trace,
+    undivided."""
     n_paths, memory = np.array([len(scan.paths) for scan in model.scans], np.int64), model.executor.budget.memory
     of_process = [int(n_paths[members].sum()) for members in whole_processes(n_paths, model.process, 1)]
     bins = n_bins(model.store.manifest, max(of_process), memory)
@@ -64,14 +59,8 @@ def _keys(paths: CallPaths, parent: list[int]) -> Iterator[tuple[int, int, int]]
 
 
 class RegionTimes:
-    """The times of regions by location and bin, added up part by part of a trace.
-
-    Attributes
-    ----------
-    n_bins : int
-    severities : dict of str to (n_locations * n_bins,) int64 array
-        Ticks by id of the property; of those that have any.
-    """
+    """The times of regions by location and bin, added up part by part of a trace: `severities` are ticks by id of the
+    properties that have any."""
 
     def __init__(self, n_locations: int, n_bins: int) -> None:
         self.n_bins, self._size = n_bins, (n_locations, n_bins)
@@ -99,24 +88,9 @@ class RegionTimes:
 def region_times(
     trace: OpenedTrace, paths: CallPaths, names: list[str], planned: tuple[int, Groups], report: Progress | None = None
 ) -> tuple[RegionTimes, NDArray[np.int64]]:
-    """Find the times of regions by location and bin.
+    """Find the times of regions by location and bin, and the ticks between which bins lie.
 
-    Parameters
-    ----------
-    paths : CallPaths
-        Of the whole trace.
-    names : list of str
-        Ids of properties that a scan finds.
-    planned : tuple
-        From `plan`.
-    report : callable, optional
-        Called with the number of locations that are analysed, and of all.
-
-    Returns
-    -------
-    times : RegionTimes
-    bounds : (n_bins + 1,) int64
-        Ticks between which bins lie.
+    `paths` are of the whole trace, `names` ids of properties that a scan finds, `planned` is from `plan`.
     """
     n_bins, groups = planned
     n_locations, n_done = int(trace.store.manifest["n_locations"]), 0

@@ -14,25 +14,17 @@ from tracecols.severity.axes import SystemAxis
 
 @dataclass(frozen=True)
 class Row:
-    """A row: a location, or what holds several.
-
-    Attributes
-    ----------
-    parent : int
-        The row above; -1 none.
-    label, kind : str
-        What holds one thing only shares a row with it: `MPI Rank 3, Master thread`.
-    location : int
-        -1 where it holds several.
-    locations : (n,) int64
-        All that it holds, itself included.
-    """
+    """A row: a location, or what holds several."""
 
     parent: int
+    """The row above; -1 none."""
     label: str
     kind: str
+    """`label` and `kind`: what holds one thing only shares a row with it: `MPI Rank 3, Master thread`."""
     location: int
+    """-1 where it holds several."""
     locations: NDArray[np.int64]
+    """(n,): all that it holds, itself included."""
 
 
 def rows_of(axis: SystemAxis) -> list[Row]:

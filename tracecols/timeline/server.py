@@ -70,13 +70,7 @@ class Latest:
                 del self._of[next(iter(self._of))]
 
     def check(self, page: str, number: int) -> None:
-        """Refuse to go on with a question that is not the latest one of its page.
-
-        Raises
-        ------
-        Superseded
-            If it is not.
-        """
+        """Refuse to go on with a question that is not the latest one of its page. Raises Superseded if it is not."""
         if self._of.get(page, number) > number:
             raise Superseded
 
@@ -93,13 +87,7 @@ class _Lines:
         self._last, self._looked, self._stage = 0.0, 0.0, ""
 
     def report(self, stage: str, done: int, total: int) -> None:
-        """Write a line, unless the last one was written just now.
-
-        Raises
-        ------
-        Cancelled
-            If the connection is closed.
-        """
+        """Write a line, unless the last one was written just now. Raises Cancelled if the connection is closed."""
         with self._lock:
             now = monotonic()
             if stage == self._stage and now - self._last < BETWEEN:
@@ -108,13 +96,8 @@ class _Lines:
             self.write({"stage": stage, "share": min(done / max(total, 1), 1.0)})
 
     def check(self) -> None:
-        """Look whether the page still waits; also while there is nothing to write.
-
-        Raises
-        ------
-        Cancelled
-            If the connection is closed.
-        """
+        """Look whether the page still waits; also while there is nothing to write. Raises Cancelled if the connection
+        is closed."""
         with self._lock:
             now = monotonic()
             if now - self._looked < BETWEEN:
@@ -135,18 +118,12 @@ class _Lines:
 
 @dataclass
 class Rest:
-    """How far is what the first picture lacks.
-
-    Attributes
-    ----------
-    share : float
-        What is done of the analysis.
-    error : str
-        Why it ended; empty if it did not.
-    """
+    """How far is what the first picture lacks."""
 
     share: float = 0.0
+    """What is done of the analysis."""
     error: str = ""
+    """Why it ended; empty if it did not."""
 
     @contextmanager
     def watch(self, _stage: str) -> Iterator[Progress]:

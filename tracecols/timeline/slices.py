@@ -36,26 +36,19 @@ MOST_SLICES = 50_000
 
 @dataclass(frozen=True)
 class Slices:
-    """Slices of several locations.
-
-    Attributes
-    ----------
-    location : (n,) int32
-    begin, end : (n,) int64
-        Ticks; what is open at an end of the range is cut there.
-    depth, name : (n,) int32
-        Level; region, `tasks_name` for an explicit task.
-    count, busy : (n,) int64
-        How many are merged into it, and how long they are together.
-    """
+    """Slices of several locations."""
 
     location: NDArray[np.int32]
+    """(n,)"""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    """`begin` and `end`: (n,), ticks; what is open at an end of the range is cut there."""
     depth: NDArray[np.int32]
     name: NDArray[np.int32]
+    """`depth` and `name`: (n,), level; region, `tasks_name` for an explicit task."""
     count: NDArray[np.int64]
     busy: NDArray[np.int64]
+    """`count` and `busy`: (n,), how many are merged into it, and how long they are together."""
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the columns by name."""
@@ -69,14 +62,8 @@ def joined(parts: Sequence[Slices]) -> Slices:
 
 
 class SliceReader:
-    """Reads the slices of ranges of time.
-
-    Parameters
-    ----------
-    n_names : int
-        Names are below it: regions, and that of explicit tasks.
-    tasks_name : int
-    """
+    """Reads the slices of ranges of time; names below `n_names` are those of regions, and `tasks_name` is that of
+    explicit tasks."""
 
     def __init__(self, store: Store, marks: Marks, n_names: int, tasks_name: int) -> None:
         self._store, self._marks, self._n_names, self._tasks_name = store, marks, n_names, tasks_name
@@ -107,19 +94,8 @@ class SliceReader:
     ) -> tuple[Slices, int]:
         """Read the slices between two times, start <= time < stop.
 
-        Parameters
-        ----------
-        shortest : int
-            Ticks: shorter slices that are close together become one. It is doubled as long as there are more than
-            `MOST_SLICES`.
-        go_on : callable
-            Called for each location; it may raise an error, to end this.
-
-        Returns
-        -------
-        slices : Slices
-        shortest : int
-            What was taken.
+        Slices shorter than `shortest` ticks that are close together become one; it is doubled as long as there are more
+        than `MOST_SLICES`, and returned. `go_on` is called for each location; it may raise an error, to end this.
         """
         parts, shortest = self.read_each([(location, start, stop) for location in locations], shortest, go_on)
         return joined(parts), shortest

@@ -47,45 +47,28 @@ def _reported(report: Report, stage: str) -> Iterator[Progress]:
 
 @dataclass(frozen=True)
 class Selection:
-    """What is selected in the timeline; times are ticks since the first event.
-
-    Attributes
-    ----------
-    start, stop : int
-        The range of time.
-    row : int
-        The row whose locations are selected; 0 is all of them.
-    property : str
-        Id of a property; empty for what costs most in the range.
-    call_path : int
-        Of the whole trace; -1 if none is selected.
-    slice : tuple of int, optional
-        Location, begin and depth of a region instance, if one is selected.
-    address : str
-        The address of the timeline without what is before its `#`, to come back.
-    """
+    """What is selected in the timeline; times are ticks since the first event."""
 
     start: int
     stop: int
+    """`start` and `stop`: the range of time."""
     row: int = 0
+    """The row whose locations are selected; 0 is all of them."""
     property: str = ""
+    """Id of a property; empty for what costs most in the range."""
     call_path: int = -1
+    """Of the whole trace; -1 if none is selected."""
     slice: tuple[int, int, int] | None = None
+    """Location, begin and depth of a region instance, if one is selected."""
     address: str = ""
+    """The address of the timeline without what is before its `#`, to come back."""
 
 
 class Trees:
     """Analyses ranges of time of a trace, one at a time, and writes them as reports.
 
-    Parameters
-    ----------
-    timeline : Timeline
-    jobs : int, optional
-        Threads; by default one per core.
-    budget : Budget, optional
-        The memory that an analysis may take.
-    whole : SeverityCube, optional
-        Of the whole trace, by the usual conventions; without one, it is analysed when its trees are asked for.
+    `whole` is the cube of the whole trace, by the usual conventions; without one, it is analysed when its trees are
+    asked for.
     """
 
     def __init__(
@@ -106,19 +89,9 @@ class Trees:
     def analyse(self, selection: Selection, report: Report, ask: Callable[[], None] = not_asked) -> None:
         """Analyse a range, so that its trees are there.
 
-        Parameters
-        ----------
-        selection : Selection
-        report : callable
-            Given a stage (`waiting` for another analysis, `cutting`, `analyzing`), and what is done and what is to be
-            done of it. If it raises an error, the analysis ends.
-        ask : callable, optional
-            Called before each step of the analysis, between reports as well; if it raises an error, the analysis ends.
-
-        Raises
-        ------
-        QuestionError, AnalysisError
-            As `page`.
+        `report` is given a stage (`waiting` for another analysis, `cutting`, `analyzing`), and what is done and what is
+        to be done of it. `ask` is called before each step of the analysis, between reports as well. If one of them
+        raises an error, the analysis ends. Raises QuestionError, AnalysisError: as `page`.
         """
         self.check(selection)
         while not self._lock.acquire(timeout=WAIT):
@@ -129,15 +102,8 @@ class Trees:
             self._lock.release()
 
     def page(self, selection: Selection) -> bytes:
-        """Return a report of the selected range as an HTML page.
-
-        Raises
-        ------
-        QuestionError
-            If there is no such range, row, call path or location.
-        AnalysisError
-            If the range cannot be analysed.
-        """
+        """Return a report of the selected range as an HTML page. Raises QuestionError if there is no such range, row,
+        call path or location. Raises AnalysisError if the range cannot be analysed."""
         self.check(selection)
         with self._lock:
             cube = self._cube(selection.start, selection.stop)
@@ -154,12 +120,7 @@ class Trees:
         return "".join(page_of(packed, title_of(cube) or self._timeline.store.path.stem)).encode(errors="replace")
 
     def check(self, selection: Selection) -> None:
-        """Refuse a selection of what does not exist.
-
-        Raises
-        ------
-        QuestionError
-        """
+        """Refuse a selection of what does not exist. Raises QuestionError."""
         timeline = self._timeline
         length = timeline.last - timeline.first
         if not 0 <= selection.start < selection.stop <= length + 1:
@@ -222,17 +183,7 @@ def call_path_named(cube: SeverityCube, names: Sequence[str], location: int = -1
     Instances of a thread are known from where it begins, but its call paths go on above, to where it was created. So
     that several call paths may fit: the first on which the location spent time is taken.
 
-    Parameters
-    ----------
-    names : sequence of str
-        From the outermost to the innermost, as they are shown.
-    location : int
-        -1 for any.
-
-    Returns
-    -------
-    int
-        -1 if there is none.
+    Names go from the outermost to the innermost, as they are shown; location -1 is any. Returns -1 if there is none.
     """
     calls: CallAxis = cube.call_paths
     fits = np.flatnonzero(_named(calls, names[-1]))

@@ -12,13 +12,7 @@ from tracecols.schema import Table
 
 class Drawing:
     """How an answer is drawn: called, it draws the picture that fits the question; its attributes are those of pandas
-    (`plot.bar`).
-
-    Parameters
-    ----------
-    answer : Answer
-        What is drawn.
-    """
+    (`plot.bar`)."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -27,20 +21,8 @@ class Drawing:
         return f"<Drawing of {self._answer.question or 'a frame'}: call it, or a method of pandas such as plot.bar>"
 
     def __call__(self, *arguments: Any, ax: Any = None, **options: Any) -> Any:
-        """Draw the picture of the question with matplotlib; with other arguments what pandas draws with them.
-
-        Parameters
-        ----------
-        *arguments, **options
-            For the `plot` of pandas.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-
-        Raises
-        ------
-        MissingExtraError
-            Without matplotlib (extra `plot`).
-        """
+        """Draw the picture of the question with matplotlib, in a new figure if no axes are given; with other arguments
+        what the `plot` of pandas draws with them. Raises MissingExtraError: without matplotlib (extra `plot`)."""
         from tracecols.verbs.pictures import PICTURES, axes
 
         picture = PICTURES.get(self._answer.question)
@@ -59,16 +41,12 @@ class Answer(pd.DataFrame):  # type: ignore[misc]
 
     Rows and columns that are chosen from it are an answer as well. Once columns are missing that the picture needs,
     `plot` is that of pandas.
-
-    Attributes
-    ----------
-    question : str
-        The method of `Trace` that it answers; empty for what was computed from an answer.
     """
 
     # pandas hands these on to what it makes of a frame
     _metadata = ["question"]
     question: str = ""
+    """The method of `Trace` that it answers; empty for what was computed from an answer."""
 
     @property
     def _constructor(self) -> type[Answer]:
@@ -81,15 +59,7 @@ class Answer(pd.DataFrame):  # type: ignore[misc]
 
 
 def answer(table: Table, columns: Mapping[str, Any]) -> Answer:
-    """Make an answer of its columns.
-
-    Parameters
-    ----------
-    table : Table
-        Its declaration.
-    columns : mapping of str to array
-        By name; some of the declared ones may be missing.
-    """
+    """Make an answer of its columns, of which some of the declared ones may be missing."""
     unknown = set(columns) - set(table.names)
     if unknown:
         raise TypeError(f"the answer {table.name} has no columns {sorted(unknown)}")

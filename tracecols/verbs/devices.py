@@ -35,18 +35,14 @@ WHOLE = "whole run"
 
 
 class Steps(NamedTuple):
-    """The training steps of every process, by process and begin.
-
-    Attributes
-    ----------
-    process, begin, end : (n,) int64
-    name : (n,) object
-    """
+    """The training steps of every process, by process and begin."""
 
     process: Ints
     begin: Ints
     end: Ints
+    """`process`, `begin` and `end`: (n,) int64"""
     name: NDArray[np.object_]
+    """(n,)"""
 
     def at(self, process: Ints, time: Ints) -> Ints:
         """Return in which step of a process some times are; -1 in none."""
@@ -56,13 +52,7 @@ class Steps(NamedTuple):
 
 def find_steps(trace: OpenedTrace, steps: str | None) -> Steps:
     """Return the training steps: instances of some regions on the first thread of each process that enters any; the
-    whole run if nothing is asked for and nothing is recorded.
-
-    Raises
-    ------
-    AnalysisError
-        If nothing is called so.
-    """
+    whole run if nothing is asked for and nothing is recorded. Raises AnalysisError if nothing is called so."""
     model = trace.model
     tree, regions, process = model.call_paths, model.regions, np.asarray(model.facts.process, np.int64)
     first, last = (int(model.store.manifest[name] or 0) for name in ("first_time", "last_time"))
@@ -232,15 +222,8 @@ def _steps_of_devices(steps: Steps, process: Ints) -> tuple[Ints, Ints]:
 def _time_in_states(
     device: Ints, begin: Ints, end: Ints, what: Ints, window_device: Ints, window_begin: Ints, window_end: Ints
 ) -> list[Ints]:
-    """Return how long each of `STATES` holds in windows of devices, and for how long kernels wait; O(n log n).
-
-    Parameters
-    ----------
-    device, begin, end, what : (n,) int64
-        Intervals on devices.
-    window_device, window_begin, window_end : (n_windows,) int64
-        Windows, those of a device one after the other.
-    """
+    """Return how long each of `STATES` holds in windows of devices, those of a device one after the other, and for how
+    long kernels wait; O(n log n)."""
     n, m = begin.size, window_begin.size
     where = np.concatenate([device, device, window_device, window_device])
     time = np.concatenate([begin, end, window_begin, window_end])

@@ -20,40 +20,21 @@ Result = TypeVar("Result")
 
 
 def over_messages(model: Model, visit: Callable[[Any], Result]) -> list[Result]:
-    """Visit the messages slice by slice; what a slice computes is dropped when it has been visited.
-
-    Parameters
-    ----------
-    visit : callable
-        `visit(messages)` gets the table of a slice and returns what is small.
-    """
+    """Visit the messages slice by slice; what a slice computes is dropped when it has been visited. `visit(messages)`
+    gets the table of a slice and returns what is small."""
     with model.divided() as run:
         return list(run.stages(lambda of_slice, _stage: visit(of_slice.get("messages")), [TABLES["messages"].stage]))
 
 
 def over_locations(model: Model, locations: NDArray[np.int64], visit: Callable[[int], Result]) -> list[Result]:
-    """Visit locations, as many at once as there are threads.
-
-    Parameters
-    ----------
-    locations : (n,) int64
-        Rows of the locations.
-    visit : callable
-        `visit(location)` returns what is small.
-    """
+    """Visit locations, as many at once as there are threads; `visit(location)` returns what is small."""
     with ThreadPoolExecutor(model.jobs) as pool:
         return list(pool.map(visit, locations.tolist()))
 
 
 def add_up(key: NDArray[np.int64], *values: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
     """Add up values of the same key; the keys in ascending order, and the sums: Python integers where some might exceed
-    64 bits.
-
-    Parameters
-    ----------
-    key : (n,) int64
-    *values : (n,) int64
-    """
+    64 bits."""
     keys, at = np.unique(key, return_inverse=True)
     return keys, *(reduce_at(at, column, keys.size) for column in values)
 
@@ -66,13 +47,7 @@ def add_up_all(parts: list[tuple[NDArray[np.int64], ...]], n_values: int) -> tup
 
 
 def check_choice(given: object, known: tuple[str, ...], what: str) -> None:
-    """Refuse what is none of some words.
-
-    Raises
-    ------
-    AnalysisError
-        If it is none of them.
-    """
+    """Refuse what is none of some words. Raises AnalysisError if it is none of them."""
     if not isinstance(given, str) or given not in known:
         there_are = f"there are {', '.join(known)}"
         hint = did_you_mean(given, known, there_are) if isinstance(given, str) else there_are
@@ -84,13 +59,8 @@ SUBDOMAIN = "subdomain"
 
 
 def check_grouping(readable: Readable, given: object, known: tuple[str, ...]) -> None:
-    """Refuse what is none of some groupings, and subdomains of a trace that was opened without them.
-
-    Raises
-    ------
-    AnalysisError
-        If it is none of them.
-    """
+    """Refuse what is none of some groupings, and subdomains of a trace that was opened without them. Raises
+    AnalysisError if it is none of them."""
     if given == SUBDOMAIN and readable.subdomains is None:
         raise AnalysisError(
             "nothing is known of subdomains of the application\n"
@@ -100,18 +70,7 @@ def check_grouping(readable: Readable, given: object, known: tuple[str, ...]) ->
 
 
 def check_count(given: object, what: str) -> int:
-    """Return a number of which there is at least one.
-
-    Parameters
-    ----------
-    what : str
-        What it is the number of, for the error.
-
-    Raises
-    ------
-    AnalysisError
-        If it is none.
-    """
+    """Return a number, of `what`, of which there is at least one. Raises AnalysisError if it is none."""
     if not is_whole_number(given) or given < 1:
         raise AnalysisError(f"{show(given)} is not a number of {what}\n  give a whole number from 1")
     return int(given)

@@ -20,13 +20,7 @@ SERIES = 8
 
 
 def axes(ax: Any = None) -> Any:
-    """Return axes to draw on, those of a new figure if none are given.
-
-    Raises
-    ------
-    MissingExtraError
-        Without matplotlib.
-    """
+    """Return axes to draw on, those of a new figure if none are given. Raises MissingExtraError: without matplotlib."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -36,18 +30,12 @@ def axes(ax: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture.
-
-    Attributes
-    ----------
-    draw : callable
-        `draw(answer, ax)` returns the axes.
-    needs : set of str
-        Columns.
-    """
+    """A picture."""
 
     draw: Callable[[pd.DataFrame, Any], Any]
+    """`draw(answer, ax)` returns the axes."""
     needs: frozenset[str]
+    """Columns."""
 
 
 def _matrix(

@@ -27,36 +27,25 @@ RECORDS = 2 * (9 + 2)
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What recording takes, by region (all of one name).
-
-    Attributes
-    ----------
-    name, paradigm : (n_regions,) object
-    kind : (n_regions,) int8
-        Number in `KINDS`.
-    visits, ticks : (n_regions,) int64
-        How often they are entered, and the time in them without what they call.
-    n_bytes : (n_regions,) int64
-        Of the records of entering and leaving in an OTF2 archive, without counters.
-    is_left_out : (n_regions,) bool
-        Whether they cost more than they tell: they are called often, for about as long as recording takes, and nothing
-        in them communicates or waits.
-    n_events : int
-        All events of the trace.
-    all_ticks : int
-        The time of all locations.
-    resolution : int
-    """
+    """What recording takes, by region (all of one name)."""
 
     name: NDArray[np.object_]
     paradigm: NDArray[np.object_]
+    """`name` and `paradigm`: (n_regions,)"""
     kind: NDArray[np.int8]
+    """(n_regions,): number in `KINDS`."""
     visits: NDArray[np.int64]
     ticks: NDArray[np.int64]
+    """`visits` and `ticks`: (n_regions,), how often they are entered, and the time in them without what they call."""
     n_bytes: NDArray[np.int64]
+    """(n_regions,): of the records of entering and leaving in an OTF2 archive, without counters."""
     is_left_out: NDArray[np.bool_]
+    """(n_regions,): whether they cost more than they tell: they are called often, for about as long as recording takes,
+    and nothing in them communicates or waits."""
     n_events: int
+    """All events of the trace."""
     all_ticks: int
+    """The time of all locations."""
     resolution: int
 
     def cost(self, chosen: NDArray[np.bool_] | None = None) -> float:

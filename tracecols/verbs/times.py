@@ -39,23 +39,8 @@ from tracecols.verbs.passes import (
 class Groups:
     """Call paths in groups: by the name of their region, by its paradigm, or each by itself.
 
-    Parameters
-    ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
-    by : str
-        `region`, `paradigm` or `path`.
-
-    Attributes
-    ----------
-    of : (n_call_paths,) int64
-        Group of every call path.
-    n : int
-        Number of groups.
-    column : str
-        What the column of their names is called.
+    `of` is the group of every call path, `n` the number of groups, and `column` what the column of their names is
+    called.
     """
 
     def __init__(self, model: Model, readable: Readable, by: str) -> None:
@@ -342,17 +327,8 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
 
 
 def instances_of(model: Model, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], ...]:
-    """Return the instances of some call paths that are in no other of these, location by location.
-
-    Parameters
-    ----------
-    chosen : (n_call_paths,) bool
-
-    Returns
-    -------
-    location, call_path, number, begin, end : (n,) int64
-        Number on the location, from 0; times in ticks, -1 for the end of what never ends.
-    """
+    """Return the instances of some call paths that are in no other of these, location by location: location, call path,
+    number on the location from 0, begin, and end, -1 of what never ends; in ticks."""
     tree = model.call_paths
     heads = np.flatnonzero(chosen & _is_outermost(np.where(chosen, 0, 1 + np.arange(len(tree))), tree.end))
 

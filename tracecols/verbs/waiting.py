@@ -20,7 +20,7 @@ from tracecols.patterns.matches import Matches
 from tracecols.schema import answers
 from tracecols.schema.properties import LATE_SENDER
 from tracecols.schema.severity import DEFAULT
-from tracecols.search.matches import causes_of, find_waits, over_matches, states_below
+from tracecols.search.matches import cause_columns, causes_of, find_waits, over_matches, states_below
 from tracecols.search.search import times_of
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import SUBDOMAIN, check_count, check_grouping
@@ -242,33 +242,14 @@ def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: s
 def worst_instances(
     model: Model, name: str, n: int, conventions: str = DEFAULT
 ) -> tuple[Property, dict[str, NDArray[np.int64]]]:
-    """Find the worst instances of a property, as integers.
-
-    Parameters
-    ----------
-    model : Model
-        The trace.
-    name : str
-        Id or title.
-    n : int
-        How many at most.
-    conventions : str
-        Whose rules to follow.
-
-    Returns
-    -------
-    property : Property
-    columns : dict of str to (m,) int64
-        `COLUMNS`, the worst first; of equals the one that begins first.
-    """
+    """Find the `n` worst instances of a property, by id or title, as integers: `COLUMNS`, the worst first; of equals
+    the one that begins first."""
 
     def visit(
         of_slice: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
     ) -> NDArray[np.int64]:
         begin, end = times_of(p, by_id, table, found)
-        who = causes_of(of_slice, p, by_id, table, found)
-        nothing = np.full(len(found), -1, np.int64)
-        cause = (nothing,) * 3 if who is None else (who.location, who.call_path, who.time)
+        cause = cause_columns(causes_of(of_slice, p, by_id, table, found), len(found))
         return _worst(np.array([found.severity, begin, end, found.location, found.call_path, *cause], np.int64), n)
 
     p, parts = over_matches(model, name, visit, conventions)

@@ -64,13 +64,7 @@ for each worker and 8 % for the scheduler."""
 
 
 def import_distributed() -> Any:
-    """Import Dask's scheduler.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed.
-    """
+    """Import Dask's scheduler. Raises MissingExtraError if it is not installed."""
     try:
         import distributed
     except ImportError as error:
@@ -97,17 +91,8 @@ def cannot_write(path: Path, error: OSError) -> ClusterError:
 
 
 def save(path: Path, value: object) -> None:
-    """Write a value to a file that appears complete or not at all; what two write at a time is the same.
-
-    Parameters
-    ----------
-    value : object
-        Anything that can be pickled; functions that no module has go along (cloudpickle).
-
-    Raises
-    ------
-    ClusterError
-        If it cannot be written.
+    """Write a value, anything that can be pickled, to a file that appears complete or not at all; what two write at a
+    time is the same. Functions that no module has go along (cloudpickle). Raises ClusterError if it cannot be written.
     """
     import cloudpickle
 
@@ -123,13 +108,7 @@ def save(path: Path, value: object) -> None:
 
 
 def load(path: Path) -> Any:
-    """Read a value.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    """
+    """Read a value. Raises FileNotFoundError if there is none."""
     with path.open("rb") as file:
         return pickle.load(file)
 
@@ -159,13 +138,7 @@ class Loaded:
                 self._size -= self._values.pop(path)[1]
 
     def get(self, path: Path, *, always: bool = False) -> Any:
-        """Return a value; it is read if it is not held.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
-        """
+        """Return a value; it is read if it is not held. Raises FileNotFoundError if there is none."""
         with self._lock:
             found = self._values.get(path)
             if found is None:
@@ -190,13 +163,8 @@ loaded = Loaded()
 
 @contextmanager
 def told_of_loss() -> Iterator[None]:
-    """Turn what Dask raises when the connection to its scheduler ends into an error that says so.
-
-    Raises
-    ------
-    ClusterError
-        If the scheduler is lost.
-    """
+    """Turn what Dask raises when the connection to its scheduler ends into an error that says so. Raises ClusterError
+    if the scheduler is lost."""
     client = import_distributed().client
     closed = getattr(client, "ClosedClientError", client.CommClosedError)
     try:
@@ -231,13 +199,8 @@ def without_logs() -> Iterator[None]:
 
 
 def load_or_make(path: Path, make: Callable[[], Any], *, always: bool = False) -> Any:
-    """Return the value in a file; who asks for one that is not there makes it and writes it.
-
-    Parameters
-    ----------
-    always : bool, optional
-        Every task needs it.
-    """
+    """Return the value in a file; who asks for one that is not there makes it and writes it. `always` is whether every
+    task needs it."""
     try:
         return loaded.get(path, always=always)
     except FileNotFoundError:
@@ -350,17 +313,8 @@ class Cluster:
         return path
 
     def check(self, sees: Mapping[str, Path]) -> None:
-        """Refuse workers that have another tracecols, or do not see what they need.
-
-        Parameters
-        ----------
-        sees : mapping of str to Path
-            What they have to read: what it is called, and where it is.
-
-        Raises
-        ------
-        ClusterError
-        """
+        """Refuse workers that have another tracecols, or do not see what they need: what they have to read, by what it
+        is called. Raises ClusterError."""
         token = uuid.uuid4().hex
         (self.folder / token).write_bytes(b"")
         given = str(self.folder), {name: str(path) for name, path in sees.items()}, token
@@ -418,13 +372,7 @@ class Cluster:
         ahead: int | None = None,
     ) -> Iterator[Result]:
         """Yield what a function makes of items, in their order; what tasks report arrives with their results, which
-        wait in files however many they are.
-
-        Raises
-        ------
-        ClusterError
-            If workers, or the scheduler, are lost for good.
-        """
+        wait in files however many they are. Raises ClusterError if workers, or the scheduler, are lost for good."""
         given = list(items)
         folder = self.new_folder("tasks")
         save(folder / "function", function)
@@ -516,12 +464,7 @@ class Cluster:
 
 
 def check_client(client: Any) -> None:
-    """Refuse what is no client that works.
-
-    Raises
-    ------
-    ClusterError
-    """
+    """Refuse what is no client that works. Raises ClusterError."""
     distributed = import_distributed()
     if not isinstance(client, distributed.Client) or client.asynchronous:
         raise ClusterError(
@@ -546,24 +489,11 @@ def check_client(client: Any) -> None:
 
 @contextmanager
 def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -> Iterator[Cluster]:
-    """Work on a cluster for a while; the scratch folder is removed in the end.
+    """Work on a cluster for a while; the scratch folder, which all machines have as `parent`, is removed in the end.
 
     A client that is killed leaves its scratch folder; the next one on the same machine with the same `parent` removes
-    it.
-
-    Parameters
-    ----------
-    parent : Path
-        Where the scratch folder is; all machines have it under this name.
-    sees : mapping of str to Path
-        What else they have to see: what it is called, and where it is.
-
-    Raises
-    ------
-    ClusterError
-        If the cluster cannot be used.
-    MissingExtraError
-        If Dask is not installed.
+    it. `sees` is what else workers have to see: what it is called, and where it is. Raises ClusterError if the cluster
+    cannot be used. Raises MissingExtraError if Dask is not installed.
     """
     check_client(client)
     hint = "give a folder that all machines see and may write to: {}"
@@ -637,12 +567,7 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
     They speak by TLS with certificates of their own: whoever reaches a scheduler can let its workers execute anything.
 
-    Raises
-    ------
-    ClusterError
-        If they cannot be started.
-    MissingExtraError
-        If Dask is not installed.
+    Raises ClusterError if they cannot be started. Raises MissingExtraError if Dask is not installed.
     """
     distributed = import_distributed()
     import dask
@@ -679,13 +604,8 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
 
 def _address_in(path: Path, seconds: float) -> str:
-    """Return the address that a scheduler wrote to a file, which may take it some seconds.
-
-    Raises
-    ------
-    ClusterError
-        If there is none.
-    """
+    """Return the address that a scheduler wrote to a file, which may take it some seconds. Raises ClusterError if there
+    is none."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -708,12 +628,7 @@ def _address_in(path: Path, seconds: float) -> str:
 
 def _tls_context(address: str) -> ssl.SSLContext | None:
     """Return what a client needs to speak to a scheduler by TLS, from Dask's configuration; None for other addresses.
-
-    Raises
-    ------
-    ClusterError
-        If nothing, or something that cannot be used, is configured.
-    """
+    Raises ClusterError if nothing, or something that cannot be used, is configured."""
     from distributed import Security
 
     if not address.startswith("tls://"):
@@ -736,12 +651,7 @@ def _tls_context(address: str) -> ssl.SSLContext | None:
 
 def _wait_for_answer(address: str, where: str, seconds: float) -> None:
     """Wait until a scheduler answers: a client waits for ever if something takes its connection and says nothing.
-
-    Raises
-    ------
-    ClusterError
-        If it does not.
-    """
+    Raises ClusterError if it does not."""
     from distributed.comm import get_address_host_port, parse_address
 
     try:
@@ -789,20 +699,9 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
 
 @contextmanager
 def connected_to(address: str | None, scheduler_file: Path | None = None) -> Iterator[Any]:
-    """Connect to a scheduler; certificates for TLS are those of Dask's configuration.
-
-    Parameters
-    ----------
-    scheduler_file : Path, optional
-        What `dask scheduler --scheduler-file` writes.
-
-    Raises
-    ------
-    ClusterError
-        If it does not answer.
-    MissingExtraError
-        If Dask is not installed.
-    """
+    """Connect to a scheduler, or to that of a file that `dask scheduler --scheduler-file` writes; certificates for TLS
+    are those of Dask's configuration. Raises ClusterError if it does not answer. Raises MissingExtraError if Dask is
+    not installed."""
     distributed = import_distributed()
     import dask
     from dask.utils import parse_timedelta

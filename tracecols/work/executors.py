@@ -128,10 +128,7 @@ class Threads:
 
         If one fails the others end when they report. A single task is executed by the thread that asks for it.
 
-        Parameters
-        ----------
-        ahead : int, optional
-            How many results may wait for who asks for them, where they are large; by default all.
+        `ahead` is how many results may wait for who asks for them, where they are large; by default all.
         """
         chosen = list(items)
         if len(chosen) < 2:

@@ -142,20 +142,11 @@ def _file_of(array: NDArray[Any]) -> _MappedFile | None:
 
 
 class LargeArrays:
-    """Makes arrays that an analysis holds of the whole trace.
+    """Makes arrays that an analysis holds of the whole trace; `jobs` threads compute their blocks.
 
-    Parameters
-    ----------
-    memory : int, optional
-        Bytes that they may take together in memory, and half as many of pages of files; no limit by default.
-    folder : Path, optional
-        Where files are made; by default where `tempfile` puts them (`TMPDIR`). They have no names, so that nothing is
-        left of them however the process ends.
-
-    Attributes
-    ----------
-    jobs : int
-        Threads that compute the blocks of an array.
+    They may take together `memory` bytes in memory, and half as many of pages of files. Files are made in `folder`, by
+    default where `tempfile` puts them (`TMPDIR`). They have no names, so that nothing is left of them however the
+    process ends.
     """
 
     def __init__(self, memory: int | None = None, folder: Path | None = None) -> None:
@@ -175,13 +166,8 @@ class LargeArrays:
         return found
 
     def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Make an array of n elements, which may be anything.
-
-        Raises
-        ------
-        AnalysisError
-            If there is no disk space for its file.
-        """
+        """Make an array of n elements, which may be anything. Raises AnalysisError if there is no disk space for its
+        file."""
         return self._made(n, dtype, np.empty)
 
     def zeros(self, n: int, dtype: DTypeLike) -> NDArray[Any]:

@@ -115,18 +115,12 @@ BASE = 260_000_000
 
 @dataclass(frozen=True)
 class Budget:
-    """What the analyses of this process may take.
-
-    Attributes
-    ----------
-    memory : int, optional
-        Bytes in all; by default half of what is free when it is asked for.
-    scratch : Path, optional
-        Where files are made for what exceeds it; by default where `tempfile` puts them (`TMPDIR`).
-    """
+    """What the analyses of this process may take."""
 
     memory: int | None = None
+    """Bytes in all; by default half of what is free when it is asked for."""
     scratch: Path | None = None
+    """Where files are made for what exceeds it; by default where `tempfile` puts them (`TMPDIR`)."""
 
     @classmethod
     def default(cls, memory: int | None = None, scratch: Path | None = None) -> Budget:
@@ -185,13 +179,7 @@ class Held:
 
 
 class Turns:
-    """Lets tasks run at the same time as far as the memory suffices for all of them.
-
-    Parameters
-    ----------
-    memory : int, optional
-        Bytes for all tasks together; no limit by default.
-    """
+    """Lets tasks run at the same time as far as the memory suffices for all of them together."""
 
     def __init__(self, memory: int | None = None) -> None:
         self._memory, self._taken, self._changed = memory, 0, Condition()

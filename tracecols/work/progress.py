@@ -13,13 +13,7 @@ the rest is the search."""
 
 
 def shares_of(report: Progress | None, total: int, *shares: float) -> list[Progress | None]:
-    """Divide a report among stages that follow each other and count in units of their own.
-
-    Returns
-    -------
-    list of callable
-        One for every stage; None if it is not shown.
-    """
+    """Divide a report among stages that follow each other and count in units of their own; None if it is not shown."""
     if report is None:
         return [None] * len(shares)
 

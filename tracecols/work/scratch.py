@@ -47,21 +47,7 @@ class ScratchFolder:
     """An empty folder of this process; it disappears with this object, at the latest when the program ends.
 
     The process holds a lock on it. A killed process leaves its folder without a lock: whoever makes the next one of the
-    same name on the same machine removes it.
-
-    Parameters
-    ----------
-    rescue : callable, optional
-        Called with a folder that a killed process left, before it is removed.
-
-    Attributes
-    ----------
-    path : Path
-
-    Raises
-    ------
-    OSError
-        If it cannot be made.
+    same name on the same machine removes it, after calling `rescue` with it. Raises OSError if it cannot be made.
     """
 
     def __init__(
@@ -88,18 +74,7 @@ class ScratchFolder:
 
 
 def temporary_folder(parent: Path | None = None) -> ScratchFolder:
-    """Make a folder for temporary files.
-
-    Parameters
-    ----------
-    parent : Path, optional
-        Where it is made; by default where `tempfile` puts temporary files (`TMPDIR`).
-
-    Raises
-    ------
-    AnalysisError
-        If it cannot be made.
-    """
+    """Make a folder for temporary files. Raises AnalysisError if it cannot be made."""
     try:
         return ScratchFolder(parent or Path(tempfile.gettempdir()), "tracecols-")
     except OSError as error:
@@ -111,13 +86,8 @@ def temporary_folder(parent: Path | None = None) -> ScratchFolder:
 
 
 def _lock(path: Path) -> int | None:
-    """Lock a folder and return its descriptor; None where there are no such locks.
-
-    Raises
-    ------
-    BlockingIOError, FileNotFoundError
-        If another process holds it, or it is gone.
-    """
+    """Lock a folder and return its descriptor; None where there are no such locks. Raises BlockingIOError,
+    FileNotFoundError if another process holds it, or it is gone."""
     if fcntl is None:
         return None
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -16,15 +16,7 @@ GENERATED = {"properties": ["properties/*"]}
 
 
 def complete(name: str, text: str) -> str:
-    """Return a page with what the site adds to it: lists that follow from declarations, and a table of contents.
-
-    Parameters
-    ----------
-    name : str
-        The page.
-    text : str
-        Its text.
-    """
+    """Return a page with what the site adds to it: lists that follow from declarations, and a table of contents."""
     if name in LISTS:
         text += f"\n{LISTS[name]()}"
     if name in GENERATED:
@@ -33,13 +25,7 @@ def complete(name: str, text: str) -> str:
 
 
 def write_property_pages(folder: Path) -> None:
-    """Write the pages of all properties, and remove those of properties that are declared no more.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the pages, tracecols/docs.
-    """
+    """Write the pages of all properties to tracecols/docs, and remove those of properties that are declared no more."""
     place = folder / "properties"
     place.mkdir(exist_ok=True)
     made = property_pages()
@@ -54,13 +40,7 @@ def write_property_pages(folder: Path) -> None:
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """Return the text of every page by name, of notebooks that of their Markdown cells.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the pages, tracecols/docs.
-    """
+    """Return the text of every page of a folder by name, of notebooks that of their Markdown cells."""
     found = {}
     for path in sorted([*folder.rglob("*.md"), *folder.rglob("*.ipynb")]):
         name = path.relative_to(folder)
@@ -75,17 +55,7 @@ def pages(folder: Path) -> dict[str, str]:
 
 
 def listed(name: str, text: str, every: list[str]) -> list[str]:
-    """Return the entries of the tables of contents of a page.
-
-    Parameters
-    ----------
-    name : str
-        The page.
-    text : str
-        Its text.
-    every : list of str
-        All pages, for patterns.
-    """
+    """Return the entries of the tables of contents of a page; `every` page is needed for patterns."""
     entries = list(GENERATED.get(name, []))
     for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         entries += [line.strip() for line in block.splitlines() if line.strip() and not line.startswith(":")]
@@ -100,13 +70,7 @@ def listed(name: str, text: str, every: list[str]) -> list[str]:
 
 
 def without_section(folder: Path) -> list[str]:
-    """Return the pages that no table of contents leads to from the start page.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the pages, tracecols/docs.
-    """
+    """Return the pages of a folder that no table of contents leads to from the start page."""
     every = pages(folder)
     reached, new = {START}, [START]
     while new:
@@ -119,15 +83,7 @@ def without_section(folder: Path) -> list[str]:
 
 
 def broken_links(path: Path, text: str) -> list[str]:
-    """Return the relative links of a page that lead to no file, or to no heading of one.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    text : str
-        Its text.
-    """
+    """Return the relative links of a page that lead to no file, or to no heading of one."""
     without_code = re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
     broken = []
     for link in re.findall(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)", without_code):
@@ -143,13 +99,7 @@ def broken_links(path: Path, text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """Return what links to the headings of a page are called.
-
-    Parameters
-    ----------
-    text : str
-        The page.
-    """
+    """Return what links to the headings of a page are called."""
     headings = re.findall(
         r"^#{1,4} (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
     )

@@ -45,15 +45,8 @@ class ColumnSource(Protocol):
 
 
 class Columns:
-    """Columns by name, as attributes and items; one that is a function is computed once, when it is first asked for.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    columns : mapping
-        Arrays of `n` elements, or functions that make them.
-    """
+    """Columns of `n` rows by name, as attributes and items; one that is a function is computed once, when it is first
+    asked for."""
 
     def __init__(self, n: int, columns: Mapping[str, Column]) -> None:
         self._n, self._columns = n, dict(columns)
@@ -128,13 +121,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSlice:
-    """Rows `start` .. `stop` - 1 of columns: those of one location among those of several.
-
-    Attributes
-    ----------
-    source : ColumnSource
-    start, stop : int
-    """
+    """Rows `start` .. `stop` - 1 of columns: those of one location among those of several."""
 
     source: ColumnSource
     start: int
@@ -176,25 +163,13 @@ def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
 
 
 def joined_column(slices: Sequence[ColumnSlice], name: str, dtype: type) -> NDArray[Any]:
-    """Return a column of several slices, one after the other; (sum of lengths,) of `dtype` if there is none.
-
-    Parameters
-    ----------
-    slices : sequence of ColumnSlice
-        As `merged` returns them.
-    """
+    """Return a column of several slices (`merged`), one after the other; empty, of `dtype`, if there is none."""
     return joined([rows.column(name) for rows in slices]) if slices else np.zeros(0, dtype)
 
 
 def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
-    """Return the columns of several tables with the same columns, one table after the other; each is read when it is
-    first asked for.
-
-    Parameters
-    ----------
-    sources : sequence of ColumnSource
-        At least one.
-    """
+    """Return the columns of several tables, at least one, with the same columns, one table after the other; each is
+    read when it is first asked for."""
 
     def column(name: str) -> NDArray[Any]:
         return joined([source.column(name) for source in sources])
@@ -203,13 +178,8 @@ def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
 
 
 class PiecedColumns:
-    """The rows of several sources with the same columns, one source after the other; each is read where it is.
-
-    Parameters
-    ----------
-    pieces : sequence of ColumnSource
-        At least one.
-    """
+    """The rows of several sources, at least one, with the same columns, one source after the other; each is read where
+    it is."""
 
     def __init__(self, pieces: Sequence[ColumnSource]) -> None:
         self._pieces = tuple(pieces)
@@ -246,16 +216,9 @@ def pieced(pieces: Sequence[ColumnSource]) -> ColumnSource:
 
 
 class CompoundTable(Columns):
-    """A declared table.
+    """A declared table; columns that later steps need may be beside the declared ones.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    columns : mapping
-        For every declared column an array, or a function that makes it; others that later steps need may be beside.
-    counts : mapping, optional
-        How much of what was recorded could not be matched or contradicts itself, by description.
+    `counts` says by description how much of what was recorded could not be matched or contradicts itself.
     """
 
     def __init__(
@@ -317,15 +280,7 @@ def read_only(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int = -1) -> NDArray[Any]:
-    """Take `values[index]`, and `null` where the index is negative.
-
-    Parameters
-    ----------
-    values : (n,) array
-        Values to take from.
-    index : (m,) int
-        Which ones; negative is null.
-    """
+    """Take `values[index]`, and `null` where the index is negative."""
     if not values.size:
         return np.full(index.size, null, values.dtype)
     # for many indices it takes two thirds of the time of values[index], and half where these are not int64
@@ -336,11 +291,5 @@ def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int 
 
 
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate arrays; a single one is not copied.
-
-    Parameters
-    ----------
-    arrays : sequence of (n_i, ...) array
-        At least one.
-    """
+    """Concatenate arrays, at least one; a single one is not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -17,26 +17,18 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Edges from node to node or hub, by their tails.
-
-    Attributes
-    ----------
-    start : (n_all + 1,) int32
-        First edge out of every node or hub; hubs are n_nodes and more.
-    head : (n,) int32
-    is_inferred : (n,) bool
-        Whether it only was concluded that the head waited for the tail.
-    length : (n,) int64
-        Bytes that are transferred along it.
-    steps : (n,) int8
-        Latencies on the way (`replay.costs`); 0 for what is no transfer.
-    """
+    """Edges from node to node or hub, by their tails."""
 
     start: NDArray[np.int32]
+    """(n_all + 1,): first edge out of every node or hub; hubs are n_nodes and more."""
     head: NDArray[np.int32]
+    """(n,)"""
     is_inferred: NDArray[np.bool_]
+    """(n,): whether it only was concluded that the head waited for the tail."""
     length: Rows
+    """(n,) int64: bytes that are transferred along it."""
     steps: NDArray[np.int8]
+    """(n,): latencies on the way (`replay.costs`); 0 for what is no transfer."""
 
     def __len__(self) -> int:
         return self.head.size
@@ -57,15 +49,8 @@ class Edges:
 
 
 class EdgeCollector:
-    """Edges as they are found, and the hubs between them.
-
-    Parameters
-    ----------
-    n_nodes : int
-        Hubs are numbered from there on.
-    node_type : type, optional
-        Of the numbers of nodes: int64 for rows of events.
-    """
+    """Edges as they are found, and the hubs between them, which are numbered from `n_nodes` on; nodes that are rows of
+    events need int64."""
 
     def __init__(self, n_nodes: int, node_type: type[np.signedinteger[Any]] = np.int32) -> None:
         self.n_nodes = self.n = n_nodes
@@ -108,13 +93,8 @@ class EdgeCollector:
         self._found.append(maxplus.FoundEdges(edges.tail, edges.head, edges.is_inferred, edges.length, edges.steps))
 
     def take(self, other: EdgeCollector, node: Callable[[NDArray[np.int32]], NDArray[np.int64]] | None = None) -> None:
-        """Add the edges and hubs of another one, which is emptied.
-
-        Parameters
-        ----------
-        node : callable, optional
-            Returns the numbers that nodes of the other one have here; by default the same.
-        """
+        """Add the edges and hubs of another one, which is emptied; `node` returns the numbers that its nodes have here,
+        by default the same."""
         shift, n_nodes = self.n - other.n_nodes, other.n_nodes
         self.n += other.n - n_nodes
         while other._found:
@@ -152,12 +132,7 @@ class EdgeCollector:
         """Add edges within processes. One that the recorded times contradict may close a cycle: it is the one to leave
         out then.
 
-        Parameters
-        ----------
-        tail, head : (n,) int64
-            Nodes; -1 none.
-        time : (n_nodes,) int64
-            When nodes were recorded.
+        `tail` and `head` are nodes, -1 none; `time` is when nodes were recorded, (n_nodes,).
         """
         known = np.flatnonzero((tail >= 0) & (head >= 0))
         late = time[tail[known]] > time[head[known]]
@@ -203,17 +178,8 @@ class EdgeCollector:
     ) -> None:
         """Let everybody wait for those of the same group who come before, through a chain of hubs.
 
-        Parameters
-        ----------
-        group : (n,) int64
-        order : (n,) int64
-            The elements, group by group, in the order of the chain.
-        enter, leave : (n,) int64
-            Nodes.
-        sees : (n,) int64
-            For each element how many positions of `order` it waits for, up to and without that place.
-        sends, receives : (n,) bool
-        length, steps : (n,) int64
+        `order` has the elements, group by group, in the order of the chain; `enter` and `leave` are nodes; `sees` is
+        for each element how many positions of `order` it waits for.
         """
         n = order.size
         hub = self.hubs(n)

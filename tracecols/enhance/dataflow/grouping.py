@@ -22,11 +22,6 @@ def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
     """Make one int64 key of several integer columns; equal where all are equal.
 
     Columns are packed side by side while they fit into 62 bits, else numbered first.
-
-    Parameters
-    ----------
-    *keys : (n,) int
-        Columns.
     """
     result = np.zeros(keys[0].size, np.int64)
     if not result.size:
@@ -55,60 +50,36 @@ def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def number(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number distinct keys in order of first appearance; return each element's number and the first element of each.
-
-    Parameters
-    ----------
-    key : (n,) int64
-    """
+    """Number distinct keys in order of first appearance; return each element's number and the first element of each."""
     return groups.number_groups(key)
 
 
 def number_chronologically(
     key: NDArray[np.int64], time: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number groups by the earliest time of their elements, then by their first element.
-
-    Parameters
-    ----------
-    key : (n,) int64
-        Group of each element, any numbers.
-    time : (n,) int64
-        Ticks.
-
-    Returns
-    -------
-    group : (n,) int64
-    first : (n_groups,) int64
-        First element of each group.
-    """
+    """Number groups by the earliest time of their elements, then by their first element; return the number of each
+    element and the first element of each group."""
     group, first = groups.number_groups(key)
     order = np.argsort(Segments(group, first.size).min(time), kind="stable")
-    position = np.empty(order.size, np.int64)
-    position[order] = np.arange(order.size)
-    return position[group], first[order]
+    return positions(order)[group], first[order]
+
+
+def positions(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at which position of an order, such as `numpy.argsort` returns, each element is."""
+    found = np.empty(order.size, np.int64)
+    found[order] = np.arange(order.size)
+    return found
 
 
 def ranges(first: NDArray[np.signedinteger[Any]], size: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Return the numbers of some ranges, one range after the other; (sum of sizes,) int64.
-
-    Parameters
-    ----------
-    first, size : (n,) int
-        Where each begins, and how many numbers it has.
-    """
+    """Return the numbers of some ranges, one range after the other, from where each begins and how many numbers it
+    has."""
     end = np.cumsum(size)
     return np.arange(int(end[-1]) if end.size else 0) + np.repeat(first - (end - size), size)
 
 
 def bounded(sizes: NDArray[np.int64], most: int) -> list[slice]:
-    """Divide things into runs of neighbours of at most so much together, or of a single one that is larger.
-
-    Parameters
-    ----------
-    sizes : (n,) int64
-        Size of each.
-    """
+    """Divide things into runs of neighbours of at most so much together, or of a single one that is larger."""
     found, start, filled = [], 0, 0
     for i, size in enumerate(sizes.tolist()):
         if i > start and filled + size > most:
@@ -119,27 +90,13 @@ def bounded(sizes: NDArray[np.int64], most: int) -> list[slice]:
 
 
 def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the elements of each group in order: 0 for the first with its key, 1 for the second, ...
-
-    Parameters
-    ----------
-    key : (n,) int64
-        Group of each element.
-    """
+    """Number the elements of each group in order: 0 for the first with its key, 1 for the second, ..."""
     group, first = groups.number_groups(key)
     return groups.count_in_groups(group, first.size)
 
 
 class Segments:
-    """Reductions per group.
-
-    Parameters
-    ----------
-    group : (n,) int64
-        Group of each element, 0 .. n_groups - 1.
-    n_groups : int
-        Number of groups; what is found of those without elements has no meaning.
-    """
+    """Reductions per group, 0 .. n_groups - 1; what is found of those without elements has no meaning."""
 
     def __init__(self, group: NDArray[np.int64], n_groups: int) -> None:
         self.group, self.n_groups = group, n_groups
@@ -184,13 +141,7 @@ WIDEST = 1 << 62
 
 
 def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find each wanted key in `keys`; its position, or -1. Of equal keys the first.
-
-    Parameters
-    ----------
-    keys : (n,) int64
-    wanted : (m,) int64
-    """
+    """Find each wanted key in `keys`; its position, or -1. Of equal keys the first."""
     if keys.size and (keys[1:] >= keys[:-1]).all():
         if SPARSE * wanted.size >= keys.size and int(keys[-1]) - int(keys[0]) < WIDEST:
             return groups.find_ascending(keys, wanted)
@@ -206,12 +157,7 @@ def pair_nested(
 ) -> NDArray[np.int64]:
     """Pair brackets: for each opening element its closing one, -1 if it is never closed.
 
-    Parameters
-    ----------
-    is_open, is_close : (n,) bool
-        Which elements open and close a bracket.
-    of : (n,) int64, optional
-        Sequence of each element, ascending; a bracket that one opens no other closes. One by default.
+    `of` is the sequence of each element, ascending, by default one; a bracket that one opens no other closes.
     """
     depth = np.cumsum(is_open, dtype=np.int64) - np.cumsum(is_close, dtype=np.int64) + is_close
     role = is_open.astype(np.int8)
@@ -225,21 +171,10 @@ def pair_nested(
 def pair_with_previous(
     key: NDArray[np.int64], is_first: NDArray[np.bool_], is_second: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Pair each second with the first that directly precedes it among the elements of the same key.
+    """Pair each second with the first that directly precedes it among the elements of the same key; -1 for those
+    without partner, and for elements that are neither, which are passed over.
 
     Identifiers are reused: a pair is two neighbours, so an identifier may serve any number of times.
-
-    Parameters
-    ----------
-    key : (n,) int64
-        What both share.
-    is_first, is_second : (n,) bool
-        Elements that are neither are passed over.
-
-    Returns
-    -------
-    (n,) int64
-        For each second its first, for each first its second, -1 elsewhere and for those without partner.
     """
     role = is_first.astype(np.int8)
     role[is_second] = 2
@@ -248,16 +183,7 @@ def pair_with_previous(
 
 
 def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find for the k-th element of each key on the right the k-th with that key on the left; (n_right,) int64, -1 if
-    none.
-
-    Parameters
-    ----------
-    left : (n_left,) int64
-        Keys.
-    right : (n_right,) int64
-        Keys.
-    """
+    """Find for the k-th element of each key on the right the k-th with that key on the left; -1 if none."""
     group, first = groups.number_groups(np.concatenate([left, right]))
     return groups.join_in_order(group[: left.size], group[left.size :], first.size)
 
@@ -268,13 +194,6 @@ def latest_before(
     """Find the last element of a key with time <= the wanted time; its position, -1 if there is none.
 
     Of elements with the same time that which is last.
-
-    Parameters
-    ----------
-    key, time : (n,) int64
-        Elements.
-    wanted_key, wanted_time : (m,) int64
-        What is looked for.
     """
     n = key.size
     keys, times = np.concatenate([key, wanted_key]), np.concatenate([time, wanted_time])
@@ -285,12 +204,7 @@ def latest_before(
 
 
 def latest(values: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the last value so far that is not negative in each group, -1 if none; equal groups are side by side.
-
-    Parameters
-    ----------
-    values, group : (n,) int64
-    """
+    """Return the last value so far that is not negative in each group, -1 if none; equal groups are side by side."""
     if not values.size:
         return values
     at = np.maximum.accumulate(np.where(values >= 0, np.arange(values.size), -1))

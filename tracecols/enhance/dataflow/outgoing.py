@@ -12,19 +12,10 @@ from tracecols.enhance.dataflow.spill import Spill
 
 
 class OutgoingRows:
-    """Rows that a partition makes for others, in the order of those who get them.
+    """Rows that a partition makes for others, in the order of those who get them: `kept`.
 
-    Parameters
-    ----------
-    spill : Spill, optional
-        Keeps them; without it they are computed when they are asked for.
-    relative : mapping, optional
-        Columns that are close to another one (see `Spill.keep`).
-
-    Attributes
-    ----------
-    kept : ColumnSource
-        The rows.
+    `spill` keeps them; without it they are computed when they are asked for. `relative` columns are close to another
+    one (see `Spill.keep`).
     """
 
     def __init__(

@@ -32,64 +32,43 @@ is."""
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Whole processes that a step works on together.
-
-    Attributes
-    ----------
-    number : int
-        From 0.
-    members : (n,) int64
-        Their locations.
-    """
+    """Whole processes that a step works on together."""
 
     number: int
+    """From 0."""
     members: NDArray[np.int64]
+    """(n,): their locations."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What steps that look at the events within processes work on together: a partition, or a part of one.
-
-    Attributes
-    ----------
-    number, partition : int
-        From 0; the number of the partition.
-    members : (n,) int64
-        Locations.
-    first, stop : (n, n_counted) int64, optional
-        How much of what a location has is before and up to the end of the window (`enhance.scan.gaps`); None for a
-        whole partition.
-    numbers : (n, 7) int64
-        The numbers of its operations in the whole process (`enhance.scan.numbering.Numbering`).
-    around : (n, 4) int64
-        The attributed events of each location with which a team begins that is open before the window, FORK and begin,
-        and with which one ends that is open after it, end and JOIN; -1 none.
-    """
+    """What steps that look at the events within processes work on together: a partition, or a part of one."""
 
     number: int
     partition: int
+    """`number` and `partition`: from 0; the number of the partition."""
     members: NDArray[np.int64]
+    """(n,): locations."""
     first: NDArray[np.int64] | None = None
     stop: NDArray[np.int64] | None = None
+    """`first` and `stop`: (n, n_counted), how much of what a location has is before and up to the end of the window
+    (`enhance.scan.gaps`); None for a whole partition."""
     numbers: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 7), np.int64))
+    """(n, 7): the numbers of its operations in the whole process (`enhance.scan.numbering.Numbering`)."""
     around: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    """(n, 4): the attributed events of each location with which a team begins that is open before the window, FORK and
+    begin, and with which one ends that is open after it, end and JOIN; -1 none."""
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A range of collective operations.
-
-    Attributes
-    ----------
-    number : int
-        From 0.
-    low, high : int
-        Keys (`enhance.mpi.collectives`) of its operations: low <= key < high.
-    """
+    """A range of collective operations."""
 
     number: int
+    """From 0."""
     low: int
     high: int
+    """`low` and `high`: keys (`enhance.mpi.collectives`) of its operations: low <= key < high."""
 
 
 EVERYTHING = Bucket(0, 0, int(np.iinfo(np.int64).max))
@@ -98,20 +77,13 @@ EVERYTHING = Bucket(0, 0, int(np.iinfo(np.int64).max))
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """All partitions of a trace.
-
-    Attributes
-    ----------
-    partitions : tuple of Partition
-    process : (n_locations,) int32
-        Process of every location.
-    windows : tuple of Window
-        In the order of the partitions, and those of a partition in the order of time; by default the partitions.
-    """
+    """All partitions of a trace."""
 
     partitions: tuple[Partition, ...]
     process: NDArray[np.int32]
+    """(n_locations,): process of every location."""
     windows: tuple[Window, ...] = ()
+    """In the order of the partitions, and those of a partition in the order of time; by default the partitions."""
 
     def __post_init__(self) -> None:
         if not self.windows:
@@ -135,27 +107,15 @@ class Division:
 
 
 def undivided(process: NDArray[np.int32]) -> Division:
-    """Return the division of a trace into one partition.
-
-    Parameters
-    ----------
-    process : (n_locations,) int32
-        Process of each location.
-    """
+    """Return the division of a trace into one partition."""
     return Division((Partition(0, np.arange(process.size)),), process)
 
 
 def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1, memory: int | None = None) -> Division:
-    """Divide a trace into partitions of about the same size.
+    """Divide a trace into partitions of about the same size; the locations of one process stay together.
 
-    Parameters
-    ----------
-    process : (n_locations,) int32
-        Process of every location; the locations of one process stay together.
-    sizes : (n_locations,) int64
-        Call instances and attributed events of every location.
-    memory : int, optional
-        Bytes for each of these; a process is not divided, however many it needs.
+    `sizes` are the call instances and attributed events of every location, `memory` the bytes for each of these; a
+    process is not divided, however many it needs.
     """
     total = int(sizes.sum())
     if total <= PARTITION_ROWS:
@@ -174,20 +134,7 @@ def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1,
 
 def whole_processes(sizes: NDArray[np.int64], process: NDArray[np.int32], most: int) -> list[NDArray[np.int64]]:
     """Divide locations into groups of whole processes, in the order of these, of at most so much together or of a
-    single process.
-
-    Parameters
-    ----------
-    sizes : (n_locations,) int64
-        Size of every location.
-    process : (n_locations,) int32
-        Process of each.
-
-    Returns
-    -------
-    list of (n,) int64
-        Their locations.
-    """
+    single process."""
     by_process = np.argsort(process, kind="stable")
     starts = np.flatnonzero(np.diff(process[by_process], prepend=-1))
     of_process = np.add.reduceat(sizes[by_process], starts) if starts.size else starts

@@ -99,27 +99,19 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """A step of an analysis.
-
-    Attributes
-    ----------
-    function : callable
-        Gets the values of `reads` in that order and returns what it makes: the value, or a tuple if there are several.
-    stage : str
-        One of `STAGES`, or `ANY`.
-    reads : tuple of Input
-        What other steps make, or what is in `GIVEN`.
-    makes : tuple of str
-        Names of the values it returns.
-    keeps : tuple of str
-        Those of them that steps of other stages or partitions read.
-    """
+    """A step of an analysis."""
 
     function: Callable[..., Any]
+    """Gets the values of `reads` in that order and returns what it makes: the value, or a tuple if there are
+    several."""
     stage: str
+    """One of `STAGES`, or `ANY`."""
     reads: tuple[Input, ...]
+    """What other steps make, or what is in `GIVEN`."""
     makes: tuple[str, ...]
+    """Names of the values it returns."""
     keeps: tuple[str, ...] = ()
+    """Those of them that steps of other stages or partitions read."""
 
     @property
     def name(self) -> str:
@@ -138,14 +130,9 @@ def summary_of(function: Callable[..., Any]) -> str:
 
 
 def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Function], Function]:
-    """Declare a function as a step of an analysis; use as a decorator.
+    """Declare a function as a step of an analysis, in one of `STAGES` or `ANY`; use as a decorator.
 
-    Parameters
-    ----------
-    stage : str
-        One of `STAGES`, or `ANY`.
-    keeps : tuple of str, optional
-        Those of them that steps of other stages or partitions read.
+    `keeps` are those of the values it makes that steps of other stages or partitions read.
     """
 
     def declare(function: Function) -> Function:
@@ -157,14 +144,8 @@ def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Func
 
 
 def collect(modules: Iterable[ModuleType]) -> tuple[Step, ...]:
-    """Return the steps that some modules declare, in an order in which they can run.
-
-    Raises
-    ------
-    ValueError
-        If two steps make the same value, no step makes a value that another reads, or steps read each other's values in
-        a circle.
-    """
+    """Return the steps that some modules declare, in an order in which they can run. Raises ValueError if two steps
+    make the same value, no step makes a value that another reads, or steps read each other's values in a circle."""
     found = [
         declared
         for module in modules

@@ -44,33 +44,23 @@ PIECE_PENDING, PIECE_NUMBERS = "TRACECOLS::PIECE_PENDING", "TRACECOLS::PIECE_NUM
 
 @dataclass(frozen=True, eq=False)
 class Locations:
-    """The locations of a trace; the same for every piece of it.
-
-    Attributes
-    ----------
-    process, thread : (n,) int32
-        Process and number in it of every location; the master of a process is its thread 0. The process of a stream
-        that is in a location group of an accelerator is the one that created the group.
-    is_cpu : (n,) bool
-        Whether it is a CPU thread.
-    is_device : (n,) bool
-        Whether it is a stream of a device: neither a CPU thread nor mere metrics.
-    are_created : bool
-        Whether the program creates its threads by itself, so that no CPU is reserved for them as long as the process
-        runs. That is so where the definitions know POSIX threads or the like and nothing of OpenMP.
-    device : (n,) int32
-        Number of the device that every stream belongs to, -1 for what is no stream.
-    device_names : tuple of str
-        Of the devices, by number.
-    """
+    """The locations of a trace; the same for every piece of it."""
 
     process: NDArray[np.int32]
     thread: NDArray[np.int32]
+    """`process` and `thread`: (n,), process and number in it of every location; the master of a process is its thread
+    0. The process of a stream that is in a location group of an accelerator is the one that created the group."""
     is_cpu: NDArray[np.bool_]
+    """(n,): whether it is a CPU thread."""
     is_device: NDArray[np.bool_]
+    """(n,): whether it is a stream of a device: neither a CPU thread nor mere metrics."""
     are_created: bool
+    """Whether the program creates its threads by itself, so that no CPU is reserved for them as long as the process
+    runs. That is so where the definitions know POSIX threads or the like and nothing of OpenMP."""
     device: NDArray[np.int32]
+    """(n,): number of the device that every stream belongs to, -1 for what is no stream."""
     device_names: tuple[str, ...]
+    """Of the devices, by number."""
 
     @classmethod
     def of(cls, store: Store) -> Locations:
@@ -144,12 +134,8 @@ def find_locations(
 ) -> list[int] | None:
     """Return the rows of the locations that are asked for; None, which means all, if nothing is.
 
-    Parameters
-    ----------
-    given : int, str, or iterable of them, optional
-        Rows of locations, and texts that select some: `rank 0`, `rank 0-3 thread 1`.
-    rank, thread : int, optional
-        Only those of this process, and of this number in their process.
+    `given` are rows of locations, and texts that select some: `rank 0`, `rank 0-3 thread 1`; `rank` and `thread` narrow
+    these to a process, and a number in it.
     """
     if given is None and rank is None and thread is None:
         return None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.grouping import positions
 from tracecols.store import Store
 
 BATCH = 1 << 20
@@ -25,18 +26,10 @@ SAMPLE, WINDOW = 1 << 10, 1 << 21
 
 
 def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events of a location that are earlier than one before them.
+    """Find the events of a location that are earlier than one before them: their numbers in the location, ascending,
+    and ticks of the latest event before each.
 
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-
-    Returns
-    -------
-    number, time : (n,) int64, (n,) int64
-        Numbers of the events in the location, ascending; ticks of the latest event before each. O(n) in the location's
-        events where its time decreases, nothing elsewhere.
+    O(n) in the location's events where its time decreases, nothing elsewhere.
     """
     numbers, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     latest = np.iinfo(np.int64).min
@@ -53,13 +46,7 @@ def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray
 
 class EventOrder:
     """Order events by time, late ones by that of the latest event before them; ties go to the lower location unless the
-    source says otherwise (side table `ties`), and within a location to the one recorded first.
-
-    Parameters
-    ----------
-    first_rows : (n_locations,) int64
-        Row of the first event of every location.
-    """
+    source says otherwise (side table `ties`), and within a location to the one recorded first."""
 
     def __init__(self, store: Store, first_rows: NDArray[np.int64]) -> None:
         self._first_rows = first_rows
@@ -124,9 +111,7 @@ class EventOrder:
 
     def rank(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number events chronologically; equal events get different numbers. (n,) int64."""
-        result = np.empty(rows.size, np.int64)
-        result[self.argsort(rows, time)] = np.arange(rows.size)
-        return result
+        return positions(self.argsort(rows, time))
 
     def precedes(
         self, rows: NDArray[np.int64], time: NDArray[np.int64], other: NDArray[np.int64], other_time: NDArray[np.int64]
@@ -140,19 +125,11 @@ class EventOrder:
     def windows(
         self, time: NDArray[np.int64], forget: Callable[[], None] = lambda: None
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the rows of all events in chronological order, window after window.
+        """Yield the rows of all events in chronological order, about `WINDOW` at a time, for which memory is taken
+        beside `time`; O(n log n) in all.
 
-        Parameters
-        ----------
-        time : (n_events,) int64
-            Times of all events, in the order of their rows; may be mapped from a file.
-        forget : callable, optional
-            Called now and then, to release what was read of such a file.
-
-        Yields
-        ------
-        (n,) int64
-            About `WINDOW` rows; the memory of one window beside `time`, O(n log n) in all.
+        `time` is of all events, in the order of their rows, and may be mapped from a file; `forget` is called now and
+        then, to release what was read of it.
         """
         bounds = [*self._first_rows.tolist(), time.size]
         spans = [(a, b) for a, b in pairwise(bounds) if a < b]

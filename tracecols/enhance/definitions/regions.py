@@ -187,18 +187,7 @@ class Regions:
 def device_calls(
     name: NDArray[np.object_], role: NDArray[np.object_], paradigm: NDArray[np.object_]
 ) -> NDArray[np.int8]:
-    """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing. (n_regions,)
-    int8.
-
-    Parameters
-    ----------
-    name : (n_regions,) object
-        Names as they are.
-    role : (n_regions,) object
-        `RegionRole` by name.
-    paradigm : (n_regions,) object
-        By name.
-    """
+    """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing."""
     result = np.full(name.size, -1, np.int8)
     patterns = [(what, re.compile(pattern)) for what, pattern in _DEVICE_CALLS]
     of_role = {

@@ -47,41 +47,27 @@ ARITY = range(2, 9)
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """An undirected graph without loops.
-
-    Attributes
-    ----------
-    n : int
-        Number of nodes.
-    a, b : (n_edges,) int64
-        Ends of each edge, `a < b`; each pair once.
-    weights : tuple of (n_edges,) int64
-        Of each edge, in several units.
-    """
+    """An undirected graph without loops."""
 
     n: int
+    """Number of nodes."""
     a: Ints
     b: Ints
+    """`a` and `b`: (n_edges,) int64, ends of each edge, `a < b`; each pair once."""
     weights: tuple[Ints, ...]
+    """tuple of (n_edges,) int64: of each edge, in several units."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is known of a shape that was found.
-
-    Attributes
-    ----------
-    kind : str
-        line, ring, grid, torus, hypercube, star or tree.
-    confidence : float
-        1 less the chance that a random graph of as many edges has this shape.
-    explained : float
-        Part of the weight of all edges (messages, or their bytes) that is on edges of the shape.
-    """
+    """What is known of a shape that was found."""
 
     kind: str
+    """line, ring, grid, torus, hypercube, star or tree."""
     confidence: float
+    """1 less the chance that a random graph of as many edges has this shape."""
     explained: float
+    """Part of the weight of all edges (messages, or their bytes) that is on edges of the shape."""
 
     @property
     def is_grid(self) -> bool:
@@ -91,24 +77,16 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """A shape that was found.
-
-    Attributes
-    ----------
-    found : Found
-    sizes, periodic : tuple
-        Of each dimension; of stars and trees level and position in it.
-    node : (n,) int64
-        The nodes it has, ascending.
-    coordinates : (n, n_dimensions) int64
-        Where they are.
-    """
+    """A shape that was found."""
 
     found: Found
     sizes: tuple[int, ...]
     periodic: tuple[bool, ...]
+    """`sizes` and `periodic`: of each dimension; of stars and trees level and position in it."""
     node: Ints
+    """(n,) int64: the nodes it has, ascending."""
     coordinates: Ints
+    """(n, n_dimensions) int64: where they are."""
 
 
 @dataclass(frozen=True, eq=False)

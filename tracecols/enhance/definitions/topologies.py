@@ -30,38 +30,25 @@ KEYS = ("name", "sizes", "coordinates", "order", "dimensions", "periodic", "loca
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """A grid and the locations that are on it; positions may be empty, or hold several locations.
-
-    Attributes
-    ----------
-    name : str
-    dimensions : tuple of str
-        Their names.
-    sizes : tuple of int
-        Their sizes; 0 unknown.
-    periodic : tuple of bool
-        Whether a dimension wraps around.
-    location : (n,) int32
-        Locations that are anywhere, in ascending order.
-    coordinates : (n, n_dimensions) int64
-        Where they are.
-    is_artificial : bool
-        Whether it only counts processes and threads: a recorder made it up, not the program.
-    communicator : int
-        Communicator of the trace it was made for; -1 none, or not known any more.
-    found : Found or None
-        How it was found, if neither the trace nor the user defines it; None if that is not known any more.
-    """
+    """A grid and the locations that are on it; positions may be empty, or hold several locations."""
 
     name: str
     dimensions: tuple[str, ...]
+    """Their names."""
     sizes: tuple[int, ...]
+    """Their sizes; 0 unknown."""
     periodic: tuple[bool, ...]
+    """Whether a dimension wraps around."""
     location: NDArray[np.int32]
+    """(n,): locations that are anywhere, in ascending order."""
     coordinates: NDArray[np.int64]
+    """(n, n_dimensions): where they are."""
     is_artificial: bool = False
+    """Whether it only counts processes and threads: a recorder made it up, not the program."""
     communicator: int = -1
+    """Communicator of the trace it was made for; -1 none, or not known any more."""
     found: Found | None = None
+    """How it was found, if neither the trace nor the user defines it; None if that is not known any more."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,16 +83,12 @@ class Topology:
 
 
 def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology], int]:
-    """Read the topologies of a trace; the one of processes and threads is made if a trace has none.
+    """Read the topologies of a trace, in the order of their definitions; the one of processes and threads is made if a
+    trace has none.
 
-    Returns
-    -------
-    list of Topology
-        In the order of their definitions.
-    int
-        Positions that do not fit and are left out: on no grid, with another number of coordinates, or beside the grid;
-        of several positions of a location the first counts. What no location is known for (MPI_COMM_SELF) is left out,
-        too.
+    Also returns how many positions do not fit and are left out: on no grid, with another number of coordinates, or
+    beside the grid; of several positions of a location the first counts. What no location is known for (MPI_COMM_SELF)
+    is left out, too.
     """
     table = store.definitions["topologies"].to_pydict()
     positions = store.definitions["topology_coordinates"].to_pydict()
@@ -151,15 +134,8 @@ def make_topology(
     is_artificial: bool = False,
     communicator: int = -1,
 ) -> Topology:
-    """Make a topology from locations in ascending order and their coordinates.
-
-    Parameters
-    ----------
-    positions : sequence of (int, sequence of int)
-        Locations in ascending order, with a coordinate per dimension.
-    communicator : int, optional
-        Row of the communicator it lies on; -1 none.
-    """
+    """Make a topology from locations in ascending order, with a coordinate per dimension, and the row of the
+    communicator it lies on, -1 none."""
     names = tuple(given or f"dimension {i}" for i, given in enumerate(dimensions))
     location = np.array([location for location, _ in positions], np.int32)
     coordinates = np.array([list(at) for _, at in positions], np.int64).reshape(len(positions), len(names))
@@ -269,13 +245,8 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
 
 
 def load_descriptions(file: Path) -> list[Any]:
-    """Read one or several descriptions of topologies from a JSON file.
-
-    Raises
-    ------
-    AnalysisError
-        If it cannot be read or is not JSON.
-    """
+    """Read one or several descriptions of topologies from a JSON file. Raises AnalysisError if it cannot be read or is
+    not JSON."""
     try:
         found = read_json(file)
     except OSError as error:

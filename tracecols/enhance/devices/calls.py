@@ -43,25 +43,18 @@ recorded."""
 
 @dataclass
 class Calls:
-    """Call instances of one kind, in order of their ENTERs within each process.
-
-    Attributes
-    ----------
-    number : (n,) int64
-        In the call instances of the slice.
-    process, location : (n,) int64
-    stream : (n,) int64
-        The stream a call refers to, -1 none.
-    event, callsite : (n,) int64
-        The event of the device and the call site it names, -1 none.
-    """
+    """Call instances of one kind, in order of their ENTERs within each process."""
 
     number: Ints
+    """(n,) int64: in the call instances of the slice."""
     process: Ints
     location: Ints
+    """`process` and `location`: (n,) int64"""
     stream: Ints
+    """(n,) int64: the stream a call refers to, -1 none."""
     event: Ints
     callsite: Ints
+    """`event` and `callsite`: (n,) int64, the event of the device and the call site it names, -1 none."""
 
     def at(self, rows: Ints) -> Calls:
         """Return some calls, in the order of their rows."""
@@ -210,15 +203,8 @@ class DeviceCalls:
         return result
 
     def correlated(self, number: Ints, process: Ints) -> tuple[NDArray[np.bool_], Ints]:
-        """Join kernels or copies with the calls of their process that have their correlation ID.
-
-        Returns
-        -------
-        has : (n,) bool
-            Whether a kernel or copy has such a number.
-        call : (n,) int64
-            The call; BEFORE where a piece of a trace lacks it, -1 where the trace does.
-        """
+        """Join kernels or copies with the calls of their process that have their correlation ID: whether each has one,
+        and the call, BEFORE where a piece of a trace lacks it, -1 where the trace does."""
         correlation = pick(self.correlation, number)
         has = correlation >= 0
         call = np.where(has & self.is_piece, BEFORE, -1)
@@ -243,21 +229,8 @@ def transfers_of(regions: Regions) -> NDArray[np.bool_]:
 
 
 def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:
-    """Put ENTERs and EXITs of some call instances in the order of the event table.
-
-    Parameters
-    ----------
-    chosen : (n_chosen,) int64
-        Numbers of call instances.
-
-    Returns
-    -------
-    call : (n,) int64
-        The instance of each event.
-    is_enter : (n,) bool
-    depth : (n,) int64
-        Of the instance: 1 for those that are in no other.
-    """
+    """Put ENTERs and EXITs of some call instances in the order of the event table: the instance of each event, whether
+    it is an ENTER, and the depth of the instance, 1 if it is in no other."""
     closed = chosen[calls.exit[chosen] >= 0]
     call = np.concatenate([chosen, closed])
     is_enter = np.arange(call.size) < chosen.size

@@ -20,17 +20,12 @@ WorkKey = tuple[str, int, int, int]
 
 @dataclass(frozen=True)
 class PendingWork:
-    """What devices were asked for before a piece of a trace, and what of it was done; false for whole traces.
-
-    Attributes
-    ----------
-    called, done : Counter
-        Calls that are over, and kernels and copies that are, by what, process, stream and call site; -1 for what is not
-        recorded.
-    """
+    """What devices were asked for before a piece of a trace, and what of it was done; false for whole traces."""
 
     called: Counter[WorkKey]
     done: Counter[WorkKey]
+    """`called` and `done`: calls that are over, and kernels and copies that are, by what, process, stream and call
+    site; -1 for what is not recorded."""
 
     @classmethod
     def of(cls, store: Store) -> PendingWork:

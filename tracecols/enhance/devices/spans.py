@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import latest_before
+from tracecols.enhance.dataflow.grouping import latest_before, positions
 
 Ints = NDArray[np.int64]
 
@@ -14,13 +14,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 class Coverage:
-    """The union of intervals of each key, to ask how much of a time span it covers.
-
-    Parameters
-    ----------
-    key, begin, end : (n,) int64
-        Of every interval.
-    """
+    """The union of intervals of each key, to ask how much of a time span it covers."""
 
     def __init__(self, key: Ints, begin: Ints, end: Ints) -> None:
         order = np.lexsort((begin, key))
@@ -44,17 +38,7 @@ class Coverage:
 
 
 def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
-    """Return how long the intervals of each key cover together, whatever they overlap; (n,) int64.
-
-    Parameters
-    ----------
-    key : (n_intervals,) int64
-        What each interval belongs to: 0 <= key < n.
-    begin, end : (n_intervals,) int64
-        Ticks; begin <= end.
-    n : int
-        Number of keys.
-    """
+    """Return how long the intervals of each key, from 0 to n - 1, cover together, whatever they overlap; ticks."""
     order = np.lexsort((begin, key))
     key, begin, end = key[order], begin[order], end[order]
     reach = running_max(key, end)
@@ -67,14 +51,7 @@ def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
 
 
 def running_max(group: Ints, values: Ints) -> Ints:
-    """Return the largest value so far in each group; equal groups are side by side. (n,) int64.
-
-    Parameters
-    ----------
-    group : (n,) int64
-        Group of each value.
-    values : (n,) int64
-    """
+    """Return the largest value so far in each group; equal groups are side by side."""
     if not values.size:
         return values
     distinct, rank = np.unique(values, return_inverse=True)
@@ -84,22 +61,11 @@ def running_max(group: Ints, values: Ints) -> Ints:
 
 
 def latest_end(key: Ints, time: Ints, end: Ints, wanted_key: Ints, wanted_time: Ints) -> Ints:
-    """Find of the elements of a key with time < the wanted time the one that ends last; -1 if there is none.
-
-    Parameters
-    ----------
-    key : (n_elements,) int64
-        What each element belongs to: a location or a process.
-    time, end : (n_elements,) int64
-        Ticks by which it is chosen, and at which it ends.
-    wanted_key, wanted_time : (n,) int64
-        For what, and for which time in ticks, an element is wanted.
-    """
+    """Find of the elements of a key with time < the wanted time the one that ends last; -1 if there is none. Keys are
+    locations or processes."""
     order = np.lexsort((np.arange(key.size), time, key))
     key, time = key[order], time[order]
     # numbers in the order of their ends
     by_end = np.lexsort((order, end[order]))
-    rank = np.empty(order.size, np.int64)
-    rank[by_end] = np.arange(order.size)
-    longest = order[by_end[running_max(key, rank)]] if order.size else order
+    longest = order[by_end[running_max(key, positions(by_end))]] if order.size else order
     return pick(longest, latest_before(key, time, wanted_key, wanted_time - 1))

@@ -93,12 +93,8 @@ class Busy:
 def region_stack(d: DeviceCalls) -> tuple[Columns, NDArray[np.bool_]]:
     """Find which region instances on streams are outermost, and what is innermost and outermost when.
 
-    Returns
-    -------
-    inner : Columns
-        Of every ENTER and EXIT on streams in order: `location`, `time`, and `call` and `outer`, the innermost and
-        the outermost instance from then on, -1 none.
-    outermost : (n_calls,) bool
+    The columns are, of every ENTER and EXIT on streams in order, `location`, `time`, and `call` and `outer`, the
+    innermost and the outermost instance from then on, -1 none. The mask is of all calls.
     """
     c = d.calls
     # regions that represent idle time (GPU IDLE, COMPUTE IDLE) hold copies, and nothing runs because of them

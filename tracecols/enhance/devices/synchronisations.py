@@ -92,23 +92,13 @@ def last_pending(
 ) -> Ints:
     """Find for every call that waits the kernel or copy that was pending and ended last; -1 none.
 
-    A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in
-    the call comes first; what ended later, on another device or in another queue, only where nothing else was
-    pending.
+    A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in the
+    call comes first; what ended later, on another device or in another queue, only where nothing else was pending.
 
-    Parameters
-    ----------
-    acts : dict of str to (n_acts,) int64
-        Kernels and copies.
-    since : (n_acts,) int64
-        When each was asked for; its begin where that is not recorded.
-    is_named : (n_acts,) bool
-        Whether it is.
-    stream, null_stream : (n_calls,) int64
-        For which stream a call waits, -1 for several; and if these are those of one device with its null stream,
-        that one.
-    limit : (n_calls,) int64
-        Before when the work was asked for that it waits for.
+    `acts` are kernels and copies; `since` is when each was asked for, its begin where that is not recorded, and
+    `is_named` whether it is. Of calls `stream` is for which one it waits, -1 for several; if these are those of one
+    device with its null stream, `null_stream` is that one; `limit` is before when the work was asked for that it waits
+    for.
     """
     c, members = d.calls, d.members
     enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
@@ -221,17 +211,7 @@ def waits_of_hosts(
     """Find for what calls wait, and how long: from the ENTER of the call to the end of the last operation that it waits
     for, or of the call. A blocking copy that returns only when it is done waits for itself.
 
-    Parameters
-    ----------
-    syncs, copies : CompoundTable
-        `device_syncs` and `copies`.
-
-    Returns
-    -------
-    row : (n_syncs,) int64
-        The event that begins the operation; -1 none.
-    wait : (n_syncs,) int64
-        Ticks.
+    `syncs` is `device_syncs`. Returns the event that begins the operation, -1 none, and ticks.
     """
     row, end = syncs.cause.copy(), np.where(syncs.cause >= 0, syncs.cause_end_time, syncs.enter_time)
     is_own = (copies.copy_enter >= 0) & (copies.copy_exit_time >= copies.end_time)

@@ -56,19 +56,8 @@ def blocking_operations(
     The creation of an inter-communicator is an operation of both of its groups, also where processes are spawned or
     connect to each other. Inside of an operation on one group (MPI_Intercomm_create) it takes the place of that.
 
-    Parameters
-    ----------
-    kind, communicator, location : (n_events,)
-        The events, location by location.
-
-    Returns
-    -------
-    end : (n,) int64
-        The events with which operations end.
-    begin : (n,) int64
-        Those with which they begin, the last ones before; -1 none.
-    communicator : (n,) int32
-        What they are on.
+    The events come location by location. Returns the events with which operations end; those with which they begin, the
+    last ones before, -1 none; and the communicators they are on.
     """
     is_creation = (kind == K.COMM_CREATE) & pick(communicators.is_inter, communicator, 0).astype(bool)
     is_begin, is_end = kind == K.MPI_COLLECTIVE_BEGIN, kind == K.MPI_COLLECTIVE_END
@@ -279,16 +268,8 @@ def match_collectives(
 
 
 def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Find the participant of each operation that begins last, of equals that of the lowest rank; (n_operations,)
-    int64.
-
-    Parameters
-    ----------
-    begin_time : (n,) int64
-        When each participant begins, in ticks.
-    rank : (n,) int32
-        Its rank in the communicator.
-    """
+    """Find the participant of each operation that begins last, of equals that of the lowest rank in the
+    communicator."""
     of = segments.group
     is_last = begin_time == segments.max(begin_time)[of]
     lowest = segments.min(np.where(is_last, rank, np.iinfo(np.int32).max))[of]

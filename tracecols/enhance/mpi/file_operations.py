@@ -54,15 +54,7 @@ def match_file_operations(
 
 
 def are_collective(kind: NDArray[np.int64], flags: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which events are those of collective calls for a file; (n,) bool.
-
-    Parameters
-    ----------
-    kind : (n,) int
-        Event kinds.
-    flags : (n,) int64
-        `operation_flags` of the events.
-    """
+    """Say which events are those of collective calls for a file, by kind and `operation_flags`."""
     is_begin = kind == K.IO_OPERATION_BEGIN
     found: NDArray[np.bool_] = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
     return found
@@ -93,12 +85,7 @@ def pair_operations(kind: NDArray[np.integer], key: NDArray[np.int64]) -> tuple[
     """Find the events that begin operations on files, and those that end them; (m,) int64 each, operations that do not
     end left out.
 
-    Parameters
-    ----------
-    kind : (n,) int
-        Event kinds, by location in their order.
-    key : (n,) int64
-        Location, handle and matching number of each.
+    `kind` is by location in the order of events, `key` is made of location, handle and matching number.
     """
     is_begin = kind == K.IO_OPERATION_BEGIN
     partner = pair_with_previous(key, is_begin, ENDS[kind])

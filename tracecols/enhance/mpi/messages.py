@@ -80,15 +80,8 @@ RELATIVE = {
 
 
 def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
-    """Return the columns of the call instance an event is in.
-
-    Parameters
-    ----------
-    role : str
-        What the names of the columns begin with: `send`, `recv`, ...
-    call : (n,) int64
-        Number of the call instance of each event; -1 none.
-    """
+    """Return the columns of the call instance an event is in, -1 none; `role` is what their names begin with: `send`,
+    `recv`, ..."""
     values = calls.enter, calls.exit, calls.enter_time, calls.exit_time, calls.call_path
     return {f"{role}_{name}": partial(pick, v, call) for name, v in zip(CALL, values, strict=True)}
 
@@ -105,27 +98,18 @@ def _pairs(key: NDArray[np.int64], first: NDArray[np.bool_], second: NDArray[np.
 
 @dataclass(frozen=True, eq=False)
 class PointToPoint:
-    """The point-to-point events of some processes, and which of them belong together.
-
-    Attributes
-    ----------
-    events : Columns
-        `attributed_events` of p2p, by process in order of time.
-    process : (n,) int32
-        Process of each.
-    partner : (n,) int64
-        Of what starts a request what completes it, and the other way round; -1 none.
-    cancelled : (n,) bool
-        Starts of requests that were cancelled.
-    probe : (n,) int64, optional
-        The matching probe before each event that posts the receive of the message it found; -1 none.
-    """
+    """The point-to-point events of some processes, and which of them belong together."""
 
     events: Columns
+    """`attributed_events` of p2p, by process in order of time."""
     process: NDArray[np.int32]
+    """(n,): process of each."""
     partner: NDArray[np.int64]
+    """(n,): of what starts a request what completes it, and the other way round; -1 none."""
     cancelled: NDArray[np.bool_]
+    """(n,): starts of requests that were cancelled."""
     probe: NDArray[np.int64] | None
+    """(n,): the matching probe before each event that posts the receive of the message it found; -1 none."""
 
 
 @step(WITHIN, "point_to_point")
@@ -146,15 +130,8 @@ def pair_requests(
 
 
 def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
-    """Find which point-to-point events belong to one request.
-
-    Parameters
-    ----------
-    e : Columns
-        `kind`, `request` and `message` of the events, by process in order of time.
-    process : (n,) int32
-        Process of each.
-    """
+    """Find which point-to-point events, by process in order of time, belong to one request: from `kind`, `request` and
+    `message`."""
     kind = e.kind
     starts, ends = STARTS[kind], ENDS[kind]
     partner = _pairs(combine(process, e.request), starts, ends)
@@ -166,24 +143,16 @@ def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
 
 
 class PostedReceives(NamedTuple):
-    """The receives of some processes in the order in which they were posted; numbers of events, (n,) int64 each.
-
-    Attributes
-    ----------
-    receive : (n,) int64
-        The events that receive, or complete a receive.
-    post : (n,) int64
-        The events that post them: requests, or the receives themselves.
-    envelope : (n,) int64
-        The events that know source, communicator and tag: the receives, or matching probes.
-    matching : (n,) int64
-        The events that take the messages, ascending: requests, matching probes, or the receives themselves.
-    """
+    """The receives of some processes in the order in which they were posted; numbers of events, (n,) int64 each."""
 
     receive: NDArray[np.int64]
+    """(n,): the events that receive, or complete a receive."""
     post: NDArray[np.int64]
+    """(n,): the events that post them: requests, or the receives themselves."""
     envelope: NDArray[np.int64]
+    """(n,): the events that know source, communicator and tag: the receives, or matching probes."""
     matching: NDArray[np.int64]
+    """(n,): the events that take the messages, ascending: requests, matching probes, or the receives themselves."""
 
 
 def posted_receives(p2p: PointToPoint) -> PostedReceives:
@@ -227,22 +196,14 @@ def list_sends(point_to_point: PointToPoint, call_instances: CallInstances) -> C
 
 @dataclass(frozen=True, eq=False)
 class OutgoingMessages:
-    """The sends and receives of a partition: what it sends to others, and what it waits for.
-
-    Attributes
-    ----------
-    sends : OutgoingRows
-        `SEND_HALF` of the sends that were not cancelled, by the partition that receives them.
-    start : (n_partitions + 1,) int64
-        Rows that each partition gets; no one gets what follows the last.
-    receives : OutgoingRows
-        `RECV_HALF` and `KEY` of the receives, in the order in which they were posted.
-    n_cancelled : int
-    """
+    """The sends and receives of a partition: what it sends to others, and what it waits for."""
 
     sends: OutgoingRows
+    """`SEND_HALF` of the sends that were not cancelled, by the partition that receives them."""
     start: NDArray[np.int64]
+    """(n_partitions + 1,): rows that each partition gets; no one gets what follows the last."""
     receives: OutgoingRows
+    """`RECV_HALF` and `KEY` of the receives, in the order in which they were posted."""
     n_cancelled: int
 
     @property
@@ -316,16 +277,10 @@ def outgoing_messages(
 
 
 class MatchResult:
-    """The receives that the sends to a partition matched.
+    """The receives that the sends to a partition matched: `matched` has for each send its receive, -1 if it was never
+    received; those of each window begin at `start`.
 
-    Parameters
-    ----------
-    matched : (n,) int64
-        For each send its receive, -1 if it was never received.
-    start : (n_windows + 1,) int64
-        First of the sends of each window.
-    spill : Spill, optional
-        Keeps the columns, for senders that ask when the receives are no longer there.
+    `spill` keeps the columns, for senders that ask when the receives are no longer there.
     """
 
     def __init__(
@@ -344,15 +299,8 @@ class MatchResult:
 
 
 class LateCalls:
-    """The calls of a partition that wait for late senders.
-
-    Attributes
-    ----------
-    enter : (n,) int64
-        Their ENTERs, ascending.
-    wait : (n,) int64
-        The longest wait in each, in ticks, but not beyond the end of the call.
-    """
+    """The calls of a partition that wait for late senders: their ENTERs, ascending, and the longest wait in each, in
+    ticks, but not beyond the end of the call."""
 
     def __init__(self, messages: CompoundTable) -> None:
         m = messages
@@ -468,13 +416,7 @@ def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any
 def all_receives(
     facts: Facts, messages: CompoundTable, receives: ColumnSource, unmatched: NDArray[np.int64]
 ) -> CompoundTable:
-    """Build the table of the receives of a partition: those of its messages, and those that found no send.
-
-    Parameters
-    ----------
-    unmatched : (n,) int64
-        Which of them found no send.
-    """
+    """Build the table of the receives of a partition: those of its messages, and those that found no send."""
     recv = np.concatenate([messages.recv, receives.column("recv")[unmatched]])
     # where all found their sends the columns of the messages serve
     order = np.argsort(recv, kind="stable") if unmatched.size else None

@@ -36,27 +36,20 @@ MOST_NEIGHBOURS = 64
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """Who sends to whom.
-
-    Attributes
-    ----------
-    source, destination : (n,) int64
-        Processes; each pair once, without messages to oneself.
-    n_messages, n_bytes : (n,) int64
-        Of each pair.
-    receiver, sender : (n_receives,) int64
-        Processes of the first receives of each location, one location after the other.
-    begins : (n_receives,) bool
-        Whether a receive is the first of a location.
-    """
+    """Who sends to whom."""
 
     source: Ints
     destination: Ints
+    """`source` and `destination`: (n,) int64, processes; each pair once, without messages to oneself."""
     n_messages: Ints
     n_bytes: Ints
+    """`n_messages` and `n_bytes`: (n,) int64, of each pair."""
     receiver: Ints
     sender: Ints
+    """`receiver` and `sender`: (n_receives,) int64, processes of the first receives of each location, one location
+    after the other."""
     begins: NDArray[np.bool_]
+    """(n_receives,): whether a receive is the first of a location."""
 
 
 def find_topology(definitions: Definitions, jobs: int = 1) -> Topology | None:

@@ -92,19 +92,10 @@ def match_nonblocking(
 def pair_requests(
     kind: NDArray[np.uint8], request: NDArray[np.int64], process: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that start non-blocking collective operations, in their order, and the events that complete them.
+    """Find the events that start non-blocking collective operations, in their order, and the events that complete them;
+    operations that are never completed are left out.
 
-    Parameters
-    ----------
-    kind : (n,) uint8
-        `KINDS`, by process in order of time.
-    request : (n,) int64
-    process : (n,) int32
-
-    Returns
-    -------
-    start, done : (m,) int64
-        Numbers of events; operations that are never completed are left out.
+    Events are of `KINDS`, by process in order of time.
     """
     is_start = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
     partner = pair_with_previous(combine(process, request), is_start, ~is_start)

@@ -67,10 +67,7 @@ def wait_for_window_locks(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[
     """Find who waits for a lock of a window (`lock_epochs`) in the call that locks, or in the one that unlocks: an MPI
     library may take the lock as late as there.
 
-    Returns
-    -------
-    wait : (n,) int64
-    waits, in_unlock : (n,) bool
+    Returns ticks, who waits, and whether that is in the call that unlocks.
     """
     in_lock = np.minimum(m.previous_release_time, m.lock_exit_time) - m.lock_enter_time
     in_unlock = np.minimum(m.previous_release_time, m.unlock_exit_time) - m.unlock_enter_time

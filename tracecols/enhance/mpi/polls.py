@@ -113,14 +113,7 @@ def find_polled_messages(
 def _awaited(polls: ColumnSource, got_in: NDArray[np.int64], time: NDArray[np.int64], cause: Sequence[Any]) -> Awaited:
     """Return the calls of series that begin before what the last of them gets is there; `AWAITED`.
 
-    Parameters
-    ----------
-    got_in : (n,) int64
-        ENTER of the call that gets each thing.
-    time : (n,) int64
-        When it is there.
-    cause : sequence of (n,) array
-        `CAUSE` of each.
+    Each thing is got in the call with the ENTER `got_in`, and is there at `time`; `cause` has `CAUSE` of each.
     """
     order = np.lexsort((time, got_in))
     order = order[np.append(got_in[order][1:] != got_in[order][:-1], True)[: order.size]]

@@ -56,15 +56,8 @@ EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
-    """Choose in each call the element with the largest severity; of equals the first, or the last.
-
-    Parameters
-    ----------
-    call : (n,) int64
-        ENTER row of the call.
-    severity : (n,) int64
-        Ticks.
-    """
+    """Choose in each call, by its ENTER row, the element with the largest severity; of equals the first, or the
+    last."""
     index = np.arange(call.size)
     order = np.lexsort((-index if last else index, -severity, call))
     first = np.concatenate([[True], call[order][1:] != call[order][:-1]]) if call.size else np.zeros(0, bool)
@@ -81,21 +74,8 @@ def wait_for_senders(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Find the receives that wait because their messages are sent late, in a table of messages.
 
-    Parameters
-    ----------
-    m : CompoundTable
-        `messages`.
-    calls, never : callable
-        Region rules: in which calls receives wait, and in which of those they do not.
-    once : callable, optional
-        Region rule: calls in which only the longest wait counts, the first of equals.
-
-    Returns
-    -------
-    wait : (n,) int64
-        From the ENTER of the receiving call to that of the sending call.
-    waits : (n,) bool
-        Whether it counts.
+    Receives wait in `calls` but in `never`; in those of `once` only the longest wait counts, the first of equals.
+    Returns the ticks from the ENTER of the receiving call to that of the sending call, and whether they count.
     """
     late = m.send_enter_time
     if clipped:
@@ -115,22 +95,11 @@ def wait_for_receivers(
     single: RegionRule = either(BLOCKING_SEND, WAIT_FOR_ONE),  # noqa: B008
     several: RegionRule = WAIT_FOR_SEVERAL,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the sends that wait because their receives are posted late, in a table of sent messages.
+    """Find the sends that wait because their receives are posted late, in `sent_messages`.
 
-    Parameters
-    ----------
-    m : CompoundTable
-        `sent_messages`.
-    single, several : callable
-        Region rules: calls that complete one send, and those that may complete several.
-
-    Returns
-    -------
-    wait : (n,) int64
-        From the ENTER of the call that completes the send to that of the call that posts the receive, if the former did
-        not end before.
-    waits : (n,) bool
-        Whether it counts: of several of one call the largest, and none where the call has a late sender to wait for.
+    Calls of `single` complete one send, those of `several` may complete several. Returns the ticks from the ENTER of
+    the call that completes the send to that of the call that posts the receive, if the former did not end before; and
+    whether they count: of several of one call the largest, and none where the call has a late sender to wait for.
     """
     call_path = m.send_done_call_path
     wait = np.where(m.send_done_exit_time > m.recv_post_enter_time, m.recv_post_enter_time - m.send_done_enter_time, 0)
@@ -158,61 +127,26 @@ def wait_for_receiving_kernels(facts: Facts, m: CompoundTable) -> tuple[NDArray[
 def wait_for_locks(
     facts: Facts, m: CompoundTable, since: str = "enter_time"
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the acquisitions that wait until the owner before releases the lock, in a table of acquisitions.
+    """Find the acquisitions that wait until the owner before releases the lock, in `lock_acquisitions`.
 
-    Parameters
-    ----------
-    m : CompoundTable
-        `lock_acquisitions`.
-    since : str, optional
-        Its column that says when waiting for the lock begins: by default when the call that acquires is entered, also
-        where that waits for a condition first.
-
-    Returns
-    -------
-    wait : (n,) int64
-        From then to the release; order 0 means no acquisition.
-    waits : (n,) bool
-        Whether it counts.
+    `since` is the column that says when waiting begins: by default when the call that acquires is entered, also where
+    that waits for a condition first. Returns the ticks from then to the release (order 0 means no acquisition), and
+    whether they count.
     """
     wait = np.where(m.has_previous & (m.acquisition > 1), m.previous_release_time - m[since], 0)
     return wait, (wait > 0) & (m.enter >= 0) & is_in(facts, m.call_path, LOCKING)
 
 
 def wait_for_signals(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the acquisitions that wait until another thread signals a condition, in a table of acquisitions.
-
-    Parameters
-    ----------
-    m : CompoundTable
-        `lock_acquisitions`.
-
-    Returns
-    -------
-    wait : (n,) int64
-        From entering the call that waits to the signal.
-    waits : (n,) bool
-        Whether it counts.
-    """
+    """Find the acquisitions that wait until another thread signals a condition, in `lock_acquisitions`: the ticks from
+    entering the call that waits to the signal, and whether they count."""
     wait = np.where(m.signal >= 0, m.signal_time - m.enter_time, 0)
     return wait, wait > 0
 
 
 def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the joins that wait for threads to end, in a table of created threads.
-
-    Parameters
-    ----------
-    m : CompoundTable
-        `created_threads`.
-
-    Returns
-    -------
-    until : (n,) int64
-        When the thread ends, or the call that joins.
-    waits : (n,) bool
-        Whether that is after the begin of the call.
-    """
+    """Find the joins that wait for threads to end, in `created_threads`: when the thread ends, or the call that joins;
+    and whether that is after the begin of the call."""
     until = np.minimum(m.join_exit_time, m.end_time)
     return until, (m.end >= 0) & (m.join_enter >= 0) & (until > m.join_enter_time)
 
@@ -220,17 +154,8 @@ def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bo
 def of_operations(
     collectives: CompoundTable, m: CompoundTable, ops: Iterable[str], on_device: bool = False
 ) -> NDArray[np.bool_]:
-    """Say which participants take part in some operations on communicators of two or more; (n_members,) bool.
-
-    Parameters
-    ----------
-    m : CompoundTable
-        `collective_members`.
-    ops : iterable of str
-        Of `CollectiveOp`.
-    on_device : bool, optional
-        Whether kernels on streams are meant (NCCL), or calls of hosts (MPI).
-    """
+    """Say which participants, of `collective_members`, take part in some operations on communicators of two or more:
+    kernels on streams (NCCL) if `on_device`, else calls of hosts (MPI)."""
     wanted = np.isin(collectives.op, [COLLECTIVE_OPS.index(o) for o in ops]) & (collectives.size > 1)
     wanted &= collectives.on_device == on_device
     result: NDArray[np.bool_] = wanted[m.collective]
@@ -322,12 +247,8 @@ def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[n
     """Find for whom ranks of scans wait: the last of the ranks up to their own that send, of equals that of the lowest
     rank.
 
-    Returns
-    -------
-    until : (n,) int64
-        When it begins; the member's own begin where no rank up to its own sends.
-    cause : (n,) int64
-        Which of the participants it is, itself where there is none.
+    Returns when it begins, the member's own begin where no rank up to its own sends; and which of the participants it
+    is, itself where there is none.
     """
     n = c.row.size
     order = np.lexsort((c.rank, c.segments.group))
@@ -345,16 +266,8 @@ def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Find until when members of n-to-n operations wait.
-
-    Returns
-    -------
-    until : (n,) int64
-        The latest begin: of all if all were inside at the same time, else of those that send.
-    earliest_end : (n,) int64
-        Of those that take part.
-    takes_part : (n,) bool
-    """
+    """Find until when members of n-to-n operations wait: the latest begin, of all if all were inside at the same time,
+    else of those that send; the earliest end of those that take part; and which do."""
     latest, earliest = c.max(c.begin), c.min(c.end)
     overlap = earliest > latest
     late_sender = c.latest_begin(c.sent > 0)

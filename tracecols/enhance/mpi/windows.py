@@ -129,10 +129,7 @@ def _last_accesses(
 ) -> NDArray[np.int64]:
     """Find when others last accessed each participant of an operation on a window since the operation before; -1 never.
 
-    Parameters
-    ----------
-    process, window, k, end : (n,)
-        Of every participant; the number of the operation on the window, and the event that ends it.
+    `k` is the number of the operation of each participant on the window, and `end` the event that ends it.
     """
     result = np.full(end.size, -1, np.int64)
     known = np.flatnonzero(operations.is_fenced & (operations.target >= 0) & (operations.exit_time >= 0))
@@ -261,21 +258,10 @@ def match_lock_epochs(
 def pair_locks(
     regions: Regions, e: Columns, region: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the events that take locks of windows, and those that release them.
+    """Find the events that take locks of windows, and those that release them, among events of `LOCKS` by location in
+    their order; and which are of locks that no process owns, those of SHMEM.
 
-    Parameters
-    ----------
-    e : Columns
-        `kind`, `location`, `window`, `remote` and `lock` of events of `LOCKS`, by location in their order.
-    region : (n,) int32
-        Of the call of each.
-
-    Returns
-    -------
-    lock, unlock : (m,) int64
-        Numbers of events; locks that are never released are left out.
-    is_shared : (n,) bool
-        Events of locks that no process owns, those of SHMEM.
+    `region` is that of the call of each event. Locks that are never released are left out.
     """
     # locks of SHMEM belong to no process: they are distinguished by their numbers and reported when they are taken
     is_shared = np.append(regions.paradigm == "shmem", False)[region]
@@ -385,19 +371,8 @@ def pair_epochs(
 ) -> tuple[Pairs, Pairs]:
     """Find the synchronisations with groups that begin access epochs and exposure epochs, and those that end them.
 
-    Parameters
-    ----------
-    region : (n,) int32
-        Of the call of every synchronisation, by location in their order.
-    level : (n,) int64
-        What each synchronises.
-    key : (n,) int64
-        Location and window of each.
-
-    Returns
-    -------
-    access, exposure : pair of (m,) int64
-        Epochs that do not end are left out.
+    Of every synchronisation, by location in their order, `region` is that of its call, `level` what it synchronises,
+    and `key` its location and window. Epochs that do not end are left out.
     """
     role_of = np.array([_ROLES.get(n, -1) for n in regions.lower] + [-1], np.int64)
     role = role_of[region]
@@ -413,18 +388,8 @@ def pair_epochs(
 
 
 class GroupMembers:
-    """The members of groups of locations; groups of something else have none.
-
-    Parameters
-    ----------
-    process : (n_locations,) int32
-        Process of every location.
-
-    Attributes
-    ----------
-    size : (n_groups + 1,) int64
-        Number of members; the last for no group.
-    """
+    """The members of groups of locations; groups of something else have none. `size` is their number, the last for no
+    group."""
 
     def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
         groups = store.definitions["groups"]

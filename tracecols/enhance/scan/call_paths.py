@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import joined_column, merged, pick
+from tracecols.enhance.dataflow.grouping import positions
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.paths import path_names
@@ -30,35 +31,25 @@ MOST_LABELS = 1 << 25
 
 @dataclass
 class CallPaths:
-    """The merged call tree, in depth-first order; siblings in the order they were first visited.
-
-    Attributes
-    ----------
-    parent : (n,) int32
-        -1 for roots.
-    region : (n,) int32
-    call_site : (n,) int32
-        Where the region is called; -1 not known.
-    depth : (n,) int32
-        0 for roots.
-    representative : (n,) int64
-        Row of the least recent ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower location.
-    end : (n,) int64
-        One past the last call path below; the subtree of i is i .. end[i] - 1.
-    creation : (n,) int64
-        All call paths in the order they are met when going through the locations one after the other.
-    numbers : list of (n_location,) int64
-        By location: number of each of its own call paths.
-    """
+    """The merged call tree, in depth-first order; siblings in the order they were first visited."""
 
     parent: NDArray[np.int32]
+    """(n,): -1 for roots."""
     region: NDArray[np.int32]
+    """(n,)"""
     call_site: NDArray[np.int32]
+    """(n,): where the region is called; -1 not known."""
     depth: NDArray[np.int32]
+    """(n,): 0 for roots."""
     representative: NDArray[np.int64]
+    """(n,): row of the least recent ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower
+    location."""
     end: NDArray[np.int64]
+    """(n,): one past the last call path below; the subtree of i is i .. end[i] - 1."""
     creation: NDArray[np.int64]
+    """(n,): all call paths in the order they are met when going through the locations one after the other."""
     numbers: list[NDArray[np.int64]]
+    """list of (n_location,) int64: by location: number of each of its own call paths."""
 
     @property
     def met(self) -> NDArray[np.int32]:
@@ -112,19 +103,10 @@ class CallPaths:
         end: NDArray[np.int64],
         location: NDArray[np.signedinteger[Any]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of spans: the interval of every part, its call path there, and its ticks,
-        which are not negative.
+        """Divide intervals at the edges of spans: the interval of every part, its call path there, and its ticks, which
+        are not negative.
 
         Where time is not divided by time an interval is one part.
-
-        Parameters
-        ----------
-        labels : (n,) int
-            Call paths.
-        begin, end : (n,) int64
-            Ticks.
-        location : (n,) int
-            Where the intervals are.
         """
         return np.arange(labels.size), labels.astype(np.int64), np.maximum(end - begin, 0)
 
@@ -145,24 +127,16 @@ class PeriodCallPaths(CallPaths):
 
     Of their tree they have what belongs to each of them; what is above and below others is asked of `whole`. `numbers`
     are those of the locations' call paths here.
-
-    Attributes
-    ----------
-    all_periods : CallPaths
-        The call paths of the whole time.
-    label_path : (n,) int32
-        Which of them each is.
-    period : (n,) int32
-        Its period, -1 outside: a phase, or a piece of time (`Divider`).
-    key : (n,) int64
-        Ascending: (period + 1) * n_paths + path. Empty where there are all of them.
-    by : Divider
     """
 
     all_periods: CallPaths
+    """The call paths of the whole time."""
     label_path: NDArray[np.int32]
+    """(n,): which of them each is."""
     period: NDArray[np.int32]
+    """(n,): its period, -1 outside: a phase, or a piece of time (`Divider`)."""
     key: NDArray[np.int64]
+    """(n,): ascending: (period + 1) * n_paths + path. Empty where there are all of them."""
     by: Divider
 
     @classmethod
@@ -231,12 +205,7 @@ class PeriodCallPaths(CallPaths):
 
     def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """Return call paths of the whole time in some periods, or outside of all where they do not occur there; null
-        stays; (n,) int64.
-
-        Parameters
-        ----------
-        path, period : (n,) int
-        """
+        stays."""
         found = np.empty(path.size, np.int64)
         number_labels(path, period, self.of_kernels, found)
         return found
@@ -244,8 +213,8 @@ class PeriodCallPaths(CallPaths):
     @property
     def of_kernels(self) -> Labels:
         """Return what `label` looks at, as kernels take it."""
-        places = self._places
-        return Labels(len(self.all_periods), self.key, np.zeros(0, np.int64) if places is None else places)
+        positions = self._places
+        return Labels(len(self.all_periods), self.key, np.zeros(0, np.int64) if positions is None else positions)
 
     @cached_property
     def _places(self) -> NDArray[np.int64] | None:
@@ -258,9 +227,9 @@ class PeriodCallPaths(CallPaths):
         n_keys = (int(self.period.max(initial=-1)) + 2) * n
         if n_keys > TABLE_SIZE * self.key.size:
             return None
-        places = np.tile(np.arange(n), n_keys // n) if n else np.zeros(0, np.int64)
-        places[self.key] = np.arange(self.key.size)
-        return places
+        positions = np.tile(np.arange(n), n_keys // n) if n else np.zeros(0, np.int64)
+        positions[self.key] = np.arange(self.key.size)
+        return positions
 
     def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """Return call paths of the whole time in the periods of others."""
@@ -297,15 +266,7 @@ def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
 def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Go through call paths in some order; those deeper than an outermost OpenMP call path before them belong to it.
 
-    Parameters
-    ----------
-    order : (n,) int64, optional
-        All call paths; depth first by default.
-
-    Returns
-    -------
-    (n,) int64
-        -1 for those that belong to none.
+    Returns -1 for those that belong to none. The order is depth first by default.
     """
     order = np.arange(len(tree)) if order is None else order
     outermost = (regions.paradigm == "openmp") & np.isin(regions.role, ["parallel", "wrapper", "function"])
@@ -328,15 +289,8 @@ def merge_call_paths(
     are one.
 
     Call paths that only represent a period are left out, so that those of all periods are one. What is below the
-    program of its process is below that of the first location of the process that records one. O(n) in the number
-    of call paths of all locations, not of events, and O(m log m) in that of merged ones.
-
-    Parameters
-    ----------
-    order_of : EventOrder
-        Order of events across locations.
-    process : (n_locations,) int32
-        Process of each location.
+    program of its process is below that of the first location of the process that records one. O(n) in the number of
+    call paths of all locations, not of events, and O(m log m) in that of merged ones.
     """
     counts = np.array([len(s.paths) for s in scans], np.int64)
     paths = merged(s.paths for s in scans)
@@ -377,8 +331,7 @@ def merge_call_paths(
     depth = np.empty(n_merged, np.int32)
     trees.number_depth_first(parent, siblings, size, position, following, depth)
 
-    order = np.empty(n_merged, np.int64)
-    order[position] = np.arange(n_merged)
+    order = positions(position)
     # call paths in the order in which they are met first
     met = np.full(n_merged, n, np.int64)
     real = np.flatnonzero(entry >= 0)[::-1]

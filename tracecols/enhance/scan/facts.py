@@ -23,35 +23,22 @@ from tracecols.store.arrow import to_numpy
 
 @dataclass(frozen=True, eq=False)
 class Definitions:
-    """The definitions of a trace as columns; small, and the same for all steps.
-
-    Attributes
-    ----------
-    store : Store
-    regions : Regions
-    locations : Locations
-        What every location is: a thread of a process, its master or a worker, or a stream of a device.
-    first_rows : (n_locations,) int64
-        Row of the first event of every location.
-    communicators : Communicators
-    order : EventOrder
-    numbering : Numbering
-        Of a trace slice, the numbers that its operations have in the whole trace.
-    topologies : tuple of Topology
-        Those of the trace, and in front of them those given by hand.
-    misplaced : int
-        Positions that do not fit their topology.
-    """
+    """The definitions of a trace as columns; small, and the same for all steps."""
 
     store: Store
     regions: Regions
     locations: Locations
+    """What every location is: a thread of a process, its master or a worker, or a stream of a device."""
     first_rows: NDArray[np.int64]
+    """(n_locations,): row of the first event of every location."""
     communicators: Communicators
     order: EventOrder
     numbering: Numbering
+    """Of a trace slice, the numbers that its operations have in the whole trace."""
     topologies: tuple[Topology, ...]
+    """Those of the trace, and in front of them those given by hand."""
     misplaced: int
+    """Positions that do not fit their topology."""
 
     @classmethod
     def of(cls, store: Store) -> Definitions:
@@ -89,15 +76,10 @@ class Definitions:
 
 @dataclass(frozen=True, eq=False)
 class Facts(Definitions):
-    """What steps know of the whole trace; small and picklable.
-
-    Attributes
-    ----------
-    call_paths : CallPaths
-        The call tree of all locations.
-    """
+    """What steps know of the whole trace; small and picklable."""
 
     call_paths: CallPaths
+    """The call tree of all locations."""
 
     @classmethod
     def with_call_paths(cls, definitions: Definitions, call_paths: CallPaths) -> Facts:

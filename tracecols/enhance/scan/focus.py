@@ -40,17 +40,8 @@ def find_focus(store: Store, regions: Regions, locations: Locations) -> NDArray[
     A process that never calls MPI_Init has the begin of the process that leaves it first, and one that never calls
     MPI_Finalize the end of the one that enters it last, or the end of the trace if none does.
 
-    Parameters
-    ----------
-    store : Store
-    regions : Regions
-    locations : Locations
-
-    Returns
-    -------
-    (n_locations, 2) int64 or None
-        Ticks between which the focus of the process of each location lies. None if it is the whole run: MPI is not
-        used, nothing lies between its start and its end, or the trace is a piece of one.
+    Returns ticks by location, (n_locations, 2). None is the whole run: MPI is not used, nothing lies between
+    its start and its end, or the trace is a piece of one.
     """
     if not regions.is_init.any() or PIECE in store.manifest["source"] or not store.n_events.sum():
         return None

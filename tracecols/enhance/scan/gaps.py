@@ -64,17 +64,8 @@ def _meanings(is_begin: NDArray[np.bool_], role: NDArray[np.int8]) -> kernels.Me
 
 
 def window_events(n_events: int, n_tasks: int, memory: int | None) -> int:
-    """Return how many events of a process are looked at together, about.
-
-    Parameters
-    ----------
-    n_events : int
-        Events of the trace.
-    n_tasks : int
-        Tasks that run side by side.
-    memory : int, optional
-        Bytes for each of them.
-    """
+    """Return how many events of a process are looked at together, about, by each of the tasks that run side by side
+    with so many bytes of memory; `n_events` are those of the trace."""
     most = min(max(n_events // (PER_TASK * n_tasks), WINDOW_EVENTS), MOST_EVENTS)
     return most if memory is None else min(most, max(memory // EVENT_BYTES, LEAST_EVENTS))
 
@@ -82,12 +73,7 @@ def window_events(n_events: int, n_tasks: int, memory: int | None) -> int:
 def sample_times(store: Store, n_events: int, window: int) -> NDArray[np.int64]:
     """Return the times after which a process may be divided; (n_samples,) int64, none for short processes.
 
-    Parameters
-    ----------
-    n_events : int
-        Events of the process.
-    window : int
-        Events of a window, about.
+    `n_events` are those of the process; a window has about `window` of them.
     """
     n = n_events // window
     if n < 2:
@@ -108,18 +94,9 @@ def find_gaps(
 ) -> Gaps | None:
     """Find moments at which nothing is open on a location, but perhaps one team; None if its events are not in order.
 
-    Parameters
-    ----------
-    times : (n,) int64
-        Ascending.
-    calls, attributed
-        All of the location.
-    is_begin : (256,) bool
-        Kinds of events that begin teams, for all threads of its process if they are FORKs.
-    teams : TeamBegins
-        Its begins in teams; nothing where FORKs begin teams.
-    role : (n_nodes,) int8
-        Which construct the region of each of its call paths is; -1 none.
+    `times` ascend. `is_begin` has the kinds of events that begin teams, for all threads of its process if they are
+    FORKs; `teams` are its begins in teams, nothing where FORKs begin teams; `role` is which construct the region of
+    each of its call paths is, -1 for none.
     """
     if location in store.decreases or not (_locks_are_held(store, location, attributed.kind)):
         return None
@@ -158,15 +135,7 @@ def _rows_of_threads(
     store: Store, location: int, enter: NDArray[np.int64], n_calls: NDArray[np.int64], n_of_teams: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Count the rows of the side table of threads before moments, where it has events that are not attributed: those of
-    created threads, each in the window of its call.
-
-    Parameters
-    ----------
-    enter : (n_all_calls,) int64
-        Rows of the ENTERs of call instances.
-    n_calls, n_of_teams : (n,) int64
-        Call instances, and attributed events of threads, before each moment.
-    """
+    created threads, each in the window of its call."""
     rows = store.read("threads", location, ["row", "kind"])
     of_teams = np.append(rows["row"][KEPT[rows["kind"]]], LAST)
     next_enter = np.append(np.minimum.accumulate(enter[::-1])[::-1], LAST)

@@ -112,18 +112,8 @@ class CallInstances:
     def columns_of(self, role: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return the columns of a compound table that describe the call instance of one role.
 
-        Parameters
-        ----------
-        role : str
-            Prefix of their names, such as `create`.
-        number : (n,) int64
-            Call instances; -1 where there is none.
-
-        Returns
-        -------
-        dict of str to (n,) array
-            `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and
-            `ROLE_call_path`, int32; -1 is null.
+        These are `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and
+        `ROLE_call_path`, int32; -1 is null, as is the number of a call instance that does not exist.
         """
         return {
             f"{role}_enter": pick(self.enter, number),
@@ -168,16 +158,9 @@ def attributed_events(
     side table has one row for each of them in the same order. So the events of one family, in the order of the scan,
     are the rows of its side table: the k-th of the one belongs to the k-th of the other.
 
-    Returns
-    -------
-    Columns
-        `location` int32, `row` int64, `kind` uint8, `time` int64 (ticks), `call` int64 (number in `calls`, -1 none) and
-        `columns`, in the order of the event table.
-
-    Raises
-    ------
-    StoreError
-        If a side table has other rows than its location has events of the family.
+    Returns `location` int32, `row` int64, `kind` uint8, `time` int64 (ticks), `call` int64 (number in `calls`, -1 none)
+    and `columns`, in the order of the event table. Raises StoreError if a side table has other rows than its location
+    has events of the family.
     """
     of_family = mask_of(k.number for k in KINDS if k.family == family)
     side, counts = facts.store.read_together(family, members, ["row", "kind", *columns])
@@ -249,15 +232,8 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
     """Find where to charge what has no call path of its own: the outermost call path in which the master of the process
     is longest.
 
-    Parameters
-    ----------
-    chosen : (n,) int64
-        Locations, those of devices and counters for instance.
-
-    Returns
-    -------
-    (n_locations,) int64
-        -1 for locations that are not chosen, and where neither the master nor the location itself has a call path.
+    `chosen` are, for instance, the locations of devices and counters. Returns -1 for others, and where neither the
+    master nor the location itself has a call path; (n_locations,).
     """
     master, result = facts.locations.master, np.full(facts.n_locations, -1, np.int64)
     sources = np.unique(np.append(master[chosen], chosen))
@@ -290,32 +266,22 @@ def _find_longest_roots(
 
 @dataclass(frozen=True, eq=False)
 class WalkedEvents:
-    """Events of some locations, one location after the other, with the call path at each of them.
-
-    Attributes
-    ----------
-    locations : (n_locations,) int64
-        Rows of the locations: one, or several with all of their events.
-    bounds : (n_locations + 1,) int64
-        Where the events of each begin.
-    row : (n_locations,) int64
-        Row of the first event of each here.
-    is_end : bool
-        Whether these are their last events.
-    time, kind, region : (n,)
-        As stored.
-    node : (n,) int32
-        Number of the call path within the location, -1 is null. It is written to again.
-    """
+    """Events of some locations, one location after the other, with the call path at each of them."""
 
     locations: NDArray[np.int64]
+    """(n_locations,): rows of the locations: one, or several with all of their events."""
     bounds: NDArray[np.int64]
+    """(n_locations + 1,): where the events of each begin."""
     row: NDArray[np.int64]
+    """(n_locations,): row of the first event of each here."""
     is_end: bool
+    """Whether these are their last events."""
     time: NDArray[np.int64]
     kind: NDArray[np.uint8]
     region: NDArray[np.int32]
+    """`time`, `kind` and `region`: (n,), as stored."""
     node: NDArray[np.int32]
+    """(n,): number of the call path within the location, -1 is null. It is written to again."""
 
 
 def walk_stacks(
@@ -327,17 +293,8 @@ def walk_stacks(
 ) -> Iterator[WalkedEvents]:
     """Go through the events of some locations once more, with the call path at each of them.
 
-    Parameters
-    ----------
-    locations : (n,) int64
-        Rows of the locations, ascending.
-    flush_stops : sequence of (n_flushes,) int64, optional
-        When their buffer flushes end, as `scan.flush_stops_of` returns it.
-
-    Yields
-    ------
-    WalkedEvents
-        At most `WALKED` events, of each location in order; also of those without events.
+    `locations` ascend; `flush_stops` is what `scan.flush_stops_of` returns. Yields at most `WALKED` events, of each
+    location in order; also of those without events.
     """
     stops = flush_stops_of(facts.store, locations) if flush_stops is None else flush_stops
     nothing = np.zeros(0, np.int64)
@@ -393,27 +350,19 @@ def _scan_again(
 
 @dataclass(frozen=True, eq=False)
 class LocationStacks:
-    """Where the region stack of a location is at each of its events.
-
-    Attributes
-    ----------
-    time, kind, region : (n_events,)
-        As stored.
-    enterptr, exitptr : (n_events,) int64
-        Rows; -1 is null.
-    node : (n_events,) int32
-        Call path, numbered within the location; -1 is null.
-    numbers : (n_nodes,) int64
-        Number of each of these call paths in the merged tree.
-    """
+    """Where the region stack of a location is at each of its events."""
 
     time: NDArray[np.int64]
     kind: NDArray[np.uint8]
     region: NDArray[np.int32]
+    """`time`, `kind` and `region`: (n_events,), as stored."""
     enterptr: NDArray[np.int64]
     exitptr: NDArray[np.int64]
+    """`enterptr` and `exitptr`: (n_events,), rows; -1 is null."""
     node: NDArray[np.int32]
+    """(n_events,): call path, numbered within the location; -1 is null."""
     numbers: NDArray[np.int64]
+    """(n_nodes,): number of each of these call paths in the merged tree."""
 
     def call_path(self, rows: slice = slice(None)) -> NDArray[np.int64]:
         """Return the call paths of some events; (n,) int64, -1 is null."""
@@ -425,18 +374,7 @@ class LocationStacks:
 
 
 def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> LocationStacks:
-    """Go through the events of a location once more, for where its region stack is at each.
-
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-
-    Returns
-    -------
-    LocationStacks
-        33 B per event of the location.
-    """
+    """Go through the events of a location once more, for where its region stack is at each; 33 B per event."""
     scan = _scan_again(facts, scans, teams, location)
     columns = facts.store.read("events", location)
     n = columns["time"].size
@@ -457,16 +395,7 @@ def scan_charges(
     twice, is charged once: to the call paths below TASKS, and outside of all regions of the task to the call path on
     which it was scheduled.
 
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-
-    Returns
-    -------
-    begin, end : (n,) int64
-        Ticks. Where times decrease the end may be the earlier.
-    call_path : (n,) int64
+    Returns begin and end in ticks (where times decrease the end may be the earlier) and the call path.
     """
     scan = _scan_again(facts, scans, teams, location)
     columns = facts.store.read("events", location)
@@ -481,18 +410,8 @@ def scan_charges(
 
 
 def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> dict[str, NDArray[Any]]:
-    """Return `scan_location` as columns.
-
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-
-    Returns
-    -------
-    dict of str to (n_events,) array
-        `time`, `kind`, `region` as stored, int64 rows `enterptr` and `exitptr`, and `call_path`, int64; -1 is null.
-    """
+    """Return `scan_location` as columns: `time`, `kind` and `region` as stored, int64 rows `enterptr` and `exitptr`,
+    and `call_path`, int64; -1 is null."""
     found = scan_location(facts, scans, teams, location)
     names = ("time", "kind", "region", "enterptr", "exitptr")
     return {**{name: getattr(found, name) for name in names}, "call_path": found.call_path()}

@@ -30,12 +30,7 @@ Rows = dict[str, NDArray[Any]]
 def _instances(at_events: LocationStacks, event: NDArray[np.int64], location: int, first: int) -> Rows:
     """Return the columns that describe the region instances that some events of a location are in.
 
-    Parameters
-    ----------
-    event : (n,) int64
-        Numbers of events within the location; beyond the last one nothing is known.
-    first : int
-        Row of the first event of the location.
+    Events are numbered within the location, whose first event is row `first`; beyond the last one nothing is known.
     """
     n = at_events.time.size
     enter = pick(at_events.enterptr, np.where(event < n, event, -1))

@@ -67,13 +67,8 @@ class Numbering:
 
     @classmethod
     def of(cls, store: Store) -> Numbering:
-        """Read the numbers from the manifest of a trace slice; there are none in that of a whole trace.
-
-        Raises
-        ------
-        StoreError
-            If the manifest does not hold numbers in their place.
-        """
+        """Read the numbers from the manifest of a trace slice; there are none in that of a whole trace. Raises
+        StoreError if the manifest does not hold numbers in their place."""
         text = str(store.manifest["source"].get(PIECE_NUMBERS, ""))
         try:
             values = np.array(text.replace(":", " ").split(), np.int64)
@@ -91,19 +86,10 @@ class Numbering:
         return bool(self.rows.size)
 
     def number(self, what: Numbered, position: NDArray[np.int64], *key: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the numbers of operations in the whole trace.
+        """Return the numbers of operations in the whole trace from those among the operations with the same key in this
+        one.
 
-        Parameters
-        ----------
-        position : (n,) int64
-            Numbers of the operations among those with the same key in this trace.
-        *key : (n,) int
-            Columns of the key.
-
-        Returns
-        -------
-        (n,) int64
-            `position` itself in whole traces; O(n log n) in slices.
+        Whole traces: `position` itself; slices: O(n log n).
         """
         rows = self._of.get(what)
         if rows is None or not position.size:

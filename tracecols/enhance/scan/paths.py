@@ -17,19 +17,7 @@ names."""
 
 
 def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Select some call paths and everything below them.
-
-    Parameters
-    ----------
-    heads : (n,) bool
-        Call paths, in the order of a call tree.
-    end : (n,) int
-        Where the subtree of each call path ends: it is [call path, end).
-
-    Returns
-    -------
-    (n,) bool
-    """
+    """Select some call paths and everything below them. The subtree of a call path is [call path, end)."""
     change = np.zeros(heads.size + 1, np.int64)
     change[:-1] += heads
     np.subtract.at(change, end[heads], 1)
@@ -38,38 +26,15 @@ def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDAr
 
 
 def count_descendants(mask: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Count for each call path how many of some call paths it is or has below it.
-
-    Parameters
-    ----------
-    mask : (n,) bool
-        Call paths, in the order of a call tree.
-    end : (n,) int
-        Where the subtree of each call path ends.
-
-    Returns
-    -------
-    (n,) int64
-    """
+    """Count for each call path how many of some call paths it is or has below it. The subtree of a call path is [call
+    path, end)."""
     before = np.append(0, np.cumsum(mask, dtype=np.int64))
     return before[end] - before[:-1]
 
 
 def outermost_of(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Find for each call path the outermost of some call paths that it is, or is below of.
-
-    Parameters
-    ----------
-    heads : (n,) bool
-        Call paths, in the order of a call tree.
-    end : (n,) int
-        Where the subtree of each call path ends.
-
-    Returns
-    -------
-    (n,) int64
-        -1 for those below none.
-    """
+    """Find for each call path the outermost of some call paths that it is, or is below of; -1 for those below none. The
+    subtree of a call path is [call path, end)."""
     if not heads.size:
         return np.zeros(0, np.int64)
     above = np.maximum.accumulate(np.where(heads, end, 0))
@@ -79,19 +44,8 @@ def outermost_of(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[
 
 
 def is_repeated(region: NDArray[np.integer], end: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Select the call paths in a recursion: those below another one of the same region.
-
-    Parameters
-    ----------
-    region : (n,) int
-        Region of each call path, in the order of a call tree.
-    end : (n,) int
-        Where the subtree of each call path ends.
-
-    Returns
-    -------
-    (n,) bool
-    """
+    """Select the call paths in a recursion: those below another one of the same region. The subtree of a call path is
+    [call path, end)."""
     n = region.size
     order = np.argsort(region, kind="stable")
     # of one region, one after the other: how far the subtrees of those before reach
@@ -110,23 +64,8 @@ def path_names(
     A path is the same in every run in which the program does the same; nothing of it is left out, however deep it is.
     O(n levels); the text is measured before any of it is written.
 
-    Parameters
-    ----------
-    parent : (n,) int32
-        -1 for roots.
-    name : (n,) str
-        Of the region of each call path.
-    chosen : iterable of int, optional
-        Which call paths to write out; by default all of them.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    AnalysisError
-        If they take more than `MAX_TEXT` bytes.
+    `name` is that of the region of each call path; `chosen` says which to write, by default all. Raises AnalysisError
+    if they take more than `MAX_TEXT` bytes.
     """
     above = parent.tolist()
     wanted = list(range(len(above)) if chosen is None else chosen)
@@ -185,16 +124,7 @@ def _check_size(above: list[int], name: Sequence[str] | NDArray[np.object_], cho
 
 
 def named(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
-    """Find the regions of a name; if there is none, those that match it as a shell pattern.
-
-    Parameters
-    ----------
-    name : (n,) object
-
-    Returns
-    -------
-    (n,) bool
-    """
+    """Find the regions of a name; if there is none, those that match it as a shell pattern."""
     found: NDArray[np.bool_] = np.asarray(name == wanted, bool)
     if not found.any():
         matches = re.compile(translate(wanted)).match
@@ -207,18 +137,8 @@ NUMBERED = re.compile(r"(.*[^\s\d#_:=.,(\[-])[\s#_:=.,(\[-]*(\d{1,18})[\s)\]]*",
 
 
 def families(name: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
-    """Divide the names of regions into that of a family and a running number; without a number the family is the name.
-
-    Parameters
-    ----------
-    name : (n,) object
-
-    Returns
-    -------
-    family : (n,) object
-    number : (n,) int64
-        -1 without a number.
-    """
+    """Divide the names of regions into that of a family and a running number; without a number the family is the name,
+    and the number -1."""
     found = [NUMBERED.fullmatch(n) for n in name]
     family = np.array([*(n if m is None else m[1] for n, m in zip(name, found, strict=True)), ""], object)[:-1]
     return family, np.array([-1 if m is None else int(m[2]) for m in found], np.int64)
@@ -232,19 +152,8 @@ def without_numbers(
     A region is one if others have the same name but for the number at its end, and no thread enters one of them twice;
     or if the recording says that its instances are phases.
 
-    Parameters
-    ----------
-    name : (n_regions,) object
-    most_visits : (n_regions,) int64
-        How often the thread enters a region that enters it most often.
-    is_phase : (n_regions,) bool
-
-    Returns
-    -------
-    names : (n_regions,) object
-        Names of regions; of steps those of their families.
-    counts_as : (n_regions,) int64
-        The region; the same number for all steps of a family.
+    `most_visits` is how often the thread enters a region that enters it most often. Returns the names of regions, of
+    steps those of their families, and what each counts as: itself, or the same number for all steps of a family.
     """
     family, number = families(name)
     is_step = (number >= 0) & ((most_visits <= 1) | is_phase)
@@ -267,19 +176,8 @@ def merged_below_steps(
 
     Its own region keeps its number, as two functions may be called alike, unless the recording calls it a phase.
 
-    Parameters
-    ----------
-    merged : (n,) int64
-        The first of the call paths that are the same without numbers (`merged_paths`).
-    parent, region : (n,) int
-        Of call paths.
-    counts_as : (n_regions,) int64
-        As of `without_numbers`.
-    is_phase : (n_regions,) bool
-
-    Returns
-    -------
-    (n,) int64
+    `merged` is from `merged_paths`: the first of the call paths that are the same without numbers; `counts_as` is from
+    `without_numbers`.
     """
     above = np.where(parent >= 0, merged[parent], -1)
     own = np.where(is_phase, counts_as, np.arange(counts_as.size))[region]
@@ -292,16 +190,7 @@ def merged_below_steps(
 
 def named_or_numbered(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
     """Find the regions of a name, or that match it as a shell pattern; if there is none, those of the family of this
-    name.
-
-    Parameters
-    ----------
-    name : (n,) object
-
-    Returns
-    -------
-    (n,) bool
-    """
+    name."""
     found = named(name, wanted)
     if not found.any():
         family, number = families(name)
@@ -312,19 +201,10 @@ def named_or_numbered(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool
 def merged_paths(
     parent: NDArray[np.integer], depth: NDArray[np.integer], region: NDArray[np.integer]
 ) -> NDArray[np.int64]:
-    """Find for each call path the first one with the same regions from the root on.
+    """Find for each call path the first one with the same regions from the root on; `region` is what the region of a
+    call path counts as.
 
-    Parameters
-    ----------
-    parent, depth : (n,) int
-        -1 for roots; level in the tree.
-    region : (n,) int
-        What the region of each call path counts as: call paths that differ only in other respects are merged.
-
-    Returns
-    -------
-    (n,) int64
-        O(n log n), and a step for each level of the tree where there is something to merge.
+    O(n log n), and a step for each level of the tree where there is something to merge.
     """
     merged = np.arange(parent.size, dtype=np.int64)
     key = (parent.astype(np.int64) + 1) * (int(region.max(initial=0)) + 1) + region
@@ -345,17 +225,7 @@ def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) ->
 
     The pattern is an automaton that goes down the tree, so that no path is written out. O(n) and what the names take.
 
-    Parameters
-    ----------
-    parent : (n,) int32
-        -1 for roots; parents come before their children.
-    name : (n,) str
-    pattern : str
-        As `fnmatch` has them.
-
-    Returns
-    -------
-    (n,) bool
+    Parents come before their children; the pattern is as `fnmatch` has them.
     """
     pieces = _pieces(pattern)
     steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
@@ -394,19 +264,7 @@ def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) ->
 
 def find_paths(parent: NDArray[np.int32], name: NDArray[np.object_], text: str) -> NDArray[np.bool_]:
     """Find call paths by a text that is tried as a whole path, as a pattern of whole paths, as a region, and as a
-    pattern of regions, in this order.
-
-    Parameters
-    ----------
-    parent : (n,) int32
-        -1 for roots; parents come before their children.
-    name : (n,) object
-        Of the region of each call path.
-
-    Returns
-    -------
-    (n,) bool
-    """
+    pattern of regions, in this order."""
     found = match_paths(parent, name, re.sub(r"([*?[])", r"[\1]", text))
     if not found.any():
         found = match_paths(parent, name, text)

@@ -37,26 +37,6 @@ def _nothing() -> NDArray[np.int64]:
 class Divider:
     """What divides the time of all locations.
 
-    Attributes
-    ----------
-    kind : str
-        `phase`, `bin`, `focus`, or empty where nothing does.
-    mode : int or None
-        `stacks.BY_INSTANCE`, `BY_CALL` or `BY_TIME`; None where nothing divides.
-    fits : (n_levels, n_regions) bool
-        Which regions phases begin with, what they have to be called from, and so on upwards.
-    edges : (n_bins - 1,) int64
-        Ticks at which all bins but the first begin.
-    bounds : (n_bins + 1,) int64
-        Ticks between which the bins lie.
-    words : str
-        How users say it.
-    focus : (n_locations, 2) int64
-        Ticks between which the focus of each location lies; the whole trace where none is set apart. Of bins and the
-        focus only.
-    has_focus : bool
-        Whether a focus is set apart.
-
     Notes
     -----
     What divides by time has spans: at each location the edges of the bins and both ends of its focus are edges,
@@ -64,13 +44,22 @@ class Divider:
     """
 
     kind: str = ""
+    """`phase`, `bin`, `focus`, or empty where nothing does."""
     mode: int | None = None
+    """`stacks.BY_INSTANCE`, `BY_CALL` or `BY_TIME`; None where nothing divides."""
     fits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
+    """(n_levels, n_regions): which regions phases begin with, what they have to be called from, and so on upwards."""
     edges: NDArray[np.int64] = field(default_factory=_nothing)
+    """(n_bins - 1,): ticks at which all bins but the first begin."""
     bounds: NDArray[np.int64] = field(default_factory=_nothing)
+    """(n_bins + 1,): ticks between which the bins lie."""
     words: str = ""
+    """How users say it."""
     focus: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    """(n_locations, 2): ticks between which the focus of each location lies; the whole trace where none is set apart.
+    Of bins and the focus only."""
     has_focus: bool = False
+    """Whether a focus is set apart."""
 
     @classmethod
     def of_bins(cls, bounds: NDArray[np.int64], n_locations: int, words: str = "") -> Divider:
@@ -98,12 +87,7 @@ class Divider:
         """Return the periods of values of which nothing says when they arise, outside of all phases or the first piece
         in the focus; (n,) int64.
 
-        Parameters
-        ----------
-        location : (n,) int or None
-            Where they are; without it of bins the first.
-        n : int
-            Number of values.
+        Without locations bins have the first piece of all.
         """
         if self.kind == BIN and self.has_focus and location is not None:
             return np.asarray(self._focus_edges(location)[0] + 1, np.int64)
@@ -126,12 +110,7 @@ class Divider:
     def piece(
         self, time: NDArray[Any], location: NDArray[np.signedinteger[Any]], side: Literal["left", "right"] = "right"
     ) -> NDArray[np.int64]:
-        """Return the spans that begin at some times or before; with side `left`, the ones that end at them or later.
-
-        Parameters
-        ----------
-        time, location : (n,) int
-        """
+        """Return the spans that begin at some times or before; with side `left`, the ones that end at them or later."""
         found = np.empty(time.size, np.int64)
         (kernels.find_begun if side == "right" else kernels.find_ended)(time, location, self.spans, found)
         return found
@@ -153,10 +132,7 @@ class Divider:
         """Return when some edges are: the smallest and the largest number for those before the first and after the
         last.
 
-        Parameters
-        ----------
-        number, location : (n,) int
-            From -1 to the number of edges.
+        Edges are numbered from -1 to their number.
         """
         begin, end = self._focus_edges(location)
         padded = np.concatenate([[np.iinfo(np.int64).min], self.edges, [np.iinfo(np.int64).max]])
@@ -165,12 +141,7 @@ class Divider:
         return np.where(number == begin, ends[:, 0], np.where(number == end, ends[:, 1], of_bins))
 
     def bin_of(self, piece: NDArray[Any], location: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Return which bin each piece lies in, and whether it lies in the focus.
-
-        Parameters
-        ----------
-        piece, location : (n,) int
-        """
+        """Return which bin each piece lies in, and whether it lies in the focus."""
         begin, end = self._focus_edges(location)
         passed = (piece > begin).astype(np.int32) + (piece > end)
         return (piece - passed).astype(np.int32), passed == 1
@@ -182,22 +153,15 @@ WHOLE = Divider()
 
 @dataclass(frozen=True)
 class Periods:
-    """What a user asks for: phases, a number of bins, or their width; nothing by default.
-
-    Attributes
-    ----------
-    phases : str, optional
-        A region, a shell pattern, or the end of a call path: the instances are phases. With `from:` in front: from one
-        call to the next.
-    bins : int, optional
-        Number of bins of the same width.
-    bin_width : float, optional
-        Seconds.
-    """
+    """What a user asks for: phases, a number of bins, or their width; nothing by default."""
 
     phases: str | None = None
+    """A region, a shell pattern, or the end of a call path: the instances are phases. With `from:` in front: from one
+    call to the next."""
     bins: int | None = None
+    """Number of bins of the same width."""
     bin_width: float | None = None
+    """Seconds."""
 
     def facts(self) -> dict[str, Any]:
         """Say what is asked for, for the cube."""
@@ -207,18 +171,8 @@ class Periods:
     def divider(
         self, regions: Regions, manifest: Mapping[str, Any], n_locations: int, focus: NDArray[np.int64] | None = None
     ) -> Divider:
-        """Return what divides the time of a trace.
-
-        Parameters
-        ----------
-        focus : (n_locations, 2) int64, optional
-            Ticks between which the focus of each location lies, if that is to be distinguished; not of phases.
-
-        Raises
-        ------
-        AnalysisError
-            If no region is called so, or bins would have no width.
-        """
+        """Return what divides the time of a trace. `focus`: ticks between which that of each location lies, if it is to
+        be distinguished; not of phases. Raises AnalysisError if no region is called so, or bins would have no width."""
         if self.phases is not None:
             return phases_of(self.phases, regions.name)
         if self.bins is not None or self.bin_width is not None:
@@ -233,18 +187,8 @@ NO_PERIODS = Periods()
 
 
 def ask(phases: object = None, bins: object = None, bin_width: object = None) -> Periods:
-    """Check what a user asks for.
-
-    Parameters
-    ----------
-    phases, bins, bin_width : object, optional
-        See `Periods`.
-
-    Raises
-    ------
-    AnalysisError
-        If it is of another kind than it should be, or several things are asked for.
-    """
+    """Check what a user asks for (see `Periods`). Raises AnalysisError if it is of another kind than it should be, or
+    several things are asked for."""
     given = [
         name for name, value in (("phases", phases), ("bins", bins), ("bin width", bin_width)) if value is not None
     ]
@@ -271,18 +215,8 @@ def ask(phases: object = None, bins: object = None, bin_width: object = None) ->
 
 
 def phases_of(words: str, names: NDArray[np.object_]) -> Divider:
-    """Find the regions that phases begin with, and what they have to be called from.
-
-    Parameters
-    ----------
-    names : (n_regions,) object
-        Names of the regions of the trace.
-
-    Raises
-    ------
-    AnalysisError
-        If no region has the name.
-    """
+    """Find the regions that phases begin with, and what they have to be called from, among the regions of the trace.
+    Raises AnalysisError if no region has the name."""
     path = words.removeprefix(FROM).strip()
     levels = [path]
     if not named_or_numbered(names, path).any():
@@ -337,17 +271,7 @@ def divide_intervals(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Divide intervals at the edges between spans; O(n + number of parts).
 
-    Parameters
-    ----------
-    begin, end : (n,) int64
-        Ticks; what ends before it begins has no parts.
-    location : (n,) int
-        Where they are.
-
-    Returns
-    -------
-    row, piece, ticks : (n_parts,) int64
-        Interval and piece of every part, and how long it is.
+    What ends before it begins has no parts. Returns interval, piece and ticks of every part.
     """
     spans = by.spans
     n = int(kernels.count_parts(begin, end, location, spans))

@@ -45,15 +45,7 @@ def called(pattern: str) -> RegionRule:
 
 
 def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
-    """Make a region rule: regions of a paradigm, or of any, with one of some roles.
-
-    Parameters
-    ----------
-    roles : iterable of str
-        Roles of regions, `RegionRole`.
-    paradigm : str, optional
-        Paradigm of the regions; any by default.
-    """
+    """Make a region rule: regions of a paradigm, or of any, with one of some roles."""
     wanted = list(roles)
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
@@ -85,13 +77,7 @@ def is_polling(regions: Regions) -> NDArray[np.bool_]:
 
 
 def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
-    """Whether the regions of call paths fit a rule; false for null.
-
-    Parameters
-    ----------
-    call_path : (n,) int32
-        Call paths; -1 null.
-    """
+    """Whether the regions of call paths fit a rule; false for null, -1."""
     mask = facts.memo.get(rule)
     if mask is None:
         mask = facts.memo[rule] = np.append(rule(facts.regions)[facts.call_paths.region], False)

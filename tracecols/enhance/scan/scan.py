@@ -269,13 +269,7 @@ class ScanBuffers:
 
 
 class BufferPool:
-    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it.
-
-    Parameters
-    ----------
-    large : LargeArrays
-        Makes those that grow with a location.
-    """
+    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it."""
 
     def __init__(self, large: LargeArrays) -> None:
         self._large = large
@@ -296,13 +290,7 @@ class BufferPool:
 
 def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return when the buffer flushes of some locations end, in their order; a (n_flushes,) int64 array of ticks for
-    each.
-
-    Parameters
-    ----------
-    locations : (n,) int64
-        Rows of locations, ascending.
-    """
+    each."""
     control, counts = store.read_together("control", locations, ["kind", "stop_time"])
     is_flush = control["kind"] == EventKind.BUFFER_FLUSH
     before = np.append(0, np.cumsum(is_flush))[np.append(0, np.cumsum(counts))]
@@ -654,21 +642,8 @@ def publish(
     """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it
     belongs to.
 
-    Parameters
-    ----------
-    n_attributed : (n_scans,) int64
-        How many each has.
-    period : (any,) int32
-        Periods of their call paths, one location after the other.
-    n_paths : (n_scans,) int64
-        How many of these each has.
-    large : LargeArrays
-        Makes what they see.
-
-    Returns
-    -------
-    (n_scans,) int64
-        How many FORKs each has.
+    `period` has the periods of call paths, one location after the other, `n_paths` of each. Returns how many FORKs each
+    has.
     """
     forks = np.flatnonzero(IS_FORK[attributed.kind])
     of = np.searchsorted(np.cumsum(n_attributed), forks, "right")
@@ -705,17 +680,8 @@ def compare_with_sides(
 ) -> None:
     """Compare the events of some locations, after the pass, with the rows of their side tables.
 
-    Parameters
-    ----------
-    kind : (n,) uint8
-        Kinds of their attributed events, one location after the other.
-    n_attributed, n_forks : (n_scans,) int64
-        How many attributed events and FORKs each has.
-
-    Raises
-    ------
-    StoreError
-        If their numbers differ.
+    Their kinds come one location after the other; `n_attributed` and `n_forks` count the events of each. Raises
+    StoreError if their numbers differ.
     """
     store, location = scans[0].store, np.array([scan.location for scan in scans])
     expected = np.array([scan.expected for scan in scans])
@@ -741,12 +707,8 @@ def compare_with_sides(
 def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | None = None) -> None:
     """Check what the locations found that ended in the same buffers, and keep it together.
 
-    Parameters
-    ----------
-    spill : Spill
-        Where call instances and attributed events go that exceed the buffer pool.
-    waiting : LocationScan, optional
-        The location that is scanned in these buffers and has not ended.
+    `spill` takes call instances and attributed events that exceed the buffer pool; `waiting` is the location that is
+    scanned in these buffers and has not ended.
     """
     scans = buffers.ended
     if not scans:
@@ -809,11 +771,7 @@ def _global_calls(
 ) -> tuple[NDArray[np.bool_], bool]:
     """Find the call instances that join all processes at once: one-sided communication, files, start and end of MPI.
 
-    Returns
-    -------
-    is_global : (n,) bool
-    is_many : bool
-        Whether there may be others than start and end of MPI among them.
+    Returns a mask, and whether there may be others than start and end of MPI among them.
     """
     kept, node = np.zeros(len(calls), bool), calls.node
     startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(paths.entry, 0)]]
@@ -837,13 +795,8 @@ def advance_together(
     spill: Spill,
     give_up: bool = False,
 ) -> None:
-    """Let locations advance one after the other; those that end share buffers.
-
-    Parameters
-    ----------
-    spill : Spill
-        Where call instances and attributed events go that exceed the buffer pool.
-    """
+    """Let locations advance one after the other; those that end share buffers, and `spill` takes what exceeds the
+    buffer pool."""
     fresh = pool.take()
     for run in runs_of(scans):
         ready = [scan for scan in run if scan.inherit(others, give_up)]
@@ -880,15 +833,8 @@ def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
 def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
     """Scan the events of some locations until their ends, or until a team's master has to come first.
 
-    Parameters
-    ----------
-    scans : sequence of LocationScan
-        A run: one location, or several that have not begun.
-
-    Returns
-    -------
-    int
-        How many of them ended: all, or those before the first that has to wait.
+    The locations are a run: one, or several that have not begun. Returns how many of them ended: all, or those before
+    the first that has to wait.
     """
     while True:
         columns, sizes = next_events(scans)
@@ -908,17 +854,8 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
 def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """Read the next events of some locations.
 
-    Parameters
-    ----------
-    scans : sequence of LocationScan
-        A run: all events of several locations are read, of one location the next batch.
-
-    Returns
-    -------
-    columns : dict of str to (n,) array
-        `time`, `kind` and `region`, one location after the other; not checked.
-    sizes : (n_scans,) int64
-        How many each has.
+    All events of several locations are read, of one location the next batch. Returns `time`, `kind` and `region`, not
+    checked, one location after the other, and how many events each has.
     """
     store, one = scans[0].store, scans[0]
     if len(scans) > 1:
@@ -938,19 +875,9 @@ def scan_batch(
 ) -> int:
     """Scan some events of locations, which follow each other.
 
-    Parameters
-    ----------
-    scans : sequence of LocationScan
-        A run: one location, or several that begin and end here.
-    columns : mapping of str to (n,) array
-        `time`, `kind` and `region` of the events, one location after the other.
-    sizes : (n_scans,) int64
-        How many each has.
-
-    Returns
-    -------
-    int
-        How many locations got to their last event here: all, or those before one that has to wait.
+    The locations are a run: one, or several that begin and end here. `columns` has `time`, `kind` and `region`, one
+    location after the other, `sizes` events of each. Returns how many locations got to their last event here: all, or
+    those before one that has to wait.
     """
     time, kind, region = columns["time"], columns["kind"], columns["region"]
     bounds = np.append(0, np.cumsum(sizes))
@@ -1037,19 +964,8 @@ def _sides(
 
 
 def fork_spans(scans: Sequence[LocationScan], events_of_teams: TeamEvents, order: EventOrder) -> ForkSpans:
-    """Return the FORKs of some locations and their JOINs, after the pass.
-
-    Parameters
-    ----------
-    events_of_teams : TeamEvents
-    order : EventOrder
-        Order of events across locations.
-
-    Raises
-    ------
-    StoreError
-        If they do not follow each other as in the side table of threads.
-    """
+    """Return the FORKs of some locations and their JOINs, after the pass. Raises StoreError if they do not follow each
+    other as in the side table of threads."""
     parts = [(*scan.before, scan.events, *scan.after) for scan in scans]
     events = merged(part for of_scan in parts for part in of_scan)
     kind = joined_column(events, "kind", np.uint8)
@@ -1084,14 +1000,7 @@ def fork_spans(scans: Sequence[LocationScan], events_of_teams: TeamEvents, order
 
 def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
     """Say which call paths of some locations begin with the one of a FORK elsewhere: what a worker does within a team.
-
-    O(n log depth).
-
-    Returns
-    -------
-    (n_nodes,) bool
-        Of the call paths of all of them, one location after the other.
-    """
+    They come one location after the other; O(n log depth)."""
     size = np.array([len(scan.paths) for scan in scans], np.int64)
     parent = joined_column(merged(scan.paths for scan in scans), "parent", np.int64)
     # up to the root in steps that double
@@ -1106,28 +1015,14 @@ def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
 def plan_processes(
     members: NDArray[np.int64], n_events: NDArray[np.int64], process: NDArray[np.int32], size: int
 ) -> list[NDArray[np.int64]]:
-    """Divide some locations into groups of whole processes (`partitions.whole_processes`).
-
-    Parameters
-    ----------
-    members : (n,) int64
-        Rows of locations.
-    n_events : (n_locations,) int64
-        Number of events of every location of the trace.
-    process : (n_locations,) int32
-        Process of each.
-    """
+    """Divide some locations into groups of whole processes (`partitions.whole_processes`); `n_events` and `process` are
+    of all locations."""
     return [members[group] for group in whole_processes(n_events[members], process[members], size)]
 
 
 def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
-    """Put neighbours with few events together for one thread, and those with most events first.
-
-    Parameters
-    ----------
-    scans : list of LocationScan
-        In the order of their locations.
-    """
+    """Put neighbours with few events together for one thread, and those with most events first; `scans` are in the
+    order of locations."""
     groups: list[list[LocationScan]] = []
     sizes: list[int] = []
     for scan in scans:
@@ -1165,27 +1060,10 @@ def scan_locations(
 ) -> list[LocationScan]:
     """Scan locations, wave by wave; those that inherit from others after them.
 
-    Parameters
-    ----------
-    order : EventOrder
-        Order of events across locations.
-    first_rows : (n_locations,) int64
-        Row of the first event of each location.
-    spill : Spill
-        Where call instances and attributed events go that exceed the buffer pool.
-    report : callable, optional
-        Called with how many more events are scanned.
-    members : (n,) int64, optional
-        Rows of the locations of whole processes, ascending; all by default.
-    memory : int, optional
-        Bytes for each thread.
-    window : int, optional
-        Events of a process, about, that later steps look at together.
-
-    Returns
-    -------
-    list of LocationScan
-        In the order of the locations; the same for every number of jobs and division into waves.
+    `first_rows` are the rows of their first events; `spill` takes what exceeds the buffer pool; `members` are the
+    locations of whole processes, ascending, by default all; `memory` is for each thread; later steps look at about
+    `window` events of a process together. The result, in the order of the locations, is the same for every number of
+    jobs and division into waves.
     """
     n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // WAVE_BYTES))
     chosen = np.arange(first_rows.size) if members is None else members

@@ -16,20 +16,14 @@ SWITCHES, COMPLETES = kinds_that(TASK_SWITCH), kinds_that(TASK_COMPLETE)
 
 @dataclass
 class TaskEvents:
-    """The events of one location that switch or complete tasks, in order.
-
-    Attributes
-    ----------
-    row : (n,) int64
-        Their rows, counting from some first row.
-    kind : (n,) uint8
-    slot : (n,) int64
-        Number of the task; 0 is the implicit one.
-    """
+    """The events of one location that switch or complete tasks, in order."""
 
     row: NDArray[np.int64]
+    """(n,): their rows, counting from some first row."""
     kind: NDArray[np.uint8]
+    """(n,)"""
     slot: NDArray[np.int64]
+    """(n,): number of the task; 0 is the implicit one."""
 
     @classmethod
     def of(cls, store: Store, location: int, first_row: int = 0) -> TaskEvents:

@@ -293,17 +293,8 @@ def events_in_teams(
     """Find the first and the last event of a thread in every team that its process forks, where no events of their own
     say when it begins.
 
-    Parameters
-    ----------
-    fork_time, join_time : (n_forks,) int64
-        When the thread that forks does so, and when it joins; LATE if it never does.
-    time : (n_events,) int64
-        Events of the thread, never decreasing.
-
-    Returns
-    -------
-    first, last : (n_forks,) int64
-        Numbers of events; -1 where the thread has none between FORK and JOIN.
+    `join_time` is LATE if the thread that forks never joins; the times of the thread's events never decrease. Returns
+    (n_forks,) numbers of events; -1 where the thread has none between FORK and JOIN.
     """
     first = np.searchsorted(time, fork_time)
     last = np.searchsorted(time, join_time, "right") - 1

@@ -32,17 +32,11 @@ from tracecols.schema import EventKind
 
 @dataclass(frozen=True)
 class WindowScans(Scans):
-    """The scans of all locations, of some of them what lies in a window.
-
-    Attributes
-    ----------
-    scans : sequence of LocationScan
-    own : mapping of int to LocationScan
-        By location.
-    """
+    """The scans of all locations, of some of them what lies in a window."""
 
     scans: Sequence[LocationScan]
     own: Mapping[int, LocationScan]
+    """By location."""
 
     def __len__(self) -> int:
         return len(self.scans)
@@ -91,21 +85,16 @@ def _between(
 
 
 class _Cut(NamedTuple):
-    """The end of a window, and the begin of the next one.
-
-    Attributes
-    ----------
-    stop, first : (n_locations, 7) int64
-        What is before it of the window that ends, and of what is before it what the next one does not see: a team that
-        is open is in both.
-    ends, begins : (n_locations, 2) int64
-        Attributed events with which the open team ends, and with which it begins; -1 none.
-    """
+    """The end of a window, and the begin of the next one."""
 
     stop: NDArray[np.int64]
     first: NDArray[np.int64]
+    """`stop` and `first`: (n_locations, 7), what is before it of the window that ends, and of what is before it what
+    the next one does not see: a team that is open is in both."""
     ends: NDArray[np.int64]
     begins: NDArray[np.int64]
+    """`ends` and `begins`: (n_locations, 2), attributed events with which the open team ends, and with which it begins;
+    -1 none."""
 
     @classmethod
     def at(cls, counted: NDArray[np.int64], around: NDArray[np.int64] | None = None) -> _Cut:
@@ -211,10 +200,7 @@ def _are_in_series(
 class CountedWindows:
     """The windows of a process, made in the order of time: the operations before each of them are counted.
 
-    Attributes
-    ----------
-    are_separate : bool
-        Whether the numbers of acquisitions of each lock are greater in each window than in those before.
+    `are_separate` is whether the numbers of acquisitions of each lock are greater in each window than in those before.
     """
 
     def __init__(self, facts: Facts, members: NDArray[np.int64]) -> None:

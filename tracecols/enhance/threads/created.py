@@ -122,15 +122,7 @@ def match_created_threads(
 
 def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the times of some events of a location, by their numbers in ascending order; 8 B per event between the
-    first and the last.
-
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-    number : (n,) int64
-        Numbers of events in the location, ascending.
-    """
+    first and the last."""
     result = np.empty(number.size, np.int64)
     low = 0
     while low < number.size:
@@ -145,15 +137,10 @@ def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[
 def _enter_times(
     store: Store, location: int, number: NDArray[np.int64], kind: NDArray[np.uint8], time: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return when the threads of a location enter their first regions; (n,) int64 ticks.
+    """Return when the threads of a location enter their first regions, in ticks.
 
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-    number, kind, time : (n,) int64, uint8, int64
-        Of the events of created threads on the location, in their order: number in the location, kind and time. Threads
-        that enter nothing, and other events, keep their time.
+    `number`, `kind` and `time` are of the events of created threads on the location, in their order. Threads that enter
+    nothing, and other events, keep their time.
     """
     result = time.copy()
     stops = np.append(number[1:], store.n_events[location])
@@ -177,17 +164,8 @@ def _enter_times(
 def enclosing_calls(
     calls: CallInstances, location: int, row: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """Find the call instance that was entered last before each event of a location and holds it; -1 none.
-
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-    row : (n,) int64
-        Rows of its events.
-    chosen : (n_calls,) bool, optional
-        Which call instances count; all by default.
-    """
+    """Find the call instance, of those chosen, that was entered last before each event of a location and holds it; -1
+    none."""
     own = np.arange(calls.start[location], calls.start[location + 1])
     if chosen is not None:
         own = own[chosen[own]]

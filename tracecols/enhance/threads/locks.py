@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, positions
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
@@ -93,20 +93,11 @@ def match_locks(
 
 
 def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the release that each acquisition of a lock had to wait for.
+    """Find the release that each acquisition of a lock (`lock_acquisitions`) had to wait for: row, -1 for none, and
+    time.
 
     It may have been recorded later than the acquisition: by recorders that note it after the call, or since clocks
     disagree.
-
-    Parameters
-    ----------
-    locks : CompoundTable
-        `lock_acquisitions`.
-
-    Returns
-    -------
-    release, release_time : (n_acquisitions,) int64
-        Row and time of the RELEASE; row -1 for none.
     """
     order = np.lexsort((locks.acquire_time, locks.acquisition, locks.lock, locks.process))
     before = np.full(order.size, -1, np.int64)
@@ -142,16 +133,9 @@ def _find_signals(
     until: NDArray[np.int64],
     location: NDArray[np.int32],
 ) -> NDArray[np.int64]:
-    """Find the last calls that signal a condition during waits, in the same process; (n,) int64 call instances, -1 for
-    none.
+    """Find the last calls that signal a condition during waits, in the same process; call instances, -1 for none.
 
-    Parameters
-    ----------
-    given_up : (n,) int64
-        -1 for what is not a wait for a condition.
-    since, until : (n,) int64
-        Ticks between which each waits.
-    location : (n,) int32
+    `given_up` is -1 for what is not a wait for a condition; each waits from `since` to `until`.
     """
     result = np.full(given_up.size, -1, np.int64)
     waits = np.flatnonzero(given_up >= 0)
@@ -180,19 +164,10 @@ def _find_releases(
     is_acquire: NDArray[np.bool_],
     order: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the outermost release by the owner itself and by the owner before.
+    """Find the outermost release by the owner itself and by the owner before; numbers of events, -1 for none. An owner
+    that acquires its lock once more has no owner before.
 
-    Parameters
-    ----------
-    process, lock, acquisition, location, is_acquire : (n,)
-        Of every lock event.
-    order : (n,) int64
-        The events in order of time, lock by lock.
-
-    Returns
-    -------
-    own, previous : (n_acquires,) int64, (n_acquires,) int64
-        Numbers of events, -1 for none. An owner that acquires its lock once more has no owner before.
+    `order` has the events in order of time, lock by lock.
     """
     n, acquire = acquisition.size, np.flatnonzero(is_acquire)
     if not acquire.size:
@@ -205,8 +180,7 @@ def _find_releases(
     turn = np.empty(n, np.int64)
     turn[by_number] = np.cumsum(new) - 1
     first = by_number[new]
-    rank = np.empty(n, np.int64)
-    rank[order] = np.arange(n)
+    rank = positions(order)
     turns = Segments(turn, first.size)
     acquired = turns.min(np.where(is_acquire, rank, n))
     released = turns.max(np.where(is_acquire, -1, rank))

@@ -22,22 +22,15 @@ CONSTRUCT, SECTION = in_role(["ordered"], "openmp"), in_role(["ordered_sblock"],
 
 
 class OrderedSections(NamedTuple):
-    """Sections that are executed in order.
-
-    Attributes
-    ----------
-    construct : (n,) int64
-        ENTER of the construct, where the thread begins to wait for its turn; -1 unknown.
-    enter, exit : (n,) int64
-        ENTER and EXIT of the section itself; EXIT is -1 where it was never left.
-    previous : (n,) int64
-        EXIT of the section before, of another thread; -1 for none.
-    """
+    """Sections that are executed in order."""
 
     construct: NDArray[np.int64]
+    """(n,): ENTER of the construct, where the thread begins to wait for its turn; -1 unknown."""
     enter: NDArray[np.int64]
     exit: NDArray[np.int64]
+    """`enter` and `exit`: (n,), ENTER and EXIT of the section itself; EXIT is -1 where it was never left."""
     previous: NDArray[np.int64]
+    """(n,): EXIT of the section before, of another thread; -1 for none."""
 
 
 @step(WITHIN, "ordered_sections")

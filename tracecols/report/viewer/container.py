@@ -64,22 +64,14 @@ slower."""
 
 @dataclass
 class Container:
-    """A packed cube.
-
-    Attributes
-    ----------
-    header : bytes
-    blocks : list of bytes
-        `sums` and `cells` of each property in turn; then, of a cube that is divided, `periods` of each. Empty where a
-        property has no cells.
-    start : int
-        The property that is selected at first.
-    n_properties : int
-    """
+    """A packed cube."""
 
     header: bytes
     blocks: list[bytes]
+    """`sums` and `cells` of each property in turn; then, of a cube that is divided, `periods` of each. Empty where a
+    property has no cells."""
     start: int
+    """The property that is selected at first."""
     n_properties: int
 
     @property
@@ -94,24 +86,16 @@ class Container:
 
 @dataclass(frozen=True)
 class Opened:
-    """What a report selects when it is opened from a timeline, and the way back.
-
-    Attributes
-    ----------
-    property : str
-        An id; empty for what costs most.
-    call_path : int
-        -1 for none.
-    nodes : tuple of int
-        Nodes of the system tree.
-    timeline : str
-        The address of the timeline, without what is before its `#`.
-    """
+    """What a report selects when it is opened from a timeline, and the way back."""
 
     property: str = ""
+    """An id; empty for what costs most."""
     call_path: int = -1
+    """-1 for none."""
     nodes: tuple[int, ...] = ()
+    """Nodes of the system tree."""
     timeline: str = ""
+    """The address of the timeline, without what is before its `#`."""
 
     def to_dict(self, axis: PropertyAxis) -> dict[str, Any]:
         """Return it as the viewer reads it."""
@@ -161,14 +145,8 @@ def pack(
 ) -> Container:
     """Pack a cube: its focus, or the whole run.
 
-    Parameters
-    ----------
-    store : str
-        The path of the store of the trace; empty if it is not known.
-    opened : Opened, optional
-        What is selected at first, if it was opened from a timeline.
-    subdomains : mapping, callable, str or Path, optional
-        Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`.
+    `store` is the path of the store of the trace, empty if it is not known; `opened` is what is selected at first, if
+    it was opened from a timeline; `subdomains` are as for `SeverityCube.by_subdomain`.
     """
     found = diagnosis_of(cube, with_startup)
     # the viewer adds up whatever it shows
@@ -289,12 +267,7 @@ def start_of(cube: SeverityCube, found: Diagnosis | None = None, metrics: Mappin
     """Return the property that is selected at first: the one that was asked for, else the costliest finding.
 
     Without either, that of the first tree with the largest share that is not in the properties below it; -1 if there is
-    none.
-
-    Parameters
-    ----------
-    metrics : mapping of str to int, optional
-        Numbers of the properties that are computed from others.
+    none. `metrics` are the numbers of the properties that are computed from others.
     """
     axis = cube.properties
     number = {**axis.number, **(metrics or {})}

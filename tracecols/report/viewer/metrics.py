@@ -13,27 +13,19 @@ from tracecols.severity.formulas import LONGEST, Formula, parse
 
 @dataclass(frozen=True)
 class Metric:
-    """A property that is computed from others.
-
-    Attributes
-    ----------
-    id, title, unit, summary : str
-        As of any property.
-    formula : Formula
-        Of properties that add up.
-    operands : tuple of int
-        Numbers of these, among those of the cube that add up.
-    names : tuple of str
-        Their ids.
-    """
+    """A property that is computed from others."""
 
     id: str
     title: str
     unit: str
     summary: str
+    """`id`, `title`, `unit` and `summary`: as of any property."""
     formula: Formula
+    """Of properties that add up."""
     operands: tuple[int, ...]
+    """Numbers of these, among those of the cube that add up."""
     names: tuple[str, ...]
+    """Their ids."""
 
     def postfix(self) -> list[Any]:
         """Return the formula as the viewer reads it: numbers, `[k]` for the k-th operand, and operations."""

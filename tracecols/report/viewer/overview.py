@@ -31,13 +31,7 @@ def diagnosis_of(cube: SeverityCube, with_startup: bool = False) -> Diagnosis | 
 
 
 def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | None:
-    """Return what the overview shows, written out; a finding has the numbers of its property and call path.
-
-    Parameters
-    ----------
-    cube : SeverityCube
-        As it is packed: numbers are those of its trees.
-    """
+    """Return what the overview shows, written out; a finding has the numbers of its property and call path."""
     if found is None:
         return None
     head = [

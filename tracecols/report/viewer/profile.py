@@ -41,14 +41,11 @@ def part_of(axis: PropertyAxis, name: str) -> str | None:
 
 
 def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
-    """Return what the time of each period was spent on: parts that add up to all of it.
+    """Return what the time of each period was spent on, in parts that add up to all of it; None of a cube that is not
+    divided, or has no time in any period.
 
-    Returns
-    -------
-    dict or None
-        parts, a list of dict: id, title, of, the numbers of the properties that count with what they have of their own,
-        and values, ticks for every period; those without any are left out. None of a cube that is not divided, or has
-        no time in any period.
+    Each part has id, title, of, the numbers of the properties that count with what they have of their own, and values,
+    ticks for every period; those without any are left out.
     """
     axis = cube.properties
     if cube.periods is None or TIME not in cube.period_cells or not len(cube.period_cells[TIME]):
@@ -91,12 +88,9 @@ def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:
     """Return which phases are alike (`SeverityCube.similar_periods`); None of a cube that is not divided by phases, or
     has no times.
 
-    Returns
-    -------
-    dict or None
-        group, the number of the group of every phase, -1 none; groups, each with the phase that represents it, how many
-        it has, by how much they differ, and which; outliers, the phases that differ most from the median with what they
-        differ by, and how many more there are.
+    In it are group, the number of the group of every phase, -1 none; groups, each with the phase that represents it,
+    how many it has, by how much they differ, and which; outliers, the phases that differ most from the median with what
+    they differ by, and how many more there are.
     """
     if cube.periods is None or cube.periods.kind != "phase" or TIME not in cube.period_cells:
         return None

@@ -30,21 +30,14 @@ NAMED = 3
 
 @dataclass
 class Sources:
-    """Lines of source files, and which files were not found.
-
-    Attributes
-    ----------
-    files : dict of str to list of (int, list of str)
-        By the name that regions have of a file: stretches of it, each the number of its first line, and its lines.
-    end_line : dict of (str, int) to int
-        By file and first line of a region: its last line; 0 unknown.
-    missing : list of str
-        Names of files that are not in the folder, or of which it has several that fit equally well.
-    """
+    """Lines of source files, and which files were not found."""
 
     files: dict[str, list[tuple[int, list[str]]]] = field(default_factory=dict)
+    """By the name that regions have of a file: stretches of it, each the number of its first line, and its lines."""
     end_line: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By file and first line of a region: its last line; 0 unknown."""
     missing: list[str] = field(default_factory=list)
+    """Names of files that are not in the folder, or of which it has several that fit equally well."""
 
     @classmethod
     def of(cls, call_paths: CallAxis, folder: str | Path) -> Self:
@@ -53,10 +46,7 @@ class Sources:
         A file is the one whose path ends like that in the trace, in as many parts as possible: the recording may come
         from another machine. Hidden files and folders are left out.
 
-        Raises
-        ------
-        SeverityError
-            If there is no such folder.
+        Raises SeverityError if there is no such folder.
         """
         folder = Path(folder)
         if not folder.is_dir():

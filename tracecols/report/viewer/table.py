@@ -8,19 +8,8 @@ from tracecols.severity.cube import SeverityCube
 
 
 def html_table(cube: SeverityCube, most: int = 12) -> str:
-    """Return the properties with the largest shares of their root, without what is below them, in the focus of the
-    cube.
-
-    Parameters
-    ----------
-    most : int
-        Number of rows.
-
-    Returns
-    -------
-    str
-        An HTML table; names are escaped.
-    """
+    """Return as an HTML table the properties, `most` at most, with the largest shares of their root, without what is
+    below them, in the focus of the cube; names are escaped."""
     summary = cube.summary()
     cube = cube.focused()
     axis = cube.properties

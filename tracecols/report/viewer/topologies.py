@@ -17,20 +17,11 @@ DRAWN = 3
 def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
     """Return the Cartesian topologies of a cube, and process x thread unless that is one of them.
 
-    Parameters
-    ----------
-    cube : SeverityCube
-        Its `topologies`, if it has any, give themselves as plain lists by `to_dict`: name, dimensions (names), sizes,
-        periodic, locations and their coordinates, is_artificial.
-
-    Returns
-    -------
-    list of dict
-        name; dimensions, each with name, size (0 unknown) and periodic; coordinates, for every location a list of one
-        number per dimension, or None where it has no place. Several locations may share a place: as in
-        `SeverityCube.on_topology`, threads without a position of their own count where the first thread of their
-        process is. axes, the dimensions that are drawn at first as x, y and z, -1 none; is_artificial, whether it
-        only counts processes and threads.
+    Each has name; dimensions, each with name, size (0 unknown) and periodic; coordinates, for every location a list of
+    one number per dimension, or None where it has no place; axes, the dimensions that are drawn at first as x, y and z,
+    -1 none; and is_artificial, whether it only counts processes and threads. Several locations may share a place: as in
+    `SeverityCube.on_topology`, threads without a position of their own count where the first thread of their process
+    is.
     """
     given = [t.to_dict() for t in getattr(cube, "topologies", ())]
     found = [_placed(t, cube) for t in given]
