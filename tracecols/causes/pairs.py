@@ -161,10 +161,10 @@ def match_causes(
 
     for _ in side_by_side(jobs, find_intervals, (False, True)):
         pass
-    kept_columns["wait"] = keep(Columns(len(points), {"wait": held["wait"]}), spill)
+    kept_columns["wait"] = keep(Columns(len(points), {"wait": held["wait"]}), spill, often=True)
     held = {c: held[c] for c in ("location", "kind", "call_path")}
     apart = {"wait": pairs.wait, "cause_since": since.pop("cause_since"), "waiting_since": since.pop("waiting_since")}
-    of_pairs = dict.fromkeys(apart, keep(Columns(n_pairs, apart), spill))
+    of_pairs = dict.fromkeys(apart, keep(Columns(n_pairs, apart), spill, often=True))
     held_of_pairs = {c: pairs[c] for c in ("kind", "cause", "waiting")} | since
     table = KeptTable(SYNC_POINTS, len(points), held, kept_columns)
     return table, KeptTable(DELAY_PAIRS, n_pairs, held_of_pairs, of_pairs)
@@ -235,7 +235,7 @@ def _points(
             columns["call_path"][:] = path_of(label)
             columns["label"] = label
             apart.append("label")
-        return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill)
+        return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill, often=True)
 
     ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, large.jobs)
     of_ranges = [*side_by_side(large.jobs, place, ranges)]

@@ -180,7 +180,8 @@ class _Collector:
         n_entries = int(state[kernels.N_ENTRIES] - state[kernels.FIRST_ENTRY])
         ends = Columns(n_segments, {"end": end[:n_segments]})
         entries = Columns(n_entries, {"call_path": path[:n_entries], "time": value[:n_entries]})
-        self._pieces.append((keep(ends, self._spill, borrowed=True), keep(entries, self._spill, borrowed=True)))
+        kept_ends, kept = (keep(of, self._spill, borrowed=True, often=True) for of in (ends, entries))
+        self._pieces.append((kept_ends, kept))
         state[kernels.FIRST_SEGMENT], state[kernels.FIRST_ENTRY] = state[kernels.N_SEGMENTS], state[kernels.N_ENTRIES]
 
     def kept(self) -> tuple[ColumnSource, ColumnSource]:
@@ -282,7 +283,7 @@ def segments(
     return Segments(
         ends,
         entries,
-        keep(cuts, spill),
+        keep(cuts, spill, often=True),
         shift,
         first,
         begin,

@@ -30,9 +30,9 @@ from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder,
 SMALLEST = 1 << 12
 """Bytes of columns on a cluster below which they go with the values that hold them: to open a file costs more."""
 
-BUDGET = 1 << 28
-"""Bytes of columns that are held in memory, at most: in files they are packed. Eight times as many, packed in memory,
-took 1.3 GB more and 3 % less time (10^8 events)."""
+BUDGET, OFTEN = 1 << 28, 4
+"""Bytes of columns that are held in memory, at most, and how many times as many there may be with those that are read
+again and again: in files columns are packed, and to read them costs more than to write them."""
 
 PIECE = 64 * packing.GROUP
 """Rows that are coded together."""
@@ -246,7 +246,9 @@ class Spill:
         budget = Budget() if budget is None else budget
         self.folder, self._parent = folder, budget.scratch
         self._columns = None if folder is None else folder / f"{task}-{uuid.uuid4().hex[:8]}.columns"
-        self._most_held = BUDGET if budget.held is None else min(BUDGET, budget.held)
+        self._most_held, self._most_often = (
+            most if budget.held is None else min(most, budget.held) for most in (BUDGET, OFTEN * BUDGET)
+        )
         self._budget: Held = Held() if beside is None else beside._budget
         self.large: LargeArrays = self._large_arrays(budget) if beside is None else beside.large
         self._lock = Lock()
@@ -311,15 +313,18 @@ class Spill:
         with self._lock:
             self._values = {key: once for key, once in self._values.items() if key[0] not in names}
 
-    def keep(self, columns: Columns, relative: Mapping[str, str] | None = None, borrowed: bool = False) -> ColumnSource:
+    def keep(
+        self, columns: Columns, relative: Mapping[str, str] | None = None, borrowed: bool = False, often: bool = False
+    ) -> ColumnSource:
         """Return the same columns, which all are computed, in memory or in a file; -1 is null.
 
         `relative` are columns whose values are close to those of another one, so that they take fewer bytes. If arrays
-        are `borrowed`, they will be written to again: what stays in memory is copied. Raises AnalysisError,
-        ClusterError if the file cannot be written.
+        are `borrowed`, they will be written to again: what stays in memory is copied. What is read `often` stays in
+        memory rather than others. Raises AnalysisError, ClusterError if the file cannot be written.
         """
         size = sum(columns[name].nbytes for name in columns.names)
-        if size < SMALLEST if self._columns is not None else self._budget.take(size, self._most_held):
+        most = self._most_often if often else self._most_held
+        if size < SMALLEST if self._columns is not None else self._budget.take(size, most):
             held = columns.copy() if borrowed else columns.computed()
             if self._columns is None:
                 self._held.append(_when_forgotten(held, self._budget.give, size))
@@ -361,9 +366,9 @@ def large_arrays(spill: Spill | None, jobs: int = 1) -> LargeArrays:
     return (LargeArrays() if spill is None else spill.large).by_threads(jobs)
 
 
-def keep(columns: Columns, spill: Spill | None, borrowed: bool = False) -> ColumnSource:
+def keep(columns: Columns, spill: Spill | None, borrowed: bool = False, often: bool = False) -> ColumnSource:
     """Keep the columns that a step makes; in memory if it is given nothing to keep them with. Borrowed arrays will be
-    written to again."""
+    written to again; what is read often stays in memory rather than others."""
     if spill is None:
         return columns.copy() if borrowed else columns.computed()
-    return spill.keep(columns, borrowed=borrowed)
+    return spill.keep(columns, borrowed=borrowed, often=often)
