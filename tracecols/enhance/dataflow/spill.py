@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from tempfile import mkdtemp
 from threading import Lock, Thread
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,17 @@ NOTHING = np.zeros(0, np.int64)
 """Base of codes that are relative to no column."""
 
 
+class Codes(NamedTuple):
+    """How the groups of rows of a column are coded, and where they are (`kernels.packing.pack`)."""
+
+    widths: NDArray[np.uint8]
+    """(n_groups,): bits of each code."""
+    lows: NDArray[np.int64]
+    """(n_groups,): what code 1 means."""
+    starts: NDArray[np.int64]
+    """(n_groups + 1,): first word of each group, and one past the last."""
+
+
 @dataclass
 class StoredColumn:
     """Where a column is in a scratch file and how it is coded."""
@@ -51,11 +62,8 @@ class StoredColumn:
     dtype: np.dtype[Any]
     base: str | None = None
     """Column that its codes are relative to."""
-    widths: NDArray[np.uint8] | None = None
-    lows: NDArray[np.int64] | None = None
-    starts: NDArray[np.int64] | None = None
-    """`widths`, `lows` and `starts`: how groups of rows are coded and where (`kernels.packing.pack`), if codes are in
-    the file."""
+    codes: Codes | None = None
+    """None if its values are in the file as they are."""
 
     @classmethod
     def written(cls, file: BinaryIO, name: str, columns: Columns, base: str | None) -> StoredColumn:
@@ -66,25 +74,22 @@ class StoredColumn:
             write_array(file, array)
             return found
         n_groups = -(-array.size // packing.GROUP)
-        widths, lows, starts = (
-            np.empty(n_groups, np.uint8),
-            np.empty(n_groups, np.int64),
-            np.zeros(n_groups + 1, np.int64),
-        )
+        codes = Codes(np.empty(n_groups, np.uint8), np.empty(n_groups, np.int64), np.zeros(n_groups + 1, np.int64))
         below = NOTHING if base is None else columns[base]
         words = np.empty(min(array.size, PIECE) + PIECE // packing.GROUP, np.uint64)
         for rows in blocks(array.size, PIECE):
             first, stop = rows.start // packing.GROUP, -(-rows.stop // packing.GROUP)
             some = slice(first, stop)
-            packing.pack(array[rows], below[rows], widths[some], lows[some], starts[first : stop + 1], words)
-            write_array(file, words[: int(starts[stop] - starts[first])])
-        found.base, found.widths, found.lows, found.starts = base, widths, lows, starts
+            starts = codes.starts[first : stop + 1]
+            packing.pack(array[rows], below[rows], codes.widths[some], codes.lows[some], starts, words)
+            write_array(file, words[: int(starts[-1] - starts[0])])
+        found.base, found.codes = base, codes
         return found
 
     @property
     def nbytes(self) -> int:
         """Bytes in the file."""
-        return self.n * self.dtype.itemsize if self.starts is None else 8 * int(self.starts[-1])
+        return self.n * self.dtype.itemsize if self.codes is None else 8 * int(self.codes.starts[-1])
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
@@ -139,23 +144,25 @@ class SpilledColumns:
         values = np.empty(stop - start, column.dtype)
         if start == stop:
             return values
-        if column.widths is None or column.lows is None or column.starts is None:
+        if (codes := column.codes) is None:
             read_into(values, self._path, column.offset + start * column.dtype.itemsize)
             return values
         some = slice(start // packing.GROUP, -(-stop // packing.GROUP))
-        words = np.empty(int(column.starts[some.stop] - column.starts[some.start]), np.uint64)
-        read_into(words, self._path, column.offset + 8 * int(column.starts[some.start]))
+        first_word, end = codes.starts[[some.start, some.stop]].tolist()
+        words = np.empty(end - first_word, np.uint64)
+        read_into(words, self._path, column.offset + 8 * first_word)
         base = NOTHING if column.base is None else self.rows(column.base, start, stop)
-        packing.unpack(words, column.widths[some], column.lows[some], start % packing.GROUP, base, values)
+        packing.unpack(words, codes.widths[some], codes.lows[some], start % packing.GROUP, base, values)
         return values
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
         """Find where values belong in an ascending column of integers without nulls that is not relative to another
         one; (n_values,) int64."""
         column, found = self._stored[name], np.zeros(len(values), np.int64)
+        assert column.codes is not None  # integers are coded
         for i, value in enumerate(values):
             # those of the group before the first one that begins there
-            group = int(np.searchsorted(column.lows, value)) - 1  # type: ignore[arg-type]
+            group = int(np.searchsorted(column.codes.lows, value)) - 1
             if group >= 0:
                 first = group * packing.GROUP
                 rows = self.rows(name, first, min(first + packing.GROUP, column.n))
