@@ -163,14 +163,14 @@ class Evidence:
     def _calls(self, c: Cause) -> dict[str, Any]:
         """Count the calls, and how much of their time is in a few long ones."""
         nodes = self.s.graph.nodes
-        of = np.union1d(c.change.node, self.s.graph.edges.head[c.change.cut])
+        of = self.s.distinct(np.concatenate([c.change.node, self.s.graph.edges.head[c.change.cut]]))
         of = of[of < len(nodes)]
         # calls that only start an operation count where there are no others
         completing = of[~self._starts[of]]
         of = completing if completing.size else of
         if not of.size:
             return {}
-        ticks = np.sort(self.s.recorded_losses[of])
+        ticks = self.s.recorded_losses[of]
         ticks = ticks[ticks > 0]
         found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c)} | self._called(of)
         if ticks.size:
@@ -180,7 +180,7 @@ class Evidence:
                 "mean_call": float(ticks.mean()) / self.resolution,
                 "in_long": float(ticks[ticks > 10 * median].sum() / ticks.sum()),
                 "n_long": int((ticks > 10 * median).sum()),
-                "n_locations": int(np.unique(nodes.location[of]).size),
+                "n_locations": int(np.count_nonzero(np.bincount(nodes.location[of]))),
             }
             if c.kind in ("messages", "collectives", "calls"):
                 found["beyond"] = float(np.maximum(self.s.weight[of], 0).sum() / ticks.size / self.resolution)
@@ -298,10 +298,10 @@ class Evidence:
     def _lock(self, c: Cause) -> dict[str, Any]:
         """Say who holds the lock how long, and what is executed meanwhile."""
         s = self.s
-        tails = np.unique(s.tail[c.change.cut])
+        tails = s.distinct(s.tail[c.change.cut])
         comp = s.computation
         mine = np.isin(comp.node, tails)
-        found = self._calls(c) | self._waits_in(np.unique(s.graph.edges.head[c.change.cut]))
+        found = self._calls(c) | self._waits_in(s.distinct(s.graph.edges.head[c.change.cut]))
         if not mine.any():
             return found
         held = np.bincount(comp.location[mine], comp.ticks[mine], s.model.n_locations)

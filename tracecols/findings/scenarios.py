@@ -159,16 +159,13 @@ class Scenarios:
         result = Graph(g.nodes, replace(g.edges, head=head), g.n_hubs, g.time, g.counts, g.weight, g.lag)
         return g if result.stuck.any() else result
 
-    def _changed(self, changes: Iterable[Change]) -> tuple[Rows, Rows]:
+    def _changed(self, changes: Sequence[Change]) -> tuple[Rows, Rows]:
         """Return weights, which may be negative, and lags after some changes."""
-        weight, lag = self.weight, self.lag
+        weight = self.weight.copy() if any(c.node.size for c in changes) else self.weight
+        lag = self.lag.copy() if any(c.cut.size for c in changes) else self.lag
         for c in changes:
-            if c.node.size:
-                weight = weight.copy()
-                weight[c.node] -= c.less
-            if c.cut.size:
-                lag = lag.copy()
-                lag[c.cut] = CUT
+            weight[c.node] -= c.less
+            lag[c.cut] = CUT
         return weight, lag
 
     def gain(self, change: Change) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,14 @@ from tracecols.findings.overheads import (
     of_tasks,
     of_threads,
 )
-from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.findings.scenarios import Scenarios
 from tracecols.findings.starts import starts_of_devices
 from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 from tracecols.schema.enums import NCCL
 from tracecols.severity.causes import BY_CHANCE
+from tracecols.work.executors import side_by_side
 
 N_CAUSES = 8
 """How many causes are kept, at most."""
@@ -85,8 +87,8 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     _explain(s, chosen)
     for c in chosen:
         _name_producer(s, c)
-    for c in chosen:
-        evidence.add_to(c)
+    for _ in side_by_side(s.model.jobs, evidence.add_to, chosen):
+        pass
     return chosen, starts
 
 
@@ -102,20 +104,20 @@ def _communicates(model: Model) -> bool:
 
 def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
     """Return the causes in programs without devices."""
-    overheads = evidence.join_small_regions(of_overheads(s))
-    candidates = [
-        *evidence.computing.causes(),
-        *overheads,
-        *of_threads(s),
-        *of_tasks(s),
-        *of_locks(s),
-        *of_locking(s),
-        *of_barriers(s),
-        *of_overlap(s),
-        *of_order(s),
-        *of_measurement(s),
+    searches: list[Callable[[Scenarios], list[Cause]]] = [
+        lambda _: evidence.computing.causes(),
+        lambda s: evidence.join_small_regions(of_overheads(s)),
+        of_threads,
+        of_tasks,
+        of_locks,
+        of_locking,
+        of_barriers,
+        of_overlap,
+        of_order,
+        of_measurement,
     ]
-    chosen = _chosen(s, candidates, [])
+    candidates = side_by_side(s.model.jobs, lambda search: search(s), searches)
+    chosen = _chosen(s, [*chain.from_iterable(candidates)], [])
     return _chosen(s, of_messages(s, [c.change for c in chosen]), chosen)
 
 
@@ -145,12 +147,11 @@ def _least(s: Scenarios, c: Cause) -> float:
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     """Say of each cause what time that is not computation ends with it: one after the other, so that nothing is
     explained twice. Idle threads are on no call path."""
-    done: list[Change] = []
-    before = *s.lost_and_idle(), s.beyond_waiting()
+    changes = [c.change if c.frees is None else c.frees for c in causes]
+    done = [changes[:i] for i in range(len(causes) + 1)]
     nodes = s.graph.nodes
-    for c in causes:
-        done.append(c.change if c.frees is None else c.frees)
-        after = *s.lost_and_idle(done), s.beyond_waiting(done)
+    left = side_by_side(s.model.jobs, lambda some: (*s.lost_and_idle(some), s.beyond_waiting(some)), done, ahead=1)
+    for c, (before, after) in zip(causes, pairwise(left), strict=True):
         lost, idle, beyond = (b - a for b, a in zip(before, after, strict=True))
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
         call_path = np.concatenate([s.call_path[at], np.full(still.size, -1, np.int64)])
@@ -161,7 +162,6 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
         in_calls = np.clip(cells.sum(np.concatenate([beyond[at], np.zeros_like(still)])), 0, ticks)
         kept = ticks > 0
         c.cells = (call_path[first][kept], location[first][kept], ticks[kept], in_calls[kept])
-        before = after
 
 
 def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
