@@ -195,6 +195,14 @@ def find_ascending(key: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray
 
 
 @kernel
+def find_largest_so_far(group, values, result):
+    """Find the largest value so far in each group; equal groups are side by side, `result` is filled."""
+    for i in range(group.size):
+        goes_on = i > 0 and group[i] == group[i - 1]
+        result[i] = max(result[i - 1], values[i]) if goes_on else values[i]
+
+
+@kernel
 def count_seen(group, seen, result):
     """Number the elements of each group; `seen` holds zeros, `result` is filled."""
     for i in range(group.size):

@@ -17,7 +17,7 @@ from tracecols.causes.device_operations import DeviceOperations
 from tracecols.causes.device_waits import DeviceWaits
 from tracecols.causes.host_lines import roots_of_lines
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
-from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.dataflow.grouping import lookup, number_ascending
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
@@ -77,7 +77,7 @@ class Chains:
     ) -> None:
         of, self.syncs = found.operations, found.syncs
         self.row = of.row
-        self.lines = np.unique(np.concatenate([of.host, self.syncs.host, line.column("host")]))
+        self.lines, _ = number_ascending(np.concatenate([of.host, self.syncs.host, line.column("host")]))
         self._n_paths, self._n_locations = len(facts.call_paths.whole), facts.n_locations
         self.waits = waits.of(of.row)
         roots = roots_of_lines(facts, scans, members)
@@ -91,10 +91,8 @@ class Chains:
             self._key(LATENCY, self.syncs.location, facts.call_paths.path_of(self.syncs.call_path.astype(np.int32))),
             self._key(BEFORE, outside[:, 0], np.maximum(outside[:, 1], 0)),
         ]
-        self._cells, number = np.unique(np.concatenate(keys), return_inverse=True)
-        cell, latency, line_cell, returns, root = np.split(
-            number.astype(np.int64), np.cumsum([k.size for k in keys])[:-1]
-        )
+        self._cells, number = number_ascending(np.concatenate(keys))
+        cell, latency, line_cell, returns, root = np.split(number, np.cumsum([k.size for k in keys])[:-1])
         host = np.searchsorted(self.lines, of.host)
         self.operations = Operations(
             host,

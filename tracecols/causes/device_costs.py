@@ -175,7 +175,7 @@ def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spe
     known = (target >= 0) & (target < waiting)
     # a wait that cannot be passed on is charged where the cause begins, and so is one without any cause
     at = pick(chain, waiting)
-    lacking = np.setdiff1d(np.arange(chain.size), np.concatenate([pair[chosen], waiting]))
+    lacking = _lacking(chain.size, pair[chosen], waiting)
     return _in_order(
         wait=np.concatenate([pair[chosen], waiting, lacking]),
         location=np.concatenate([location[chosen], causes["location"][at], causes["location"][chain[lacking]]]),
@@ -186,13 +186,21 @@ def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spe
     )
 
 
+def _lacking(n: int, *found: Ints) -> Ints:
+    """Return which of n things are not among some."""
+    lacks = np.ones(n, bool)
+    for some in found:
+        lacks[some] = False
+    return np.flatnonzero(lacks)
+
+
 def _of_syncs(pairs: Rows, syncs: Rows, during: _Spent) -> Rows:
     """Find what hosts wait for: operations, latency, transfer, and waits for other ranks."""
     wait, (kind, location, path, _, ticks) = during.cells.listed()
     waiting, (row, waited) = during.waits.listed()
     by_row = np.argsort(pairs["row"], kind="stable")
     target = pick(by_row, lookup(pairs["row"][by_row], row))
-    lacking = np.setdiff1d(np.arange(syncs["wait"].size), np.concatenate([wait, waiting]))
+    lacking = _lacking(syncs["wait"].size, wait, waiting)
     at = np.concatenate([waiting, lacking])
     return _in_order(
         wait=np.concatenate([wait, at]),

@@ -54,6 +54,13 @@ def number(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return groups.number_groups(key)
 
 
+def number_ascending(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct keys in ascending order, and which of them each element has; sorts the distinct ones only."""
+    group, first = groups.number_groups(key)
+    order = np.argsort(key[first], kind="stable")
+    return key[first[order]], positions(order)[group]
+
+
 def number_chronologically(
     key: NDArray[np.int64], time: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

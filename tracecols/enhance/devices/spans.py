@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import latest_before, positions
+from tracecols.kernels.groups import find_largest_so_far
 
 Ints = NDArray[np.int64]
 
@@ -52,12 +53,9 @@ def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
 
 def running_max(group: Ints, values: Ints) -> Ints:
     """Return the largest value so far in each group; equal groups are side by side."""
-    if not values.size:
-        return values
-    distinct, rank = np.unique(values, return_inverse=True)
-    number = np.cumsum(np.append(False, group[1:] != group[:-1]))
-    latest: Ints = np.maximum.accumulate(number * distinct.size + rank)
-    return distinct[latest - number * distinct.size]
+    result = np.empty(values.size, np.int64)
+    find_largest_so_far(np.ascontiguousarray(group, np.int64), np.ascontiguousarray(values), result)
+    return result
 
 
 def latest_end(key: Ints, time: Ints, end: Ints, wanted_key: Ints, wanted_time: Ints) -> Ints:

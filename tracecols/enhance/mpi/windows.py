@@ -358,7 +358,7 @@ def match_epochs(
             "held": held.event,
             "held_exit_time": held.exit_time,
         },
-        {"exposure epochs that lack access epochs": int(post.size - np.unique(exposure[is_complete]).size)},
+        {"exposure epochs that lack access epochs": int(post.size - number(exposure[is_complete])[1].size)},
     )
 
 
