@@ -203,6 +203,31 @@ def find_largest_so_far(group, values, result):
 
 
 @kernel
+def are_in_order(key, time):
+    """Say whether elements are in the order of their keys, those of a key in that of their times."""
+    in_order = True
+    for i in range(1, key.size):
+        in_order &= key[i] > key[i - 1] or (key[i] == key[i - 1] and time[i] >= time[i - 1])
+    return in_order
+
+
+@kernel
+def find_latest(key, time, wanted_key, wanted_time, found):
+    """Find the last element of a key with time <= the wanted time; `found` (m,) int64 is filled, with -1 where there is
+    none. Elements are in order (`are_in_order`)."""
+    for j in range(found.size):
+        k, t = wanted_key[j], wanted_time[j]
+        low, high = 0, key.size
+        while low < high:
+            middle = (low + high) // 2
+            if key[middle] < k or (key[middle] == k and time[middle] <= t):
+                low = middle + 1
+            else:
+                high = middle
+        found[j] = low - 1 if low > 0 and key[low - 1] == k else -1
+
+
+@kernel
 def count_seen(group, seen, result):
     """Number the elements of each group; `seen` holds zeros, `result` is filled."""
     for i in range(group.size):

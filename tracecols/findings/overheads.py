@@ -310,12 +310,14 @@ def _mutual(
 
     Times are when the sending call begins, and the call that completes the receive.
     """
+    # the k-th message of each receiver, and the k-th that it sends
+    order, by_sender = np.lexsort((received, receiver)), np.lexsort((sent, sender))
+    first, end = (
+        np.searchsorted(sender[by_sender], receiver[order]),
+        np.searchsorted(sender[by_sender], receiver[order], "right"),
+    )
+    kth = first + np.arange(order.size) - np.searchsorted(receiver[order], receiver[order])
+    has = np.flatnonzero(kth < end)
     result = np.zeros(sender.size, bool)
-    for who in np.unique(receiver).tolist():
-        mine = np.flatnonzero(receiver == who)
-        order = mine[np.argsort(received[mine], kind="stable")]
-        times = np.sort(sent[sender == who])
-        k = np.arange(order.size)
-        has = k < times.size
-        result[order[has]] = times[k[has]] <= received[order[has]]
+    result[order[has]] = sent[by_sender[kth[has]]] <= received[order[has]]
     return result

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import latest_before, lookup
 from tracecols.kernels.replay import IS_CALL
 from tracecols.replay.nodes import Nodes
 from tracecols.replay.replay import Replay
@@ -48,16 +49,8 @@ def window_edges(replay: Replay) -> tuple[Rows, Rows]:
 def calls_at(nodes: Nodes, location: Rows, time: Rows) -> Rows:
     """Return where the outermost MPI calls end that locations are in at some times, and that begin then at the latest;
     -1 for none."""
-    result = np.full(location.size, -1, np.int64)
     calls = nodes.with_role(IS_CALL)
-    if not calls.size:
-        return result
-    of_call, begin, end = nodes.location[calls], nodes.time[nodes.enter_of(calls)], nodes.time[calls]
-    for who in np.unique(location).tolist():
-        low, high = np.searchsorted(of_call, [who, who + 1])
-        at = np.flatnonzero(location == who)
-        call = low + np.searchsorted(begin[low:high], time[at], "right") - 1
-        inside = (call >= low) & (time[at] >= 0)
-        inside[inside] &= time[at][inside] <= end[call[inside]]
-        result[at[inside]] = calls[call[inside]]
-    return result
+    begin = nodes.time[nodes.enter_of(calls)]
+    at = latest_before(nodes.location[calls], begin, location, time)
+    inside = (at >= 0) & (time >= 0) & (time <= pick(nodes.time[calls], at))
+    return pick(calls, np.where(inside, at, -1))

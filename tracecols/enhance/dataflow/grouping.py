@@ -196,18 +196,25 @@ def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArr
 
 
 def latest_before(
-    key: NDArray[np.int64], time: NDArray[np.int64], wanted_key: NDArray[np.int64], wanted_time: NDArray[np.int64]
+    key: NDArray[np.signedinteger[Any]],
+    time: NDArray[np.int64],
+    wanted_key: NDArray[np.signedinteger[Any]],
+    wanted_time: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Find the last element of a key with time <= the wanted time; its position, -1 if there is none.
 
     Of elements with the same time that which is last.
     """
-    n = key.size
-    keys, times = np.concatenate([key, wanted_key]), np.concatenate([time, wanted_time])
-    order = np.lexsort((np.arange(keys.size), times, keys))
-    result = np.empty(keys.size, np.int64)
-    result[order] = latest(np.where(order < n, order, -1), keys[order])
-    return result[n:]
+    key, time, *wanted = (np.ascontiguousarray(a, np.int64) for a in (key, time, wanted_key, wanted_time))
+    found = np.empty(wanted_key.size, np.int64)
+    if groups.are_in_order(key, time):
+        groups.find_latest(key, time, *wanted, found)
+        return found
+    order = np.lexsort((time, key))
+    groups.find_latest(key[order], time[order], *wanted, found)
+    known = found >= 0
+    found[known] = order[found[known]]
+    return found
 
 
 def latest(values: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
