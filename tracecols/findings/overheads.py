@@ -65,7 +65,7 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         mine = row[region[user] == where]
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
-            found.append(Cause("tasks", at, NOBODY, s.less_computation(mine, c.ticks[mine].astype(np.float64))))
+            found.append(Cause("tasks", at, NOBODY, s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))))
     return tried(s, found)
 
 
@@ -79,7 +79,7 @@ def of_locking(s: Scenarios) -> list[Cause]:
     found = []
     for where, of, family in largest(s, np.arange(ticks.size), ticks, user):
         nodes, rows = locks[of[of < locks.size]], row[of[of >= locks.size] - locks.size]
-        change = together([s.without_weight(nodes), s.less_computation(rows, c.ticks[rows].astype(np.float64))])
+        change = together([s.without_weight(nodes), s.less_computation(c.node[rows], c.ticks[rows].astype(np.float64))])
         evidence = {
             "n_taken": int(nodes.size),
             "lost_each": int(ticks[of].sum()) / max(nodes.size, 1) / s.model.resolution,

@@ -256,10 +256,10 @@ class Scenarios:
         master = self.model.locations.master
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
-    def less_computation(self, rows: Rows, less: NDArray[np.floating[Any]]) -> Change:
-        """Return the change that takes ticks from rows of the computation, which ascend."""
-        node, total = np.empty(rows.size, np.int64), np.empty(rows.size)
-        n = kernels.sum_runs(self.computation.node[rows], less, node, total)
+    def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[np.floating[Any]]) -> Change:
+        """Return the change that takes ticks from rows of the computation, given the node of each, ascending."""
+        node, total = np.empty(of.size, np.int64), np.empty(of.size)
+        n = kernels.sum_runs(of, less, node, total)
         changed = np.flatnonzero(total[:n])
         return Change(node[changed], np.rint(total[changed]).astype(np.int64))
 
