@@ -163,7 +163,7 @@ class Evidence:
     def _calls(self, c: Cause) -> dict[str, Any]:
         """Count the calls, and how much of their time is in a few long ones."""
         nodes = self.s.graph.nodes
-        of = np.union1d(c.change.node, self.s.graph.edges.head[c.change.cut])
+        of = self.s.distinct(np.concatenate([c.change.node, self.s.graph.edges.head[c.change.cut]]))
         of = of[of < len(nodes)]
         # calls that only start an operation count where there are no others
         completing = of[~self._starts[of]]
@@ -180,7 +180,7 @@ class Evidence:
                 "mean_call": float(ticks.mean()) / self.resolution,
                 "in_long": float(ticks[ticks > 10 * median].sum() / ticks.sum()),
                 "n_long": int((ticks > 10 * median).sum()),
-                "n_locations": int(np.unique(nodes.location[of]).size),
+                "n_locations": int(np.count_nonzero(np.bincount(nodes.location[of]))),
             }
             if c.kind in ("messages", "collectives", "calls"):
                 found["beyond"] = float(np.maximum(self.s.weight[of], 0).sum() / ticks.size / self.resolution)

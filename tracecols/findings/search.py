@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
@@ -28,13 +29,14 @@ from tracecols.findings.overheads import (
     of_tasks,
     of_threads,
 )
-from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.findings.scenarios import Scenarios
 from tracecols.findings.starts import starts_of_devices
 from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 from tracecols.schema.enums import NCCL
 from tracecols.severity.causes import BY_CHANCE
+from tracecols.work.executors import side_by_side
 
 N_CAUSES = 8
 """How many causes are kept, at most."""
@@ -145,12 +147,15 @@ def _least(s: Scenarios, c: Cause) -> float:
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     """Say of each cause what time that is not computation ends with it: one after the other, so that nothing is
     explained twice. Idle threads are on no call path."""
-    done: list[Change] = []
-    before = *s.lost_and_idle(), s.beyond_waiting()
+    done = [c.change if c.frees is None else c.frees for c in causes]
     nodes = s.graph.nodes
-    for c in causes:
-        done.append(c.change if c.frees is None else c.frees)
-        after = *s.lost_and_idle(done), s.beyond_waiting(done)
+
+    def left(n: int) -> tuple[NDArray[np.int64], ...]:
+        return *s.lost_and_idle(done[:n]), s.beyond_waiting(done[:n])
+
+    results = side_by_side(s.model.jobs, left, range(len(causes) + 1), ahead=1)
+    before = next(results)
+    for c, after in zip(causes, results, strict=True):
         lost, idle, beyond = (b - a for b, a in zip(before, after, strict=True))
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
         call_path = np.concatenate([s.call_path[at], np.full(still.size, -1, np.int64)])
