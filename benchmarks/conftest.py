@@ -13,6 +13,7 @@ import pytest
 from benchmarks.steps import Subject
 from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose, is_otf2
 from tracecols import convert
+from tracecols.model.model import enhance
 from tracecols.schema import SIDE_TABLES
 from tracecols.store import Store
 from tracecols.work.jobs import n_jobs
@@ -68,6 +69,8 @@ def subject(request):
             "archive_bytes": 0 if is_store else bytes_of(archive),
             "store_bytes": sum(f.stat().st_size for f in store.path.rglob("*") if f.is_file()),
         }
+        if workload.series == "call_paths":
+            facts["n_call_paths"] = len(enhance(store, jobs).call_paths.whole)
         (folder / "scratch").mkdir()
         rules = option("conventions") or ("scalasca" if is_store or is_otf2(archive) else "expert")
         yield Subject(workload.name, None if is_store else archive, store.path, folder / "scratch", jobs, rules, facts)

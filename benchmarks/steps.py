@@ -31,11 +31,13 @@ from tracecols.converters.base import Report
 from tracecols.converters.registry import open_source
 from tracecols.export.archive import export_archive
 from tracecols.export.tables import export
+from tracecols.findings.search import facts_of_causes
 from tracecols.model.model import enhance
 from tracecols.model.table_files import ENHANCED
 from tracecols.model.table_writer import write_tables
 from tracecols.patterns.registry import FAMILIES
 from tracecols.replay.graph import find_graph
+from tracecols.replay.replay import Replay
 from tracecols.schema import EVENTS
 from tracecols.schema.properties import ROOT_CAUSES
 from tracecols.search.choice import declared_for, trees_of, without
@@ -265,6 +267,18 @@ def _analyze(subject: Subject, **more: Any) -> Run:
     return lambda: _n_cells(subject.trace(jobs=subject.jobs).analyze(subject.conventions, **more))
 
 
+def _causes(subject: Subject) -> Run:
+    """Search for causes of lost time in a replay whose graph is there."""
+    replay = Replay(subject.model(subject.jobs))
+    _ = replay.graph, replay.computation
+
+    def run() -> int:
+        found = facts_of_causes(replay)
+        return 0 if found is None else len(found["found"])
+
+    return run
+
+
 def _analyze_without_replay(subject: Subject, causes: bool) -> Run:
     """Search for all properties by name, with or without root causes: what is asked for by name is not replayed."""
     declared = declared_for(subject.model(subject.jobs), subject.conventions, ())
@@ -422,6 +436,7 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("analyze", "analysis", "analyze a store, all threads", _analyze, SERIES),
     ("analyze_causes", "analysis", "the same without replay", partial(_analyze_without_replay, causes=True), SERIES),
     ("analyze_waits", "analysis", "wait states without root causes", partial(_analyze_without_replay, causes=False), SERIES),
+    ("causes", "analysis", "causes of lost time in a replay, all threads", _causes, SERIES | WHOLE),
     ("analyze_workers", "analysis", "analyze a store, two worker processes", _analyze_with_workers, {"package": "distributed"}),
     ("analyze_archive", "analysis", "archive to severities, all threads", _analyze_archive, SERIES | ARCHIVE),
     ("command", "analysis", "the command tracecols analyze ARCHIVE", _command, ARCHIVE),

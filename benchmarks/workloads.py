@@ -11,7 +11,12 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
 
-SERIES = {"events": "events", "locations": "locations", "messages": "point-to-point events per event"}
+SERIES = {
+    "events": "events",
+    "locations": "locations",
+    "messages": "point-to-point events per event",
+    "call_paths": "call paths",
+}
 """Directions of growth, and what they are measured by."""
 
 BYTES_PER_EVENT = 45
@@ -97,6 +102,10 @@ def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
         trees = {"nodes": nodes, **TREES} if nodes else {}
         what = "irregular, 8 processes"
         found.append(_generated(f"messages-1-in-{every}", what, "irregular", 8, 1, n, "messages", **trees))
+    for nodes in (400, 4_000, 32_000):
+        # the same events on more and more call paths
+        name, what = f"call-paths-{nodes}", f"irregular, 8 processes, trees of {nodes} calls"
+        found.append(_generated(name, what, "irregular", 8, 1, n, "call_paths", nodes=nodes, **TREES))
     return {w.name: w for w in found}
 
 

@@ -261,6 +261,7 @@ def made_up(tmp_path):
                 "workload": name,
                 "series": series,
                 "n_locations": n_locations,
+                "n_call_paths": 1000 * n_locations,
                 "n_rows": {"p2p": p2p},
             }
             info |= {"made": 1_000_000} if step == "pyarrow" else {}
@@ -280,7 +281,7 @@ def made_up(tmp_path):
 
 
 def test_tables__say_what_was_measured(made_up):
-    about, overview, families, *growth, others, figures = results.tables(results.read([made_up]))[:8]
+    about, overview, families, *growth, others, figures = results.tables(results.read([made_up]))[:9]
     assert about.startswith(
         "2 cores of a processor, 16 GiB, Linux x86_64; python 3.11, numpy 2.4. Medians of up to 3 rounds"
     )
@@ -292,6 +293,7 @@ def test_tables__say_what_was_measured(made_up):
     assert [g.split(",")[0] for g in growth] == [f"**Growth with {series}" for series in SERIES]
     assert "| point-to-point events per event | 0.0100 | 0.0200 |" in growth[2]
     assert "| decode, one thread | 20.0, 256 MiB | 20.0, 256 MiB |" in growth[2]
+    assert "| call paths | 8,000 | 16,000 |" in growth[3]
     # the library takes three times as long
     assert "16.7 | 50.0 | 3.00 |" in others
     assert "| convert, one thread | 0.0400 | 0.0400 | 0.0800 | 40.0 | 0.500 | 256 | 128 | 0 |  |  |" in figures

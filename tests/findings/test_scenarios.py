@@ -51,7 +51,7 @@ def test_less_computation__is_the_sum_of_the_rows_of_a_node(scenarios):
     s, rng = scenarios, np.random.default_rng(0)
     rows = np.flatnonzero(rng.random(s.computation.ticks.size) < 0.7)
     less = rng.random(rows.size) * 100 * (rng.random(rows.size) < 0.8)
-    change = s.less_computation(rows, less)
+    change = s.less_computation(s.computation.node[rows], less)
     total = np.bincount(s.computation.node[rows], less, len(s.graph.nodes))
     assert change.node.tolist() == np.flatnonzero(total).tolist()
     assert change.less.tolist() == np.rint(total[total != 0]).tolist()

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
-from tracecols.enhance.scan.paths import count_descendants, is_repeated, with_descendants
+from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
 from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
+from tracecols.findings.cells import cells_of
 from tracecols.findings.scenarios import Change, Scenarios, together
-from tracecols.kernels.groups import count_in_groups
+from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.once import once
 from tracecols.severity.causes import CHANGING
 
@@ -42,14 +45,14 @@ class Work:
 
     spans: Spans
     """The call paths: in each span from one up to another, which does not belong to it. The first is named."""
-    row: NDArray[np.int64]
-    """(n,): rows, location by location in the order of time."""
-    location: NDArray[np.int64]
-    """(n,)"""
+    node: NDArray[np.int32]
+    """(n,): the nodes of the rows, location by location in the order of time."""
     ticks: NDArray[np.int64]
     """(n,)"""
     who: NDArray[np.int64]
     """(m,): the locations."""
+    n_rows: NDArray[np.int64]
+    """(m,): how many rows each has."""
     total: NDArray[np.int64]
     """(m,): ticks of each."""
 
@@ -57,12 +60,15 @@ class Work:
         """Return a cause that lies in it; further arguments are those of `Cause`."""
         return Cause(kind, self.spans[0][0], locations, change, spans=self.spans, **more)
 
+    def by_row(self, of: NDArray[Any]) -> Any:
+        """Return for each row what is given for each location."""
+        return np.repeat(of, self.n_rows)
+
     @once
     def table(self) -> NDArray[np.int64] | None:
         """Ticks of the k-th piece of work of each location, (m, n_pieces); None if they have different numbers of
         pieces."""
-        n = np.bincount(np.searchsorted(self.who, self.location), minlength=self.who.size)
-        if self.who.size < 2 or n.min() < 2 or n.min() != n.max():
+        if self.who.size < 2 or self.n_rows.min() < 2 or self.n_rows.min() != self.n_rows.max():
             return None
         return self.ticks.reshape(self.who.size, -1)
 
@@ -162,16 +168,19 @@ def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
     return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
+SETS = 62
+"""How many sets of call paths are collected in one pass over the rows."""
+
+
 class Computing:
     """The computation of a run by call path, and the causes in it."""
 
     def __init__(self, scenarios: Scenarios) -> None:
         self.scenarios = s = scenarios
-        c, model = s.computation, s.model
-        kept = np.flatnonzero(s.in_window[c.node] & model.locations.is_cpu[c.location])
-        # rows are in the order of nodes: location by location, each in the order of time
-        self._row = kept[np.argsort(c.call_path[kept], kind="stable")]
-        self._call_path = c.call_path[self._row].astype(np.int64)
+        model, nodes = s.model, s.graph.nodes
+        self.cells = cells_of(
+            s.computation, nodes, s.in_window & model.locations.is_cpu[nodes.location], len(s.call_paths)
+        )
         self.process = np.asarray(model.facts.process, np.int64)
         self.n_threads = np.bincount(self.process[s.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
@@ -181,7 +190,7 @@ class Computing:
     @once
     def _n_computing(self) -> int:
         """How many locations compute."""
-        return np.unique(self.scenarios.computation.location[self._row]).size
+        return np.unique(self.cells.location).size
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:
@@ -190,7 +199,7 @@ class Computing:
         model, paths = self.scenarios.model, self.scenarios.call_paths
         is_mpi = model.regions.paradigm[paths.region] == "mpi"
         computing = np.zeros(len(paths), bool)
-        computing[self._call_path] = True
+        computing[self.cells.call_path] = True
         is_several = (count_descendants(computing, paths.end) > 1) & (count_descendants(is_mpi, paths.end) == 0)
         return np.asarray(is_several & (paths.parent >= 0) & ~is_repeated(paths.region, paths.end))
 
@@ -207,70 +216,95 @@ class Computing:
         end = self.scenarios.call_paths.end[heads] if includes_calls else heads + 1
         return tuple(zip(heads.tolist(), end.tolist(), strict=True))
 
-    def work(self, spans: Spans) -> Work:
-        """Return the computation of some call paths."""
-        c = self.scenarios.computation
-        low, high = np.searchsorted(self._call_path, np.array(spans, np.int64).reshape(-1, 2)).T
-        row = np.sort(self._row[ranges(low, high - low)])
-        location, ticks = c.location[row].astype(np.int64), c.ticks[row]
-        who, group = np.unique(location, return_inverse=True)
-        return Work(spans, row, location, ticks, who, Segments(group, who.size).sum(ticks))
+    def work(self, sets: Sequence[Spans]) -> list[Work]:
+        """Return the computation of some sets of call paths: one pass over the rows for many of them."""
+        found = []
+        for low in range(0, len(sets), SETS):
+            found += self._collected(sets[low : low + SETS])
+        return found
 
-    def _sizes(self, row: NDArray[np.int64], head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
-        """Measure some rows of the computation by the call path `head` that each counts for; `same` says which call
-        paths count as one."""
-        c, head = self.scenarios.computation, same[head]
-        order = np.lexsort((row, head))
-        row, head = row[order], head[order]
-        location, ticks = c.location[row], c.ticks[row]
-        who, first_of_who = number(combine(head, location))
-        of_who, first = number(head[first_of_who])
-        found, one = head[first_of_who][first], Segments(of_who, first.size)
-        total = Segments(who, first_of_who.size).sum(ticks)
+    def _collected(self, sets: Sequence[Spans]) -> list[Work]:
+        cells, inside, of_locations = self.cells, np.zeros(len(self.scenarios.call_paths), np.int64), []
+        for k, spans in enumerate(sets):
+            low, high = np.array(spans, np.int64).reshape(-1, 2).T
+            inside[ranges(low, high - low)] |= 1 << k
+            first, stop = np.searchsorted(cells.call_path, [low, high])
+            at = ranges(first, stop - first)
+            who, group = np.unique(cells.location[at], return_inverse=True)
+            by_location = Segments(group, who.size)
+            of_locations.append((who, by_location.sum(cells.n_rows[at]), by_location.sum(cells.ticks[at])))
+        start = np.append(0, np.cumsum([n_rows.sum() for _, n_rows, _ in of_locations]))
+        node, ticks = np.empty(start[-1], np.int32), np.empty(start[-1], np.int64)
+        collect_rows(cells.rows, inside, start[:-1].copy(), node, ticks)
+        mine = (slice(*ends) for ends in pairwise(start.tolist()))
+        return [Work(spans, node[at], ticks[at], *of) for spans, at, of in zip(sets, mine, of_locations, strict=True)]
+
+    def _sizes(self, head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
+        """Measure computation by the call path `head` that each call path counts for, -1 for none; `same` says which
+        call paths count as one."""
+        cells, of_cell = self.cells, head[self.cells.call_path]
+        mine = np.flatnonzero(of_cell >= 0)
+        mine = mine[np.lexsort((cells.location[mine], of_cell[mine]))]
+        of_cell, location = of_cell[mine], cells.location[mine]
+        who, first_of_who = number(combine(of_cell, location))
+        by_location = Segments(who, first_of_who.size)
+        of_who, first = number(of_cell[first_of_who])
+        found, one = of_cell[first_of_who][first], Segments(of_who, first.size)
+        total, n_pieces = by_location.sum(cells.ticks[mine]), by_location.sum(cells.n_rows[mine])
         n_locations, most, whole = one.count(), one.max(total), one.sum(total)
         others = (whole - most) / np.maximum(n_locations - 1, 1)
         # the k-th pieces of all locations are compared, where all have as many
-        n_pieces = np.bincount(who, minlength=first_of_who.size)
         least = one.min(n_pieces)
         is_equal = (n_locations > 1) & (least > 1) & (least == one.max(n_pieces))
-        at = np.flatnonzero(is_equal[of_who][who])
         changing = np.zeros(first.size)
-        if at.size:
-            piece, first_of_piece = number(combine(of_who[who[at]], count_in_groups(who[at], first_of_who.size)))
-            pieces = Segments(piece, first_of_piece.size)
-            of_piece = of_who[who[at[first_of_piece]]]
-            above = pieces.max(ticks[at]) - pieces.sum(ticks[at]) / n_locations[of_piece]
-            changing += np.bincount(of_piece, above, first.size)
+        changing[is_equal] = self._changing(head, found[is_equal], n_locations[is_equal], least[is_equal])
         masters = self.is_master & (self.n_threads[self.process] > 1) & self.has_teams
         is_serial = one.min(masters[location[first_of_who]].astype(np.int64)) > 0
         return Sizes(found, n_locations, most, most - others, changing, is_serial, self.in_single[found], same)
 
+    def _changing(
+        self,
+        head: NDArray[np.int64],
+        chosen: NDArray[np.int64],
+        n_locations: NDArray[np.int64],
+        n_pieces: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return by how much the longest k-th pieces are above the mean of all locations, for chosen call paths that
+        others count for."""
+        if not chosen.size:
+            return np.zeros(0)
+        number_of = np.full(head.size + 1, -1, np.int32)
+        number_of[chosen] = np.arange(chosen.size)
+        first, n = np.cumsum(n_pieces) - n_pieces, int(n_pieces.sum())
+        most, total = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        where, seen = np.full(chosen.size, -1, np.int32), np.zeros(chosen.size, np.int64)
+        compare_pieces(self.cells.rows, number_of[head], first, where, seen, most, total)
+        above = most - total / np.repeat(n_locations, n_pieces)
+        of = np.repeat(np.arange(chosen.size), n_pieces)
+        return np.asarray(np.bincount(of, above, chosen.size), np.float64)
+
     @once
     def single(self) -> Sizes:
         """The computation of single call paths."""
-        return self._sizes(self._row, self._call_path, self.same)
+        return self._sizes(self.same, self.same)
 
     @once
     def steps(self) -> Sizes:
         """The computation of steps with running numbers, each family as one."""
-        same = self.scenarios.merged.of
-        several = np.bincount(same[np.unique(self._call_path)], minlength=same.size) >= STEPS
-        mine = several[same[self._call_path]] & (self.same[self._call_path] != same[self._call_path])
-        mine = np.isin(same[self._call_path], same[self._call_path[mine]])
-        return self._sizes(self._row[mine], self._call_path[mine], same)
+        same, paths = self.scenarios.merged.of, np.unique(self.cells.call_path)
+        several = np.bincount(same[paths], minlength=same.size) >= STEPS
+        mine = paths[several[same[paths]] & (self.same[paths] != same[paths])]
+        return self._sizes(np.where(np.isin(same, same[mine]), same, -1), same)
 
     @once
     def nests(self) -> Sizes:
         """The computation of call paths with all that they call."""
-        paths = self.scenarios.call_paths
-        heads = np.flatnonzero(self.is_nest)
-        found = [self._sizes(self._row[:0], self._call_path[:0], self.same)]
+        paths, nobody = self.scenarios.call_paths, np.full(len(self.scenarios.call_paths), -1)
+        found = [self._sizes(nobody, self.same)]
         # those of one depth do not overlap
-        for depth in np.unique(paths.depth[heads]).tolist():
-            mine = heads[paths.depth[heads] == depth]
-            above = np.searchsorted(mine, self._call_path, "right") - 1
-            inside = np.flatnonzero((above >= 0) & (self._call_path < paths.end[mine[above]]))
-            found.append(self._sizes(self._row[inside], mine[above[inside]], self.same))
+        for depth in np.unique(paths.depth[self.is_nest]).tolist():
+            above = outermost_of(self.is_nest & (paths.depth == depth), paths.end)
+            found.append(self._sizes(pick(self.same, above), self.same))
         *columns, _ = zip(*found, strict=True)
         return Sizes._make([*map(np.concatenate, columns), self.same])
 
@@ -303,25 +337,20 @@ class Computing:
     def _slowest(self) -> list[Cause]:
         """Return the causes that a process or a thread, or several that are clearly apart from more others, take longer
         than their peers in most of what they compute; none if there are no such."""
-        if not self._row.size:
+        if not self.cells.location.size:
             return []
-        location = self.scenarios.computation.location[self._row].astype(np.int64)
-        threads, of = np.arange(self.process.size), self.process[location]
+        threads, of = np.arange(self.process.size), self.process[self.cells.location]
         n_processes = np.unique(of).size
-        units = [self.process] * (n_processes > 1) + [threads] * (np.unique(location).size > n_processes)
-        return [c for unit_of in units for c in self._slow(location, unit_of)]
+        units = [self.process] * (n_processes > 1) + [threads] * (self._n_computing > n_processes)
+        return [c for unit_of in units for c in self._slow(unit_of)]
 
-    def _slow(self, location: NDArray[np.int64], unit_of: NDArray[np.int64]) -> Iterator[Cause]:
-        """Yield the cause that the slowest of some units takes longer than the others in most of what it computes; rows
-        of the computation are at `location`."""
-        c, model, paths = self.scenarios.computation, self.scenarios.model, self.scenarios.call_paths
-        ticks = c.ticks[self._row]
-        cell, first = number(combine(self._call_path, location))
-        cells = self._call_path[first], location[first], Segments(cell, first.size).sum(ticks)
-        worst = _slowest_units(_peers(cells[0], unit_of[cells[1]], cells[2]))
+    def _slow(self, unit_of: NDArray[np.int64]) -> Iterator[Cause]:
+        """Yield the cause that the slowest of some units takes longer than the others in most of what it computes."""
+        cells, model, paths = self.cells, self.scenarios.model, self.scenarios.call_paths
+        worst = _slowest_units(_peers(cells.call_path, unit_of[cells.location], cells.ticks))
         # those that are slow together are one unit
         unit_of = np.where(np.isin(unit_of, worst), worst[0], unit_of)
-        of, at, unit, mean, others = _peers(cells[0], unit_of[cells[1]], cells[2])
+        of, at, unit, mean, others = _peers(cells.call_path, unit_of[cells.location], cells.ticks)
         mine = np.flatnonzero(unit == worst[0])
         function, _ = number(paths.region[at[mine]].astype(np.int64))
         own, of_peers = (np.bincount(function, which[mine]).astype(np.float64) for which in (mean, others))
@@ -329,8 +358,7 @@ class Computing:
             return
         part = np.zeros(unit.size)
         part[mine] = np.clip(1 - others[mine] / np.maximum(mean[mine], 1), 0, 1)
-        in_time = np.argsort(self._row, kind="stable")
-        change = self.scenarios.less_computation(self._row[in_time], (part[of][cell] * ticks)[in_time])
+        change = cells.less(part[of])
         longest = mine[np.argsort(others[mine] - mean[mine], kind="stable")]
         resolution = model.facts.resolution
         evidence = {
@@ -338,7 +366,7 @@ class Computing:
             "others": float(others[mine].sum() / resolution),
             "functions": list(dict.fromkeys(map(str, model.regions.name[paths.region[at[longest]]])))[:4],
         }
-        who = np.unique(location[unit_of[location] == worst[0]])
+        who = np.unique(cells.location[unit_of[cells.location] == worst[0]])
         is_process = worst.size == 1 < who.size
         yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
 
@@ -365,6 +393,11 @@ class Computing:
     def _is_below(call_path: int, nest: Cause) -> bool:
         return any(begin <= call_path < end for begin, end in nest.spans)
 
+    def _by_kind(self, kinds: Sequence[Sequence[Spans]]) -> list[list[Work]]:
+        """Return the computation of sets of call paths, of several kinds of them together."""
+        found = iter(self.work([spans for of in kinds for spans in of]))
+        return [list(islice(found, len(of))) for of in kinds]
+
     def _best(self, sizes: Sizes, includes_calls: bool) -> list[Cause]:
         """Return the causes in those of some call paths that have most to gain."""
         # what a program's root does alone in the only process is its start and its end, unless threads idle meanwhile
@@ -379,7 +412,7 @@ class Computing:
         in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
         of_kind = (uneven, single, serial, in_turn, some)
         spans = [[self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in of] for of in of_kind]
-        works = [list(map(self.work, of)) for of in spans]
+        works = self._by_kind(spans)
         found = [
             *tried(self.scenarios, [c for w in works[0] for c in self._uneven(w)]),
             *self._alone(works[1] + [w for w in works[4] if w.total.max() < CLEARLY * w.total.mean()]),
@@ -399,17 +432,17 @@ class Computing:
         are."""
         outliers, is_process = self._outliers(w)
         if outliers.size:
-            mine = np.isin(w.location, outliers)
-            change = self.scenarios.less_computation(w.row[mine], self._excess(w, outliers)[mine])
+            mine = w.by_row(np.isin(w.who, outliers))
+            change = self.scenarios.less_computation(w.node[mine], self._excess(w, outliers)[mine])
             yield w.cause("computation", outliers, change, is_process=is_process)
         mean = w.total.mean()
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
-        less = (1 - mean / np.maximum(w.total, 1))[np.searchsorted(w.who, w.location)] * w.ticks
         if above.size and not np.array_equal(above, outliers):
-            yield w.cause("imbalance", above, self.scenarios.less_computation(w.row, less))
+            less = w.by_row(1 - mean / np.maximum(w.total, 1)) * w.ticks
+            yield w.cause("imbalance", above, self.scenarios.less_computation(w.node, less))
         if w.table is not None and w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
-            yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.row, less))
+            yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.node, less))
 
     def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
         """Return the one location, or the threads of the one process, that take longer than all others, and whether it
@@ -432,12 +465,11 @@ class Computing:
     def _excess(self, w: Work, outliers: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return by how much each piece of work of some locations takes longer than for the others in the mean: piece
         by piece where all have as many, else in proportion; (n,) float64."""
-        of = np.searchsorted(w.who, w.location)
         is_other = ~np.isin(w.who, outliers)
         if w.table is not None:
             return np.asarray((w.table - w.table[is_other].mean(0)).ravel(), np.float64)
         factor = np.minimum(w.total[is_other].mean() / np.maximum(w.total, 1), 1.0)
-        return np.asarray((1 - factor[of]) * w.ticks, np.float64)
+        return np.asarray(w.by_row(1 - factor) * w.ticks, np.float64)
 
     def _alone(self, works: Sequence[Work]) -> list[Cause]:
         """Return the causes that a location, or few of them, do what nobody else does, as much of it as lets others
@@ -456,7 +488,7 @@ class Computing:
         return tried(self.scenarios, causes)
 
     def _shorter(self, w: Work, part: float) -> Change:
-        return self.scenarios.less_computation(w.row, part * w.ticks)
+        return self.scenarios.less_computation(w.node, part * w.ticks)
 
     def _serial(self, w: Work) -> Cause:
         """Return the cause that masters compute alone."""
@@ -474,5 +506,5 @@ class Computing:
 
     def _shared(self, w: Work) -> Change:
         """Return the change in which all threads of each process share its work."""
-        part = 1 - 1 / self.n_threads[self.process[w.location]]
-        return self.scenarios.less_computation(w.row, part * w.ticks)
+        part = 1 - 1 / self.n_threads[self.process[w.who]]
+        return self.scenarios.less_computation(w.node, w.by_row(part) * w.ticks)

@@ -92,7 +92,7 @@ def _earlier(
     of = order[at[row]]
     whole = np.bincount(of, c.ticks[row], late.size)
     part = np.divide(late, whole, out=np.zeros(late.size), where=whole > 0)
-    return s.less_computation(row, np.minimum(part, 1.0)[of] * c.ticks[row])
+    return s.less_computation(c.node[row], np.minimum(part, 1.0)[of] * c.ticks[row])
 
 
 def _without(s: Scenarios, process: int) -> Change:

@@ -80,7 +80,7 @@ class Evidence:
         c.evidence = make(c) | c.evidence
 
     def _work(self, c: Cause) -> dict[str, Any]:
-        w = self.computing.work(c.spans)
+        w = self.computing.work([c.spans])[0]
         if not w.who.size:
             return {}
         share = w.total / w.total.sum()
@@ -116,9 +116,9 @@ class Evidence:
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
         """Say how many pieces the work of a location has, and how they change over the run: one for each time that its
         region is executed, where that is often, and in as many parts each time."""
-        mine = w.location == location
+        mine = w.by_row(w.who == location)
         nodes = self.s.graph.nodes
-        at = nodes.time[self.s.computation.node[w.row[mine]]] - self.s.replay.window(nodes.time)[0]
+        at = nodes.time[w.node[mine]] - self.s.replay.window(nodes.time)[0]
         excess = w.ticks[mine].astype(np.float64)
         if w.table is not None:
             excess -= np.delete(w.table, int(np.searchsorted(w.who, location)), 0).mean(0)

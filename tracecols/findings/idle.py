@@ -293,7 +293,7 @@ def _without(s: Scenarios, spent: Columns) -> Change:
     at = lookup(key[order], node * n_paths + path)
     row, less = order[at[at >= 0]], ticks[at >= 0]
     by_row = np.argsort(row)
-    change = s.less_computation(row[by_row], np.minimum(less, c.ticks[row])[by_row].astype(np.float64))
+    change = s.less_computation(c.node[row[by_row]], np.minimum(less, c.ticks[row])[by_row].astype(np.float64))
     # calls that are no computation take no longer than what they wait for
     calls = np.flatnonzero((at < 0) & (nodes.kind[node] != NodeClass.COMPUTATION))
     call, which = np.unique(node[calls], return_inverse=True)

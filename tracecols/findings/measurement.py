@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.findings.cause import Cause, tried
-from tracecols.findings.scenarios import RUN_TIME, Scenarios
+from tracecols.findings.cells import Cells, cells_of
+from tracecols.findings.scenarios import RUN_TIME, Change, Scenarios
 
 EVENT = 1e-7
 """Seconds that a recorder takes for an event, about: the time between the ENTER and the EXIT of an empty function."""
@@ -25,25 +27,25 @@ MANY = 1000
 def of_measurement(s: Scenarios) -> list[Cause]:
     """Return what would be gained if functions of the program that take about as long as their events were not
     recorded: all of them together, named after the one that is entered most often."""
-    model, resolution = s.model, s.model.facts.resolution
-    profile, c = model.profile, s.computation
+    model, profile, resolution = s.model, s.model.profile, s.model.facts.resolution
     region = s.call_paths.region.astype(np.int64)
+    cells = cells_of(s.computation, s.graph.nodes, np.ones(len(s.graph.nodes), bool), len(s.call_paths))
     path = np.asarray(model.call_paths.path_of(profile.call_path), np.int64)
     visits = np.bincount(region[path], profile.visits, len(model.regions))
-    ticks = np.bincount(region[c.call_path], c.ticks, len(model.regions))
+    ticks = np.bincount(region[cells.call_path], cells.ticks, len(model.regions))
     is_tiny = are_tiny(visits, ticks, resolution)
     is_tiny &= ~np.isin(model.regions.paradigm, RUN_TIME)
     of = np.flatnonzero(is_tiny[region[path]])
     if not of.size:
         return []
-    change = s.less_computation(*_recording(s, path[of], profile.location[of], profile.visits[of]))
+    change = _recording(s, cells, path[of], profile.location[of], profile.visits[of])
     worst = np.flatnonzero(is_tiny)[np.argsort(-visits[is_tiny], kind="stable")]
     first = int(worst[0])
     by_path = np.bincount(path[of], profile.visits[of] * (region[path[of]] == first))
     evidence = {
         "n_visits": int(visits[first]),
         "visit": float(ticks[first] / visits[first] / resolution),
-        "events_per_second": float(2 * visits[worst].sum() / max(c.ticks.sum() / resolution, 1 / resolution)),
+        "events_per_second": float(2 * visits[worst].sum() / max(cells.ticks.sum() / resolution, 1 / resolution)),
         "more": [str(name) for name in model.regions.name[worst[1:4]]],
     }
     return tried(s, [Cause("measurement", int(by_path.argmax()), np.zeros(0, np.int64), change, evidence=evidence)])
@@ -56,20 +58,17 @@ def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDAr
 
 
 def _recording(
-    s: Scenarios, call_path: NDArray[np.int64], location: NDArray[np.int32], visits: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.floating[Any]]]:
-    """Return rows of the computation, and the ticks of each that recording takes: an event for each call inside of it,
-    and one in the caller."""
-    c, parent = s.computation, s.call_paths.parent
+    s: Scenarios, cells: Cells, call_path: NDArray[np.int64], location: NDArray[np.int32], visits: NDArray[np.int64]
+) -> Change:
+    """Return the change without what recording takes: an event for each call inside of it, and one in the caller."""
+    parent = s.call_paths.parent
     caller = pick(parent, call_path)
-    where = np.concatenate([call_path, caller[caller >= 0]])
+    where = np.concatenate([call_path, caller[caller >= 0]]).astype(np.int64)
     n_events = np.concatenate([visits, visits[caller >= 0]])
     at = np.concatenate([location, location[caller >= 0]]).astype(np.int64)
     n = s.model.n_locations
-    key = c.call_path.astype(np.int64) * n + c.location
-    cells, group = np.unique(np.concatenate([key, where * n + at]), return_inverse=True)
-    spent = np.bincount(group[: key.size], c.ticks, cells.size)
-    recorded = np.bincount(group[key.size :], n_events, cells.size) * EVENT * s.model.facts.resolution
-    part = np.minimum(recorded / np.maximum(spent, 1), 1.0)[group[: key.size]]
-    rows = np.flatnonzero((part > 0) & s.in_window[c.node])
-    return rows, part[rows] * c.ticks[rows]
+    of = lookup(cells.call_path * n + cells.location, where * n + at)
+    recorded = np.bincount(of[of >= 0], n_events[of >= 0], cells.ticks.size) * EVENT * s.model.facts.resolution
+    change = cells.less(np.minimum(recorded / np.maximum(cells.ticks, 1), 1.0))
+    kept = s.in_window[change.node]
+    return Change(change.node[kept], change.less[kept])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import combine, number
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
 from tracecols.enhance.scan.region_rules import either, in_role, named
 from tracecols.findings.cause import PHASES, PREFERRED, STEPS, Cause, tried
@@ -65,7 +66,7 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         mine = row[region[user] == where]
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
-            found.append(Cause("tasks", at, NOBODY, s.less_computation(mine, c.ticks[mine].astype(np.float64))))
+            found.append(Cause("tasks", at, NOBODY, s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))))
     return tried(s, found)
 
 
@@ -79,7 +80,7 @@ def of_locking(s: Scenarios) -> list[Cause]:
     found = []
     for where, of, family in largest(s, np.arange(ticks.size), ticks, user):
         nodes, rows = locks[of[of < locks.size]], row[of[of >= locks.size] - locks.size]
-        change = together([s.without_weight(nodes), s.less_computation(rows, c.ticks[rows].astype(np.float64))])
+        change = together([s.without_weight(nodes), s.less_computation(c.node[rows], c.ticks[rows].astype(np.float64))])
         evidence = {
             "n_taken": int(nodes.size),
             "lost_each": int(ticks[of].sum()) / max(nodes.size, 1) / s.model.resolution,
@@ -133,10 +134,10 @@ def _partners(s: Scenarios) -> NDArray[np.int64]:
         return group
     path_of, region = s.model.call_paths.path_of, s.call_paths.region.astype(np.int64)
     calls = ("send_call_path", "send_done_call_path", "recv_post_call_path", "recv_call_path")
-    sides = np.stack([pick(region, pick(s.user_call_path, path_of(m[c]))) for c in calls])
-    first = sides.max(0)
-    pairs = np.unique(np.stack([np.tile(first, len(calls)), np.where(sides < 0, first, sides).ravel()]), axis=1)
-    one, other = pairs[:, pairs[0] >= 0]
+    user = pick(region, s.user_call_path)
+    sides = [pick(user, path_of(m[c])) for c in calls]
+    first = np.maximum.reduce(sides)
+    one, other = np.concatenate([_pairs(first, np.where(side < 0, first, side)) for side in sides], axis=1)
     while True:
         lowest = np.minimum(group[one], group[other])
         before = group.copy()
@@ -144,6 +145,13 @@ def _partners(s: Scenarios) -> NDArray[np.int64]:
         np.minimum.at(group, other, lowest)
         if np.array_equal(group, before):
             return group
+
+
+def _pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return which pairs of regions there are, without those of -1; (2, n_pairs)."""
+    at = number(combine(one, other))[1]
+    at = at[one[at] >= 0]
+    return np.stack([one[at], other[at]])
 
 
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tracecols.replay.events import Computation, regions_of_calls
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import NodeClass
 from tracecols.replay.replay import Replay
+from tracecols.work.executors import side_by_side
 
 Rows = NDArray[np.int64]
 
@@ -191,13 +193,19 @@ class Scenarios:
         sweep."""
         graph = self._ordered(besides)
         weight, lag = self._changed(besides)
-        runtimes: list[int] = []
-        for some in bounded(np.array([c.node.size for c in changes], np.int64), MOST_NODES * weight.size):
-            for at in range(some.start, some.stop, maxplus.LANES):
-                together = changes[at : min(at + maxplus.LANES, some.stop)]
-                less = less_of(together, weight.size, lag.size)
-                runtimes += graph.runtimes(weight, lag, less, len(together)).tolist()
-        return runtimes
+
+        def of(together: Sequence[Change]) -> list[int]:
+            less = less_of(together, weight.size, lag.size)
+            found: list[int] = graph.runtimes(weight, lag, less, len(together)).tolist()
+            return found
+
+        sizes = np.array([c.node.size for c in changes], np.int64)
+        sweeps = [
+            changes[at : min(at + maxplus.LANES, some.stop)]
+            for some in bounded(sizes, MOST_NODES * weight.size)
+            for at in range(some.start, some.stop, maxplus.LANES)
+        ]
+        return list(chain.from_iterable(side_by_side(self.model.jobs, of, sweeps)))
 
     @once
     def recorded_losses(self) -> Rows:
@@ -253,10 +261,10 @@ class Scenarios:
         master = self.model.locations.master
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
-    def less_computation(self, rows: Rows, less: NDArray[np.floating[Any]]) -> Change:
-        """Return the change that takes ticks from rows of the computation, which ascend."""
-        node, total = np.empty(rows.size, np.int64), np.empty(rows.size)
-        n = kernels.sum_runs(self.computation.node[rows], less, node, total)
+    def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[np.floating[Any]]) -> Change:
+        """Return the change that takes ticks from rows of the computation, given the node of each, ascending."""
+        node, total = np.empty(of.size, np.int64), np.empty(of.size)
+        n = kernels.sum_runs(of, less, node, total)
         changed = np.flatnonzero(total[:n])
         return Change(node[changed], np.rint(total[changed]).astype(np.int64))
 

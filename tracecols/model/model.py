@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.causes.quirks import NONE, Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
-from tracecols.enhance.dataflow.partitions import EVERYTHING, Bucket, divide, undivided
+from tracecols.enhance.dataflow.partitions import EVENTS, EVERYTHING, Bucket, divide, undivided
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import (
     BESIDE,
@@ -235,7 +235,7 @@ class Run:
     def __init__(self, model: Model, in_windows: bool = False) -> None:
         self.facts, self.scans, self.jobs, self.quirks = model.facts, model.scans, model.jobs, model.get("quirks")
         self.executor = model.executor
-        sizes = np.array([scan.n_calls + scan.n_attributed for scan in model.scans], np.int64)
+        sizes = np.array([s.n_calls + s.n_attributed + s.n // EVENTS for s in model.scans], np.int64)
         # threads of one process get the same partitions however many they are
         slots = 1 if self.executor.folder is None else self.executor.slots
         self.division = divide(model.facts.process, sizes, slots, self.executor.memory)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
-from tracecols.enhance.dataflow.grouping import Segments, positions
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, positions
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
@@ -679,10 +679,10 @@ def _of_queues(model: Model) -> NDArray[np.bool_]:
     is no order that a faster run would keep. Waits for conditions that nobody signals end with the lock; (n,) bool."""
     locks = model.lock_acquisitions
     waits = is_in(model.facts, locks.call_path, CONDITION) if len(locks) else np.zeros(0, bool)
-    which, group = np.unique(np.stack([locks.process, locks.lock], 1), axis=0, return_inverse=True)
-    signalled = np.zeros(len(which), bool)
-    signalled[group.ravel()[waits & (locks.signal >= 0)]] = True
-    return np.asarray(signalled[group.ravel()] & ~(waits & (locks.signal < 0)), np.bool_)
+    group, first = number(combine(locks.process, locks.lock))
+    signalled = np.zeros(first.size, bool)
+    signalled[group[waits & (locks.signal >= 0)]] = True
+    return np.asarray(signalled[group] & ~(waits & (locks.signal < 0)), np.bool_)
 
 
 def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:

@@ -392,7 +392,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
         NodeClass.LOCK: [locks.acquire[~waits_for_condition], ordered.enter[ordered.construct >= 0]],
         NodeClass.DEVICE: [syncs.exit[syncs.exit >= 0]],
     }
-    return {what: [np.sort(some) for some in parts] for what, parts in rows.items()}
+    return {what: [np.sort(some, kind="stable") for some in parts] for what, parts in rows.items()}
 
 
 def _spans_of(model: Model, locations: NDArray[np.int64]) -> dict[int, ForkSpans]:

@@ -1,0 +1,99 @@
+"""What is added up of computation: as pandas finds it, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.random_programs import RandomProgram
+
+from tracecols.errors import AnalysisError
+from tracecols.findings.cells import cells_of
+from tracecols.findings.computation import Computing
+from tracecols.findings.scenarios import Scenarios
+from tracecols.replay.replay import Replay
+
+
+@pytest.fixture(params=(1, 3, 5), scope="module")
+def scenarios(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("random")
+    try:
+        return Scenarios(Replay(RandomProgram(request.param, folder / "traces.otf2", 60).model(folder)))
+    except AnalysisError:
+        pytest.skip("events of this program wait for themselves")
+
+
+def rows_of(s, chosen):
+    """Return the rows of the computation before chosen nodes."""
+    c = s.computation
+    rows = pd.DataFrame({"node": c.node, "call_path": c.call_path, "location": c.location, "ticks": c.ticks})
+    return rows[chosen[c.node]]
+
+
+def test_cells__are_sums_of_rows_and_take_parts_of_them(scenarios):
+    s, rng = scenarios, np.random.default_rng(1)
+    chosen = rng.random(len(s.graph.nodes)) < 0.8
+    cells, rows = cells_of(s.computation, s.graph.nodes, chosen, len(s.call_paths)), rows_of(s, chosen)
+    expected = rows.groupby(["call_path", "location"]).ticks.agg(["size", "sum"]).reset_index()
+    found = np.stack([cells.call_path, cells.location, cells.n_rows, cells.ticks], axis=1)
+    assert found.tolist() == expected.to_numpy().tolist()
+    # of some cells nothing, of others halves and quarters, whose sums are exact
+    part = rng.integers(0, 4, cells.ticks.size) / 4
+    of_row = pd.MultiIndex.from_arrays([cells.call_path, cells.location]).get_indexer(
+        pd.MultiIndex.from_frame(rows[["call_path", "location"]])
+    )
+    less = (rows.ticks * part[of_row]).groupby(rows.node).sum()
+    change = cells.less(part)
+    assert change.node.tolist() == less.index[less > 0].tolist()
+    assert change.less.tolist() == np.rint(less[less > 0]).tolist()
+
+
+def expected_sizes(rows, head):
+    """Return by call path that others count for: locations, the longest, and how much the longest pieces are above the
+    mean."""
+    rows = rows.assign(head=head[rows.call_path])
+    found = {}
+    for at, mine in rows[rows["head"] >= 0].groupby("head"):
+        pieces = [of.ticks.to_list() for _, of in mine.groupby("location")]
+        n = {len(p) for p in pieces}
+        above = 0.0
+        if len(pieces) > 1 and len(n) == 1 and min(n) > 1:
+            above = sum(max(k) - sum(k) / len(k) for k in zip(*pieces, strict=True))
+        found[at] = [len(pieces), max(map(sum, pieces)), above]
+    return found
+
+
+def sizes_as_found(sizes):
+    """Return the same of what was found."""
+    return dict(
+        zip(
+            sizes.head.tolist(), map(list, zip(sizes.n_locations, sizes.most, sizes.changing, strict=True)), strict=True
+        )
+    )
+
+
+def test_sizes__are_those_of_the_rows(scenarios):
+    s = scenarios
+    computing = Computing(s)
+    rows = rows_of(s, s.in_window & s.model.locations.is_cpu[s.graph.nodes.location])
+    single = expected_sizes(rows, computing.same)
+    assert single and sizes_as_found(computing.single) == single
+    nests = {}
+    for head in np.flatnonzero(computing.is_nest).tolist():
+        paths = np.arange(len(s.call_paths))
+        nests |= expected_sizes(rows, np.where((paths >= head) & (paths < s.call_paths.end[head]), head, -1))
+    assert sizes_as_found(computing.nests) == nests
+
+
+def test_work__has_the_rows_of_each_set(scenarios):
+    s, rng = scenarios, np.random.default_rng(2)
+    computing, n = Computing(s), len(s.call_paths)
+    rows = rows_of(s, s.in_window & s.model.locations.is_cpu[s.graph.nodes.location])
+    sets = [((low, low + 1),) for low in range(n)] + [((int(low), n),) for low in rng.integers(0, n, 60)]
+    found = computing.work(sets)
+    assert len(found) == len(sets)
+    for work, ((low, high),) in zip(found, sets, strict=True):
+        mine = rows[(rows.call_path >= low) & (rows.call_path < high)]
+        assert work.node.tolist() == mine.node.tolist() and work.ticks.tolist() == mine.ticks.tolist()
+        assert work.by_row(work.who).tolist() == mine.location.tolist()
+        assert work.total.tolist() == mine.groupby("location").ticks.sum().tolist()

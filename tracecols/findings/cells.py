@@ -1,0 +1,51 @@
+"""Computation before the nodes of a replay by cell, a call path at a location: few numbers for many rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.findings.scenarios import Change
+from tracecols.kernels import computed as kernels
+from tracecols.replay.events import Computation
+from tracecols.replay.nodes import Nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of computation, by call path, those of one by location."""
+
+    rows: kernels.Rows
+    """The rows that are added up."""
+    n_call_paths: int
+    order: NDArray[np.int64]
+    """(n,): the cells by the order of their first rows."""
+    call_path: NDArray[np.int64]
+    location: NDArray[np.int64]
+    n_rows: NDArray[np.int64]
+    ticks: NDArray[np.int64]
+    """`call_path`, `location`, `n_rows` and `ticks`: (n,)"""
+
+    def less(self, part: NDArray[np.float64]) -> Change:
+        """Return the change that takes a part from each of its rows, given by cell."""
+        by_order = np.empty(self.order.size)
+        by_order[self.order] = part
+        n_nodes = self.rows.location.size
+        node, less = np.empty(n_nodes, np.int64), np.empty(n_nodes)
+        n = kernels.take_parts(self.rows, by_order, np.full(self.n_call_paths, -1, np.int64), node, less)
+        return Change(node[:n].copy(), np.rint(less[:n]).astype(np.int64))
+
+
+def cells_of(computation: Computation, nodes: Nodes, chosen: NDArray[np.bool_], n_call_paths: int) -> Cells:
+    """Add up the rows before chosen nodes by cell; O(rows)."""
+    c = computation
+    rows = kernels.Rows(c.start, nodes.location, chosen, c.call_path, c.ticks)
+    # of memory that is not written there are no pages
+    most = c.ticks.size
+    call_path, location = np.empty(most, np.int32), np.empty(most, np.int32)
+    found = kernels.FoundCells(call_path, location, np.empty(most, np.int64), np.empty(most, np.int64))
+    n = kernels.add_cells(rows, np.full(n_call_paths, -1, np.int64), found)
+    order = np.lexsort((location[:n], call_path[:n]))
+    return Cells(rows, n_call_paths, order, *(of[order].astype(np.int64) for of in found))
