@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import kernel, part
 from tracecols.kernels.maxplus import COMPUTATION
 from tracecols.kernels.ranks import is_chosen, n_before
 
@@ -290,36 +290,87 @@ def add_computation(events, does, parent, ranks, kind, state, sums, found):
     return n
 
 
+class Places(NamedTuple):
+    """What the losses before nodes depend on besides times and weights."""
+
+    location_start: NDArray[np.int64]
+    """(n_locations + 1,): first node of every location."""
+    kind: NDArray[np.int8]
+    """(n_nodes,): class of the weight."""
+    in_window: NDArray[np.bool_]
+    begins: NDArray[np.bool_]
+    """`in_window` and `begins`: (n_nodes,), nodes that count; those at which threads begin in teams, which wait idly
+    before."""
+
+
+class Moments(NamedTuple):
+    """When everything happens in a scenario."""
+
+    time: NDArray[np.int64]
+    """(n_nodes,)"""
+    weight: NDArray[np.int64]
+    """(n_all,): what a node takes beyond waiting; nothing where that is negative."""
+    since: Any
+    """Begin of the run, from which on threads wait to begin in their first teams."""
+
+
+@part
+def _losses_before(v, is_first, places, moments):
+    """Return the ticks that are no computation before a node, without those in which threads wait for the begin of
+    their teams, and these; and the part of the former that is no waiting.
+
+    Before computation only waiting is lost, else all.
+    """
+    if not places.in_window[v]:
+        return 0, 0, 0
+    if not is_first:
+        taken = moments.time[v] - moments.time[v - 1]
+    else:
+        taken = max(moments.time[v] - moments.since, 0) if places.begins[v] else 0
+    weight, computes = max(moments.weight[v], 0), places.kind[v] == COMPUTATION
+    waits = max(taken - weight, 0)
+    idle = waits if places.begins[v] else 0
+    return max((waits if computes else max(taken, 0)) - idle, 0), idle, 0 if computes else weight
+
+
 @kernel
-def find_losses(location_start, time, weight, kind, in_window, begins, since, lost, idle):
-    """Find the ticks that are no computation before each node: before computation what is waited, else all; O(n).
+def find_losses(places, moments, losses):
+    """Find the ticks that are no computation before each node; O(n), `losses` (n_nodes,) int64 is filled."""
+    start = places.location_start
+    for location in range(start.size - 1):
+        for v in range(start[location], start[location + 1]):
+            lost, idle, _ = _losses_before(v, v == start[location], places, moments)
+            losses[v] = lost + idle
+
+
+@kernel
+def compare_losses(places, before, after, node, less):
+    """Find the nodes before which less is lost or idle in one scenario than in another one, or more; O(n).
 
     Parameters
     ----------
-    location_start : (n_locations + 1,) int64
-    time : (n_nodes,) int64
-    weight : (n_all,) int64
-        What a node takes beyond waiting; nothing where that is negative.
-    kind : (n_nodes,) int8
-    in_window, begins : (n_nodes,) bool
-        Nodes that count; those at which threads begin in teams, which wait idly before, and the first time since
-        `since`.
-    lost, idle : (n_nodes,) int64
-        Result.
+    places : Places
+    before, after : Moments
+    node : (n_nodes,) int64
+        Result, as far as there are such nodes: these, ascending.
+    less : (3, n_nodes) int64
+        Result: by how much less is lost and idle before them, and the part of the lost that is no waiting.
+
+    Returns
+    -------
+    int
+        How many there are.
     """
-    for location in range(location_start.size - 1):
-        for v in range(location_start[location], location_start[location + 1]):
-            lost[v] = idle[v] = 0
-            if v > location_start[location]:
-                taken = time[v] - time[v - 1]
-            else:
-                taken = max(time[v] - since, 0) if begins[v] else 0
-            if not in_window[v]:
-                continue
-            waits = max(taken - max(weight[v], 0), 0)
-            if begins[v]:
-                idle[v] = waits
-            lost[v] = max((waits if kind[v] == COMPUTATION else max(taken, 0)) - idle[v], 0)
+    start, n = places.location_start, 0
+    for location in range(start.size - 1):
+        for v in range(start[location], start[location + 1]):
+            lost, idle, beyond = _losses_before(v, v == start[location], places, before)
+            still_lost, still_idle, still_beyond = _losses_before(v, v == start[location], places, after)
+            if lost != still_lost or idle != still_idle:
+                node[n], less[0, n], less[1, n] = v, lost - still_lost, idle - still_idle
+                less[2, n] = beyond - still_beyond
+                n += 1
+    return n
 
 
 @kernel

@@ -148,7 +148,7 @@ class Scenarios:
         """Return the times of the nodes after some changes together; (n_nodes,) int64."""
         changes = list(changes)
         weight, lag = self._changed(changes)
-        return self._ordered(changes).sweep(np.maximum(weight, 0), lag)
+        return self._ordered(changes).sweep(weight, lag)
 
     def _ordered(self, changes: Sequence[Change]) -> Graph:
         """Return the graph in which edges lead where some changes have them; the same if that contradicts others."""
@@ -217,26 +217,29 @@ class Scenarios:
 
         In front of nodes of computation that is waiting only, elsewhere all.
         """
-        lost, idle = self.lost_and_idle(changes)
-        return lost + idle
+        losses = np.empty(len(self.graph.nodes), np.int64)
+        kernels.find_losses(self._places, self.moments(changes), losses)
+        return losses
 
-    def lost_and_idle(self, changes: Sequence[Change] = ()) -> tuple[Rows, Rows]:
-        """Return the same, and apart from it how long threads wait for the begin of their teams."""
+    def moments(self, changes: Sequence[Change] = ()) -> kernels.Moments:
+        """Return when everything happens after some changes."""
         weight, lag = self._changed(changes)
-        time = self._ordered(changes).sweep(np.maximum(weight, 0), lag) if changes else self.time
-        nodes = self.graph.nodes
-        lost, idle = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
-        begin = self.replay.window(time)[0]
-        kernels.find_losses(
-            nodes.location_start, time, weight, nodes.kind, self.in_window, self.begins_in_team, begin, lost, idle
-        )
-        return lost, idle
+        time = self._ordered(changes).sweep(weight, lag) if changes else self.time
+        return kernels.Moments(time, weight, self.replay.window(time)[0])
 
-    def beyond_waiting(self, changes: Sequence[Change] = ()) -> Rows:
-        """Return the part of the losses before each node after some changes that is no waiting; (n_nodes,) int64."""
-        nodes, (weight, _) = self.graph.nodes, self._changed(changes)
-        in_calls = self.in_window & (nodes.kind != NodeClass.COMPUTATION)
-        return np.where(in_calls, np.maximum(weight[: len(nodes)], 0), 0)
+    def less_lost(self, before: kernels.Moments, after: kernels.Moments) -> tuple[Rows, Rows]:
+        """Return the nodes before which another time is lost after further changes, (n,), and by how much less is lost,
+        how much shorter threads wait for the begin of their teams, and the part of the former that is no waiting,
+        (3, n) ticks."""
+        n = len(self.graph.nodes)
+        node, less = np.empty(n, np.int64), np.empty((3, n), np.int64)
+        found = kernels.compare_losses(self._places, before, after, node, less)
+        return node[:found], less[:, :found]
+
+    @once
+    def _places(self) -> kernels.Places:
+        nodes = self.graph.nodes
+        return kernels.Places(nodes.location_start, nodes.kind, self.in_window, self.begins_in_team)
 
     @once
     def locations(self) -> Rows:
@@ -287,9 +290,13 @@ def less_of(changes: Sequence[Change], n_all: int, n_edges: int) -> maxplus.Less
 
 def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
     """Return where the entries of each of n things begin, one past the last being their number, and this number."""
-    count = np.bincount(np.concatenate(parts), minlength=n + 1)[: n + 1]
-    stop = np.cumsum(count, dtype=np.int32)
-    return stop - count.astype(np.int32), int(stop[-1]) if stop.size else 0
+    stop = np.zeros(n + 1, np.int32)
+    for part in parts:
+        maxplus.count_tails(part, stop)
+    start = -stop
+    np.cumsum(stop, out=stop)
+    start += stop
+    return start, int(stop[-1]) if stop.size else 0
 
 
 def _with_edges(graph: Graph, tail: Rows, head: Rows) -> Graph:

@@ -150,12 +150,11 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     changes = [c.change if c.frees is None else c.frees for c in causes]
     done = [changes[:i] for i in range(len(causes) + 1)]
     nodes = s.graph.nodes
-    left = side_by_side(s.model.jobs, lambda some: (*s.lost_and_idle(some), s.beyond_waiting(some)), done, ahead=1)
-    for c, (before, after) in zip(causes, pairwise(left), strict=True):
-        lost, idle, beyond = (b - a for b, a in zip(before, after, strict=True))
+    for c, moments in zip(causes, pairwise(side_by_side(s.model.jobs, s.moments, done, ahead=1)), strict=True):
+        node, (lost, idle, beyond) = s.less_lost(*moments)
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
-        call_path = np.concatenate([s.call_path[at], np.full(still.size, -1, np.int64)])
-        location = nodes.location[np.concatenate([at, still])].astype(np.int64)
+        call_path = np.concatenate([s.call_path[node[at]], np.full(still.size, -1, np.int64)])
+        location = nodes.location[node[np.concatenate([at, still])]].astype(np.int64)
         group, first = number(combine(call_path + 1, location)) if location.size else (at, at)
         cells = Segments(group, first.size)
         ticks = cells.sum(np.concatenate([lost[at], idle[still]]))
