@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +66,19 @@ class Computation:
     """(n_nodes + 1,): first row of every node."""
     call_path: NDArray[np.int32]
     """(n,)"""
-    location: NDArray[np.int32]
-    """(n,)"""
     ticks: NDArray[np.int64]
     """(n,)"""
     of_node: NDArray[np.int32]
     """(n_nodes,): call path of every node, of what is entered or left there; -1 none."""
     before_node: NDArray[np.int32]
     """(n_nodes,): call path that the location is in before every node; -1 none."""
+    location_of_node: NDArray[np.int32]
+    """(n_nodes,)"""
+
+    @once
+    def location(self) -> NDArray[np.int32]:
+        """The location of every row; (n,) int32."""
+        return np.repeat(self.location_of_node, np.diff(self.start))
 
     @once
     def node(self) -> NDArray[np.int64]:
@@ -111,23 +115,24 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
     locations = np.flatnonzero(np.diff(nodes.location_start))
     n_events = model.facts.store.n_events[locations]
     groups = bounded(n_events, max(WALKED, -(-int(n_events.sum()) // model.jobs)))
-    walks = side_by_side(model.jobs, lambda some: list(_computation_of(model, nodes, locations[some], by_node)), groups)
-    parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64)), *chain.from_iterable(walks)]
+    walks = side_by_side(model.jobs, lambda some: _computation_of(model, nodes, locations[some], by_node), groups)
+    parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64)), *walks]
     call_path, ticks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     n_rows, of_node, before_node = by_node
     start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
-    return Computation(start, call_path, np.repeat(nodes.location, n_rows), ticks, of_node, before_node)
+    return Computation(start, call_path, ticks, of_node, before_node, nodes.location)
 
 
 def _computation_of(
     model: Model, nodes: Nodes, locations: NDArray[np.int64], by_node: OfNodes
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
-    """Yield call paths and ticks of the rows of some locations, and fill in what is known by node."""
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return call paths and ticks of the rows of some locations, and fill in what is known by node."""
     paths = model.call_paths.whole
     size, state = len(paths), np.zeros(kernels.N_STATE, np.int64)
     sums = kernels.OpenSums(np.empty(size, np.int32), np.zeros(size, np.int64))
-    call_path, ticks = np.empty(WALKED + size, np.int32), np.empty(WALKED + size, np.int64)
-    found = kernels.FoundComputation(*by_node, call_path, ticks)
+    # rows are as many as events at most; of memory that is not written there are no pages
+    most, n = int(model.facts.store.n_events[locations].sum()) + size, 0
+    call_path, ticks = np.empty(most, np.int32), np.empty(most, np.int64)
     for walked in walk_stacks(model.facts, model.scans, model.team_instances, locations):
         begins = walked.row == model.facts.first_rows[walked.locations]
         events = kernels.WalkedPaths(
@@ -139,8 +144,9 @@ def _computation_of(
             walked.node,
             *paths.numbers_of(walked.locations),
         )
-        n = kernels.add_computation(events, DOES, paths.parent, nodes.ranks, nodes.kind, state, sums, found)
-        yield call_path[:n].copy(), ticks[:n].copy()
+        found = kernels.FoundComputation(*by_node, call_path[n:], ticks[n:])
+        n += kernels.add_computation(events, DOES, paths.parent, nodes.ranks, nodes.kind, state, sums, found)
+    return call_path[:n], ticks[:n]
 
 
 def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], nodes: Nodes) -> Computation:
@@ -159,7 +165,7 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
             rows = slice(int(start[there.start]), int(start[there.stop]))
             own = slice(int(c.start[here.start]), int(c.start[here.stop]))
             call_path[rows], ticks[rows] = c.call_path[own], c.ticks[own]
-    return Computation(start, call_path, np.repeat(nodes.location, n_rows), ticks, of_node, before_node)
+    return Computation(start, call_path, ticks, of_node, before_node, nodes.location)
 
 
 def new_times(

@@ -340,7 +340,7 @@ class Search:
         tables = {p.table for p in self.declared if p.table}
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
-        cells = self.cells
+        parts: dict[str, list[Cells]] = {}
         # rows of a table that is made location by location are those of whole locations
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
         visits = Visits(self.of_slices, frozenset(stages), tuple(also))
@@ -355,7 +355,12 @@ class Search:
                 self.device_times += found.devices
                 counts.update(found.counts)
                 for name, of_slice in found.cells.items():
-                    cells[name] = cells[name] + of_slice if name in cells else of_slice
+                    some = parts.setdefault(name, [])
+                    some.append(of_slice)
+                    # what is added up grows by half at least, so that no cell is added up often
+                    if sum(map(len, some[1:])) > len(some[0]):
+                        parts[name] = [Cells.together(some)]
+        self.cells |= {name: Cells.together(some) for name, some in parts.items()}
         return self._all_cells(), dict(counts)
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -146,6 +147,13 @@ class Cells:
     def joined(self, other: Cells, how: str = "sum") -> Cells:
         """Reduce the cells of two together."""
         return self._with([other], how=how)
+
+    @classmethod
+    def together(cls, parts: Sequence[Cells]) -> Cells:
+        """Add up the cells of several, as one after the other, whose rounding of other than integers depends on it."""
+        if all(part.value.dtype == np.int64 for part in parts):
+            return parts[0]._with(parts[1:])
+        return functools.reduce(Cells.joined, parts)
 
     def total(self, how: str = "sum") -> Any:
         """Return what all values are reduced to, 0 if there is none: of integers the exact sum (int), else float."""
