@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import latest_before
 from tracecols.enhance.definitions.shapes import components
+from tracecols.kernels.sweeps import N_DIMENSIONS
 from tracecols.model.model import Model
-from tracecols.patterns.wavefront import N_DIMENSIONS, Positions, Sweeps, find_sweeps, positions
+from tracecols.patterns.wavefront import Positions, Sweeps, find_sweeps, positions
 
 MOST = 0.8
 """Part of the messages of sweeps that has to be passed on from the same corner; an exchange is no sweep."""

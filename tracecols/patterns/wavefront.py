@@ -22,6 +22,8 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.scan.region_rules import named
+from tracecols.kernels import sweeps
+from tracecols.kernels.sweeps import N_DIMENSIONS
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, region_of
 from tracecols.patterns.found_by import Pattern
@@ -29,9 +31,6 @@ from tracecols.patterns.matches import Matches
 
 FAMILY = Family("wavefronts")
 declare = FAMILY.declare
-
-N_DIMENSIONS = 3
-"""Dimensions of a grid that sweeps run over, at most."""
 
 PLANE = {"nw": "North-West", "ne": "North-East", "sw": "South-West", "se": "South-East"}
 SPACE = {
@@ -129,19 +128,17 @@ def _neighbours(coordinates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDAr
 
 
 def sides(model: Model, m: CompoundTable, where: Positions, with_lines: bool = False) -> NDArray[np.int8]:
-    """Find the side each message comes from; (n_messages,) int8, -1 if its sender is no neighbour on the grid."""
-    grid, s, r = where.grid, m.send_location, m.recv_location
-    apart = where.at[s] - where.at[r]
-    near = np.asarray((grid[s] >= 0) & (grid[s] == grid[r]) & (np.abs(apart).sum(1) == 1), np.bool_)
-    # who receives anything from a neighbour over the grid's own communicator does not sweep over another one
-    own = np.array([t.communicator for t in grids(model, with_lines)] + [-1], np.int64)[grid[r]]
-    over = near & (own >= 0) & (m.communicator == own)
-    keeps_to_it = np.zeros(grid.size, bool)
-    keeps_to_it[r[over]] = True
-    near &= over | ~keeps_to_it[r]
-    dimension = np.abs(apart).argmax(1)
-    side = 2 * dimension + (apart.sum(1) > 0)
-    return np.where(near, side, -1).astype(np.int8)
+    """Find the side each message comes from; (n_messages,) int8, -1 if its sender is no neighbour on the grid.
+
+    Who receives anything from a neighbour over the grid's own communicator does not sweep over another one.
+    """
+    side = np.empty(len(m), np.int8)
+    own = np.array([t.communicator for t in grids(model, with_lines)] + [-1], np.int64)[where.grid]
+    keeps_to_it = np.zeros(own.size, bool)
+    sweeps.find_sides(m.send_location, m.recv_location, m.communicator, where.grid, where.at, own, keeps_to_it, side)
+    if keeps_to_it.any():
+        sweeps.leave_out_others(m.recv_location, m.communicator, own, keeps_to_it, side)
+    return side
 
 
 def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -152,19 +149,9 @@ def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[
     each. So left out are messages without a direction, those of MPI_Sendrecv, and those of calls that receive several
     along a dimension: exchanges with all neighbours.
     """
-    rows = np.flatnonzero(side >= 0)
-    rows = rows[~region_of(model, m.recv_call_path[rows], EXCHANGE)]
-    call = np.where(m.recv_enter[rows] >= 0, m.recv_enter[rows], m.recv[rows])
-    starts = np.flatnonzero(np.concatenate([[True], call[1:] != call[:-1]])) if call.size else np.zeros(0, np.int64)
-    if starts.size < call.size:
-        dimension = side[rows] // 2
-        sizes = np.diff(starts, append=call.size)
-        of_call = np.repeat(np.arange(starts.size), sizes)
-        along = np.bincount(of_call * N_DIMENSIONS + dimension, minlength=starts.size * N_DIMENSIONS)
-        kept = ((along.reshape(-1, N_DIMENSIONS) > 1).sum(axis=1) == 0)[of_call]
-        rows, call, dimension = rows[kept], call[kept], dimension[kept]
-        rows = rows[np.lexsort((dimension, call))]
-    return rows
+    rows = np.empty(side.size + 1, np.int64)
+    rows = rows[: sweeps.find_single(side, m.recv_enter, m.recv, rows)]
+    return rows[~region_of(model, m.recv_call_path[rows], EXCHANGE)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,70 +171,13 @@ def read_sweeps(side: NDArray[np.int8], location: NDArray[np.int32], has: NDArra
     A block is one message along each dimension, in the order of the dimensions, by the side it comes from. On the
     border one of them is missing, if its neighbour is (`has` says by location and side): the block comes from the
     corner where the missing ones would have been sent from.
+
+    A block whose first messages repeat those before it, and whose others are repeated after it, is where a sweep of
+    fewer dimensions meets another one: each of them has a block of its own.
     """
-    dimension = side // 2
-    begins = np.ones(side.size, bool)
-    begins[1:] = (location[1:] != location[:-1]) | (dimension[1:] <= dimension[:-1])
-    first = np.flatnonzero(begins)
-    first = np.union1d(first, _seams(side, location, has, first)).astype(np.int64)
-    blocks, is_whole = _sides_of_blocks(side, location, has, first)
-    bits = np.zeros(first.size, np.int64)
-    of = location[first]
-    for d in range(N_DIMENSIONS):
-        # what is missing would come from where there is no neighbour; if that is so on both sides, from the first
-        at_end = np.where(blocks[:, d] >= 0, blocks[:, d] % 2 == 1, has[of, 2 * d])
-        bits |= at_end.astype(np.int64) << d
-    corner = np.where(is_whole, bits, -1).astype(np.int8)
-    return Blocks(first, np.diff(first, append=side.size), corner)
-
-
-def _sides_of_blocks(
-    side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_], first: NDArray[np.int64]
-) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-    """Return the side that each block has along each dimension, -1 none; and whether only those are missing that can
-    be: a location that lacks a neighbour along a dimension gets nothing along it in sweeps from there."""
-    found = np.full((first.size, N_DIMENSIONS), -1, np.int8)
-    found[np.repeat(np.arange(first.size), np.diff(first, append=side.size)), side // 2] = side
-    return found, _are_whole(found >= 0, has[location[first]])
-
-
-def _are_whole(there: NDArray[np.bool_], has: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say of blocks whether a neighbour is missing along each dimension that they lack; (n_blocks,) bool."""
-    is_between = has[:, ::2] & has[:, 1::2]
-    return np.asarray((there | ~is_between).all(1), np.bool_)
-
-
-def _seams(
-    side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_], first: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the messages at which a sweep of fewer dimensions begins, inside of what looks like a block: a block whose
-    first messages repeat those before it and whose others are repeated after it is where two sweeps meet."""
-    size = np.diff(first, append=side.size)
-    found = [np.zeros(0, np.int64)]
-    for n in range(2, N_DIMENSIONS + 1):
-        whole = first[size == n]
-        for n_before in range(1, n):
-            n_after = n - n_before
-            at = whole[(whole >= n_before) & (whole + n + n_after <= side.size)]
-            low, high = at - n_before, at + n + n_after - 1
-            meets = (location[low] == location[at]) & (location[high] == location[at])
-            for k in range(n_before):
-                meets &= side[low + k] == side[at + k]
-            for k in range(n_before, n):
-                meets &= side[at + k] == side[at + n_after + k]
-            at = at[meets]
-            free = has[location[at]]
-            is_whole = _are_whole(_along(side, at, 0, n_before), free) & _are_whole(_along(side, at, n_before, n), free)
-            found.append(at[is_whole] + n_before)
-    return np.concatenate(found)
-
-
-def _along(side: NDArray[np.int8], at: NDArray[np.int64], low: int, high: int) -> NDArray[np.bool_]:
-    """Say along which dimensions some messages from each of some on come; (n, N_DIMENSIONS) bool."""
-    found = np.zeros((at.size, N_DIMENSIONS), bool)
-    for k in range(low, high):
-        found[np.arange(at.size), side[at + k] // 2] = True
-    return found
+    first, corner = np.empty(side.size, np.int64), np.empty(side.size, np.int8)
+    n = sweeps.divide_blocks(side, location, has, first, corner)
+    return Blocks(first[:n].copy(), np.diff(first[:n], append=side.size), corner[:n].copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +208,7 @@ def find_sweeps(model: Model, m: CompoundTable, where: Positions, with_lines: bo
 
 def refills(model: Model, m: CompoundTable) -> NDArray[np.int8]:
     """Find the messages that start a sweep from another corner at their receiver: all of its first block there. O(n),
-    60 B/message.
+    10 B/message.
 
     The messages are all that are received at some locations, in the order of their receives. Returns the corner the
     sweep begins in, numbered as in `CORNERS`; -1 for all other messages.
@@ -286,13 +216,15 @@ def refills(model: Model, m: CompoundTable) -> NDArray[np.int8]:
     known = _refills.get(m)
     if known is not None and known[0] is model.topologies:
         return known[1]
-    where = positions(model)
-    sweeps = find_sweeps(model, m, where)
+    where = model.facts.memo.get(refills)
+    if where is None:
+        where = model.facts.memo[refills] = positions(model)
+    found = find_sweeps(model, m, where)
     result = np.full(len(m), -1, np.int8)
-    corner = sweeps.blocks.corner + np.where(where.in_space[sweeps.location], len(PLANE), 0)
-    of = np.repeat(np.arange(corner.size), sweeps.blocks.size)
-    started = np.flatnonzero(sweeps.starts[of])
-    result[sweeps.rows[started]] = corner[of[started]]
+    corner = found.blocks.corner + np.where(where.in_space[found.location], len(PLANE), 0)
+    of = np.repeat(np.arange(corner.size), found.blocks.size)
+    started = np.flatnonzero(found.starts[of])
+    result[found.rows[started]] = corner[of[started]]
     _refills[m] = model.topologies, result
     return result
 

@@ -46,8 +46,8 @@ def give_back() -> None:
     The GNU C library keeps them for what comes next: arrays below 32 MiB come from its heap once some of them were
     freed, and what is allocated after them holds the pages in front. After all root causes of 2 x 10^7 events these
     were 760 MB of 1.1 GB. Pages that are needed again the system makes empty first: after each stage of that analysis
-    it cost a tenth of the processor time, and saved 7 % of the memory. What Arrow read columns into is a heap of its
-    own.
+    it cost a tenth of the processor time, and saved 7 % of the memory. In other programs than ours what Arrow read
+    columns into is a heap of its own.
     """
     # commands look for garbage seldom (`cli.main`): what refers to itself would hold what it is made of until then
     gc.collect(1)

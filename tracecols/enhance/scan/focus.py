@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,9 +15,6 @@ from tracecols.kernels.actions import ON_OFF, POP, PUSH, action_table
 from tracecols.store import Store
 
 Columns = Mapping[str, NDArray[Any]]
-
-Find = Callable[[Columns, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
-"""Given events of some locations and where those of each begin: which of them have what is looked for, and when."""
 
 COLUMNS = ["kind", "region", "time"]
 
@@ -66,35 +63,35 @@ def _begins_and_ends(
     is_known = np.zeros(times.shape, bool)
     is_master = locations.master == np.arange(len(locations))
     for members in (np.flatnonzero(locations.is_cpu & is_master), np.flatnonzero(locations.is_cpu & ~is_master)):
-        for of_process, known, from_end, find in zip(
-            times, is_known, (False, True), (_exits_of_init, _enters_of_finalize), strict=True
-        ):
-            lacking = members[~known[process[members]]]
-            for location, time in _search(store, lacking, from_end, partial(find, regions)):
-                # of several locations of a process the first counts
-                new = np.flatnonzero(~known[process[location]])[::-1]
-                of_process[process[location[new]]] = time[new]
-                known[process[location]] = True
+        lacking = members[~is_known[:, process[members]].all(axis=0)]
+        for end, location, time in _search(store, regions, lacking):
+            # of several locations of a process the first counts
+            new = np.flatnonzero(~is_known[end][process[location]])[::-1]
+            times[end][process[location[new]]] = time[new]
+            is_known[end][process[location]] = True
     return times, is_known
 
 
 def _search(
-    store: Store, members: NDArray[np.int64], from_end: bool, find: Find
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield locations and what is found in their first events, or their last ones: of larger ones in more and more of
-    them until something is."""
+    store: Store, regions: Regions, members: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield 0 for begins or 1 for ends, locations, and what is found in their first events, or their last ones: of
+    larger ones in more and more of them until something is. Both ends of a location may be in one row group."""
     n_events = store.n_events[members]
+    finds = partial(_exits_of_init, regions), partial(_enters_of_finalize, regions)
     for group in _groups(members[n_events <= SMALL], store.n_events):
         columns, counts = store.read_together("events", group, COLUMNS)
-        of, time = find(columns, np.append(0, np.cumsum(counts)))
-        yield group[of], time
+        for end, find in enumerate(finds):
+            of, time = find(columns, np.append(0, np.cumsum(counts)))
+            yield end, group[of], time
     for location, n in zip(members[n_events > SMALL].tolist(), n_events[n_events > SMALL].tolist(), strict=True):
-        time, size = np.zeros(0, np.int64), SMALL
-        while not time.size and size < GROWTH * n:
-            start, stop = (max(n - size, 0), n) if from_end else (0, min(size, n))
-            _, time = find(store.read("events", location, COLUMNS, start, stop), np.array([0, stop - start]))
-            size *= GROWTH
-        yield np.full(time.size, location), time
+        for end, find in enumerate(finds):
+            time, size = np.zeros(0, np.int64), SMALL
+            while not time.size and size < GROWTH * n:
+                start, stop = (max(n - size, 0), n) if end else (0, min(size, n))
+                _, time = find(store.read("events", location, COLUMNS, start, stop), np.array([0, stop - start]))
+                size *= GROWTH
+            yield end, np.full(time.size, location), time
 
 
 def _groups(members: NDArray[np.int64], n_events: NDArray[np.int64]) -> list[NDArray[np.int64]]:
