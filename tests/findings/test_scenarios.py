@@ -8,6 +8,7 @@ from support.random_programs import RandomProgram
 
 from tracecols.errors import AnalysisError
 from tracecols.findings import scenarios as module
+from tracecols.findings.overheads import _mutual
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.replay.replay import Replay
 
@@ -55,3 +56,29 @@ def test_less_computation__is_the_sum_of_the_rows_of_a_node(scenarios):
     total = np.bincount(s.computation.node[rows], less, len(s.graph.nodes))
     assert change.node.tolist() == np.flatnonzero(total).tolist()
     assert change.less.tolist() == np.rint(total[total != 0]).tolist()
+
+
+def test_less_lost__is_the_difference_of_all_losses(scenarios):
+    s, rng = scenarios, np.random.default_rng(3)
+    first, second = changes_of(s, 2, rng)[1:]
+    node, (lost, idle, beyond) = s.less_lost(s.moments([first]), s.moments([first, second]))
+    expected = s.losses([first]) - s.losses([first, second])
+    difference = np.zeros(len(s.graph.nodes), np.int64)
+    difference[node] = lost + idle
+    assert difference.tolist() == expected.tolist()
+    assert (np.diff(node) > 0).all()
+    assert ((lost != 0) | (idle != 0)).all()
+    # idle is only who begins in a team, and nothing of a computation is more than waiting
+    assert not idle[~s.begins_in_team[node]].any()
+    assert not beyond[s.graph.nodes.kind[node] == 0].any()
+
+
+def test_mutual__is_whether_a_receiver_has_sent_as_many():
+    rng = np.random.default_rng(5)
+    sender, receiver = (rng.integers(0, 4, 60).astype(np.int32) for _ in range(2))
+    sent, received = rng.permutation(60), rng.permutation(60)
+    found = _mutual(sender, sent, receiver, received)
+    for i in range(60):
+        nth = int((received[receiver == receiver[i]] < received[i]).sum())
+        own = sorted(sent[sender == receiver[i]])
+        assert found[i] == (nth < len(own) and own[nth] <= received[i])

@@ -11,7 +11,9 @@ from oracles import groups as oracle
 from tracecols.enhance.dataflow.grouping import (
     combine,
     join_occurrences,
+    latest_before,
     lookup,
+    number_ascending,
     occurrence,
     pair_nested,
     pair_with_previous,
@@ -37,6 +39,33 @@ def test_number_groups__is_by_first_appearance(compiled, keys):
             patch.setattr(groups, name, getattr(groups, name).py_func)
         group, first = groups.number_groups(array(keys))
     assert (group.tolist(), first.tolist()) == oracle.number(keys)
+
+
+@given(KEYS)
+def test_number_ascending__is_what_numpy_finds_by_sorting(keys):
+    found, number = number_ascending(array(keys))
+    expected, inverse = np.unique(array(keys), return_inverse=True)
+    assert (found.tolist(), number.tolist()) == (expected.tolist(), inverse.tolist())
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@given(st.lists(st.tuples(FEW, FEW), max_size=12), st.lists(st.tuples(FEW, FEW), max_size=12))
+def test_latest_before__is_the_last_of_a_key_that_is_not_later(in_order, elements, wanted):
+    elements = sorted(elements) if in_order else elements
+    columns = ([pair[i] for pair in some] for some in (elements, wanted) for i in (0, 1))
+    found = latest_before(*map(array, columns))
+    for (key, time), at in zip(wanted, found.tolist(), strict=True):
+        before = [(t, i) for i, (k, t) in enumerate(elements) if k == key and t <= time]
+        assert at == max(before, default=(0, -1))[1]
+
+
+@given(st.lists(st.tuples(FEW, FEW), max_size=20))
+def test_largest_so_far__is_of_its_group(pairs):
+    pairs = sorted(pairs, key=lambda pair: pair[0])
+    keys, values = (array([pair[i] for pair in pairs]) for i in (0, 1))
+    found = np.empty(keys.size, np.int64)
+    groups.find_largest_so_far(keys, values, found)
+    assert found.tolist() == [max(v for k, v in pairs[: i + 1] if k == pairs[i][0]) for i in range(len(pairs))]
 
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
