@@ -161,16 +161,13 @@ class Scenarios:
         result = Graph(g.nodes, replace(g.edges, head=head), g.n_hubs, g.time, g.counts, g.weight, g.lag)
         return g if result.stuck.any() else result
 
-    def _changed(self, changes: Iterable[Change]) -> tuple[Rows, Rows]:
+    def _changed(self, changes: Sequence[Change]) -> tuple[Rows, Rows]:
         """Return weights, which may be negative, and lags after some changes."""
-        weight, lag = self.weight, self.lag
+        weight = self.weight.copy() if any(c.node.size for c in changes) else self.weight
+        lag = self.lag.copy() if any(c.cut.size for c in changes) else self.lag
         for c in changes:
-            if c.node.size:
-                weight = weight.copy()
-                weight[c.node] -= c.less
-            if c.cut.size:
-                lag = lag.copy()
-                lag[c.cut] = CUT
+            weight[c.node] -= c.less
+            lag[c.cut] = CUT
         return weight, lag
 
     def gain(self, change: Change) -> int:
@@ -220,11 +217,12 @@ class Scenarios:
 
         In front of nodes of computation that is waiting only, elsewhere all.
         """
-        lost, idle = self.lost_and_idle(changes)
+        lost, idle, _ = self.left(changes)
         return lost + idle
 
-    def lost_and_idle(self, changes: Sequence[Change] = ()) -> tuple[Rows, Rows]:
-        """Return the same, and apart from it how long threads wait for the begin of their teams."""
+    def left(self, changes: Sequence[Change] = ()) -> tuple[Rows, Rows, Rows]:
+        """Return the same, apart from it how long threads wait for the begin of their teams, and the part of it that is
+        no waiting; (n_nodes,) int64 each."""
         weight, lag = self._changed(changes)
         time = self._ordered(changes).sweep(np.maximum(weight, 0), lag) if changes else self.time
         nodes = self.graph.nodes
@@ -233,13 +231,8 @@ class Scenarios:
         kernels.find_losses(
             nodes.location_start, time, weight, nodes.kind, self.in_window, self.begins_in_team, begin, lost, idle
         )
-        return lost, idle
-
-    def beyond_waiting(self, changes: Sequence[Change] = ()) -> Rows:
-        """Return the part of the losses before each node after some changes that is no waiting; (n_nodes,) int64."""
-        nodes, (weight, _) = self.graph.nodes, self._changed(changes)
         in_calls = self.in_window & (nodes.kind != NodeClass.COMPUTATION)
-        return np.where(in_calls, np.maximum(weight[: len(nodes)], 0), 0)
+        return lost, idle, np.where(in_calls, np.maximum(weight[: len(nodes)], 0), 0)
 
     @once
     def locations(self) -> Rows:
@@ -290,9 +283,11 @@ def less_of(changes: Sequence[Change], n_all: int, n_edges: int) -> maxplus.Less
 
 def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
     """Return where the entries of each of n things begin, one past the last being their number, and this number."""
-    count = np.bincount(np.concatenate(parts), minlength=n + 1)[: n + 1]
+    count = np.zeros(n + 1, np.int32)
+    for part in parts:
+        maxplus.count_tails(part, count)
     stop = np.cumsum(count, dtype=np.int32)
-    return stop - count.astype(np.int32), int(stop[-1]) if stop.size else 0
+    return stop - count, int(stop[-1]) if stop.size else 0
 
 
 def _with_edges(graph: Graph, tail: Rows, head: Rows) -> Graph:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
@@ -149,11 +148,7 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     explained twice. Idle threads are on no call path."""
     done = [c.change if c.frees is None else c.frees for c in causes]
     nodes = s.graph.nodes
-
-    def left(n: int) -> tuple[NDArray[np.int64], ...]:
-        return *s.lost_and_idle(done[:n]), s.beyond_waiting(done[:n])
-
-    results = side_by_side(s.model.jobs, left, range(len(causes) + 1), ahead=1)
+    results = side_by_side(s.model.jobs, lambda n: s.left(done[:n]), range(len(causes) + 1), ahead=1)
     before = next(results)
     for c, after in zip(causes, results, strict=True):
         lost, idle, beyond = (b - a for b, a in zip(before, after, strict=True))
