@@ -629,6 +629,11 @@ def test_ranges__are_listed_piece_by_piece(sizes, data):
     expected = [n for k in members.tolist() for n in range(start[k], start[k + 1])]
     found = Ranges.between(start, members)
     assert len(found) == len(expected)
+    # those of neighbours are one run
+    runs = [(range(len(expected))[here], range(10**3)[of]) for here, of in found.runs()]
+    assert [k for here, _ in runs for k in here] == [*range(len(expected))]
+    assert [n for _, of in runs for n in of] == expected
+    assert len(runs) == sum(a + 1 != b for a, b in pairwise([-1, *expected]))
     size = data.draw(st.integers(1, 7))
     for begin in range(0, len(expected), size):
         here = slice(begin, min(begin + size, len(expected)))

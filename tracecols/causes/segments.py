@@ -30,7 +30,7 @@ from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, T
 from tracecols.kernels.arrays import first
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import POINTS
-from tracecols.work.large import LargeArrays, blocks
+from tracecols.work.large import LargeArrays
 
 LIMIT = 128
 """Call paths that the reference's maps of times hold."""
@@ -432,9 +432,9 @@ def _nested(
     has_call = np.full(len(POINTS), not quirks.cuts_after_nested)
     has_call[[FORK, CREATED, END]] = False
     n = 0
-    for here in blocks(len(own_points)):
-        of = own_points[here]
-        n += int((has_call[points.kind[of]] * (1 + (points.at("wait", of) > 0))).sum())
+    for _, of in own_points.runs():
+        is_call = has_call.take(points.kind[of])
+        n += np.count_nonzero(is_call) + np.count_nonzero(is_call & (points.rows("wait", of.start, of.stop) > 0))
     dtype = time_type(quirks)
     nested = kernels.Nested(
         large.empty(n, np.int64), large.empty(n, dtype), large.full(n, -1, np.int64), large.zeros(n, dtype)
@@ -442,20 +442,19 @@ def _nested(
     point, is_resume = large.empty(n, np.int64), large.empty(n, bool)
     ends = np.zeros(own_points.end.size + 1, np.int64)
     exits, latest = (threads.with_tasks.column(c) for c in ("exit", "latest"))
-    for here in blocks(len(own_points)):
-        some, locations = own_points[here], own_points.of(here)
-        is_call = has_call[points.kind[some]]
-        bounds = np.append(0, np.cumsum(is_call))[own_points.bounds(here, locations)]
-        of = some[is_call]
-        row, begin, wait = points.at("event", of), times(points.at("begin_time", of)), points.at("wait", of)
+    for here, of in own_points.runs():
+        locations = own_points.of(here)
+        row, begin, wait = (points.rows(name, of.start, of.stop) for name in ("event", "begin_time", "wait"))
+        begin = times(begin)
         resumes = begin + wait
         if exits.size:
             with_tasks = _lookup_near(exits, row)
             resumes = np.where(with_tasks >= 0, pick(latest, with_tasks), resumes)
         # of locations without points there are none
         np.maximum.accumulate(ends[: locations.start + 1], out=ends[: locations.start + 1])
-        calls = kernels.Calls(of, row, begin, resumes, wait > 0)
-        kernels.list_nested(locations.start, bounds, calls, nested, point, is_resume, ends)
+        calls = kernels.Calls(has_call.take(points.kind[of]), row, begin, resumes, wait > 0)
+        bounds = own_points.bounds(here, locations)
+        kernels.list_nested(of.start, locations.start, bounds, calls, nested, point, is_resume, ends)
     return nested, point, is_resume, np.maximum.accumulate(ends)
 
 
@@ -531,18 +530,15 @@ def _marks(
     marks = kernels.Marks(*(large.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
     of_point = large.empty(len(own_points), np.int64)
     row, kind = large.empty(len(own_points), np.int64), large.empty(len(own_points), np.int8)
-    for here in blocks(len(own_points)):
-        of = own_points[here]
-        row[here], kind[here] = points.at("event", of), points.kind.take(of)
+    for here, of in own_points.runs():
+        row[here], kind[here] = points.rows("event", of.start, of.stop), points.kind[of]
     own = kernels.OwnPoints(own_points.end, row, kind)
     return first(marks, int(kernels.list_marks(own, FORK, END, others, marks, of_point))), of_point
 
 
 def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find each wanted key in `keys`, both ascending; its position, or -1. Of equal keys the first."""
-    if not wanted.size:
-        return wanted
-    first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted[0], "left"), (wanted[-1], "right")))
+    """Find each of some wanted keys in `keys`, which ascend; its position, or -1. Of equal keys the first."""
+    first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted.min(), "left"), (wanted.max(), "right")))
     found = lookup(keys[first:stop], wanted)
     return np.where(found >= 0, found + first, -1)
 
