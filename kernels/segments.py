@@ -156,7 +156,7 @@ def put_cuts(end, of_point, marks, stop, last, cut, left, time):
     marks : Marks
     stop, last : (n_locations,) int64, as `marks.time`
         One past the last segment of each location; until when its time is counted.
-    cut, left, time : (n_points,) int64, int64, as `marks.time`; written
+    cut, left, time : (n_points,) int32 or int64, as `cut`, as `marks.time`; written
         The segments that begin at each point and after the begin of its call; until when time before it is counted.
     """
     i = 0

@@ -13,7 +13,7 @@ from tracecols.causes.edges import EdgeCollector, PeriodEdges, dividing_of, join
 from tracecols.causes.index import PointIndex, Ranges
 from tracecols.causes.near import Near, picked, whole
 from tracecols.causes.pairs import CREATED, END, FORK
-from tracecols.causes.points import ParallelRegions, Times, clock, time_type
+from tracecols.causes.points import ParallelRegions, Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick, pieced
 from tracecols.enhance.dataflow.grouping import bounded, lookup
@@ -92,8 +92,8 @@ class Segments:
     entries: ColumnSource
     """`call_path` int32, `time` (`points.time_type`)."""
     cuts: ColumnSource
-    """Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins
-    there, `left` int64, of the one after the begin of its call, and `time`, until when the time before the cut is
+    """Of the points of the locations, one location after the other: `cut`, the number of the segment that begins there,
+    `left`, of the one after the begin of its call (int32 or int64), and `time`, until when the time before the cut is
     counted."""
     shift: NDArray[np.int64]
     """(n_locations,): how much greater the number of a point of each location is than its place in `cut`."""
@@ -117,11 +117,15 @@ class Segments:
 
     def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments that begin at points of locations; -1 for point -1."""
-        return picked(self.cuts, "cut", np.where(point < 0, -1, point - self.shift[location]))
+        return self.number_at("cut", np.where(point < 0, -1, point - self.shift[location]))
 
     def left_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments after the begin of the calls of points."""
-        return picked(self.cuts, "left", point - self.shift[location])
+        return self.number_at("left", point - self.shift[location])
+
+    def number_at(self, name: str, place: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return the segments in a column of the cuts at some places; (n,) int64."""
+        return picked(self.cuts, name, place).astype(np.int64, copy=False)
 
     def left_time(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
         """Return until when the time before the begin of the calls of points is counted."""
@@ -173,20 +177,21 @@ class _Collector:
         """What the kernel writes."""
         return kernels.Collected(self.joins, self.state, self.last, self.open_sum, self.segments)
 
-    def _keep_piece(self) -> None:
-        """Keep the segments in the arrays, and their entries, and begin with the arrays anew."""
-        state, (end, path, value) = self.state, self.segments
+    def _keep_piece(self, is_last: bool = False) -> None:
+        """Keep the segments in the arrays, and their entries, and begin with the arrays anew; if these are the last,
+        they stay where they are."""
+        state, cut_off = self.state, self._large.trimmed if is_last else _first
         n_segments = int(state[kernels.N_SEGMENTS] - state[kernels.FIRST_SEGMENT])
         n_entries = int(state[kernels.N_ENTRIES] - state[kernels.FIRST_ENTRY])
-        ends = Columns(n_segments, {"end": end[:n_segments]})
-        entries = Columns(n_entries, {"call_path": path[:n_entries], "time": value[:n_entries]})
-        kept_ends, kept = (keep(of, self._spill, borrowed=True, often=True) for of in (ends, entries))
+        end, path, value = map(cut_off, self.segments, (n_segments, n_entries, n_entries))
+        ends, entries = Columns(n_segments, {"end": end}), Columns(n_entries, {"call_path": path, "time": value})
+        kept_ends, kept = (keep(of, self._spill, borrowed=not is_last, often=True) for of in (ends, entries))
         self._pieces.append((kept_ends, kept))
         state[kernels.FIRST_SEGMENT], state[kernels.FIRST_ENTRY] = state[kernels.N_SEGMENTS], state[kernels.N_ENTRIES]
 
     def kept(self) -> tuple[ColumnSource, ColumnSource]:
         """Return the segments, and their entries, once all locations are finished."""
-        self._keep_piece()
+        self._keep_piece(is_last=True)
         ends, entries = zip(*self._pieces, strict=True)
         return pieced(ends), pieced(entries)
 
@@ -199,6 +204,10 @@ class _Collector:
         self._keep_piece()
         while not kernels.has_room(n_cuts, self.collected):
             self._begin_arrays(2 * self.segments.end.size)
+
+
+def _first(array: NDArray[Any], n: int) -> NDArray[Any]:
+    return array[:n]
 
 
 @step(SPENT, "segments", keeps=("segments",))
@@ -232,7 +241,9 @@ def segments(
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     found_edges: list[PeriodEdges] = []
     n = int(n_points.sum())
-    of_cuts = {"cut": np.int64, "left": np.int64, "time": dtype}
+    # an event begins few segments: one, one at each of two times in its call, one after a JOIN
+    number = number_type(8 * int(facts.store.n_events[mine].sum()))
+    of_cuts = {"cut": number, "left": number, "time": dtype}
     cuts = Columns(n, {name: large.empty(n, of) for name, of in of_cuts.items()})
     left, resumed = [], []
     # points in the order of the locations
