@@ -180,11 +180,13 @@ class _Collector:
     def _keep_piece(self, is_last: bool = False) -> None:
         """Keep the segments in the arrays, and their entries, and begin with the arrays anew; if these are the last,
         they stay where they are."""
-        state, cut_off = self.state, self._large.trimmed if is_last else _first
+        state = self.state
+        cut_off: Callable[[NDArray[Any], int], NDArray[Any]] = self._large.trimmed if is_last else _first
         n_segments = int(state[kernels.N_SEGMENTS] - state[kernels.FIRST_SEGMENT])
         n_entries = int(state[kernels.N_ENTRIES] - state[kernels.FIRST_ENTRY])
-        end, path, value = map(cut_off, self.segments, (n_segments, n_entries, n_entries))
-        ends, entries = Columns(n_segments, {"end": end}), Columns(n_entries, {"call_path": path, "time": value})
+        end, path, value = self.segments
+        ends = Columns(n_segments, {"end": cut_off(end, n_segments)})
+        entries = Columns(n_entries, {"call_path": cut_off(path, n_entries), "time": cut_off(value, n_entries)})
         kept_ends, kept = (keep(of, self._spill, borrowed=not is_last, often=True) for of in (ends, entries))
         self._pieces.append((kept_ends, kept))
         state[kernels.FIRST_SEGMENT], state[kernels.FIRST_ENTRY] = state[kernels.N_SEGMENTS], state[kernels.N_ENTRIES]
@@ -445,7 +447,8 @@ def _nested(
     n = 0
     for _, of in own_points.runs():
         is_call = has_call.take(points.kind[of])
-        n += np.count_nonzero(is_call) + np.count_nonzero(is_call & (points.rows("wait", of.start, of.stop) > 0))
+        waits = points.rows("wait", of.start, of.stop) > 0
+        n += int(np.count_nonzero(is_call) + np.count_nonzero(is_call & waits))
     dtype = time_type(quirks)
     nested = kernels.Nested(
         large.empty(n, np.int64), large.empty(n, dtype), large.full(n, -1, np.int64), large.zeros(n, dtype)

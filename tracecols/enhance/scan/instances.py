@@ -90,7 +90,8 @@ class CallInstances:
         # numbers of the locations' own call paths in the merged tree, and of their team begins among all
         own = joined([numbers[i] for i in chosen]) if chosen else np.zeros(0, np.int64)
         first_node = np.cumsum([0, *(numbers[i].size for i in chosen)])[:-1]
-        self.call_path, self.begin = np.empty((2, self.location.size), np.int64)
+        self.call_path: NDArray[Any] = np.empty(self.location.size, np.int64)
+        self.begin = np.empty(self.location.size, np.int64)
         kernels.number_calls(
             counts[members],
             column("node", np.int32),
