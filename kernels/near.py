@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tracecols.kernels.kernel import inner_part, kernel
 from tracecols.kernels.ordered import first_after
+
+
+@kernel
+def find_extent(first, stop):
+    """Return the first row of some ranges and one past the last; 0 and 0 if there are none.
+
+    Parameters
+    ----------
+    first, stop : (n,) int64
+        First row of each range, and one past its last. Ranges that are empty or begin at -1 are left out.
+    """
+    low, high = np.int64(np.iinfo(np.int64).max), np.int64(0)
+    for i in range(first.size):
+        if 0 <= first[i] < stop[i]:
+            low, high = min(low, first[i]), max(high, stop[i])
+    return min(low, high), high
 
 
 @kernel

@@ -156,7 +156,7 @@ def put_cuts(end, of_point, marks, stop, last, cut, left, time):
     marks : Marks
     stop, last : (n_locations,) int64, as `marks.time`
         One past the last segment of each location; until when its time is counted.
-    cut, left, time : (n_points,) int64, int64, as `marks.time`; written
+    cut, left, time : (n_points,) int32 or int64, as `cut`, as `marks.time`; written
         The segments that begin at each point and after the begin of its call; until when time before it is counted.
     """
     i = 0
@@ -184,10 +184,10 @@ class Nested(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Calls of points, by location ascending: (n,) each. The point and its row, the times when the call begins and when
-    it has waited long enough, and whether it waits."""
+    """Points, by location ascending: (n,) each. Whether cuts are made inside of the call of each, its row, the times
+    when the call begins and when it has waited long enough, and whether it waits."""
 
-    point: NDArray[np.int64]
+    is_cut: NDArray[np.bool_]
     row: NDArray[np.int64]
     begin: NDArray[Any]
     resumes: NDArray[Any]
@@ -195,17 +195,17 @@ class Calls(NamedTuple):
 
 
 @kernel
-def list_nested(first_location, bounds, calls, nested, point, is_resume, ends):
-    """List the times inside of some more calls in order; of the same ones first those when calls begin.
+def list_nested(first_point, first_location, bounds, calls, nested, point, is_resume, ends):
+    """List the times inside of the calls of some more points in order; of the same ones first those when calls begin.
 
     They nearly are in order: calls follow each other, but for those that others are executed in.
 
     Parameters
     ----------
-    first_location : int
-        Location of the first calls, which may go on with those before.
+    first_point, first_location : int
+        The first point, and its location, which may go on with those before.
     bounds : (n + 1,) int64
-        Calls of each location from then on.
+        Points of each location from then on.
     calls : Calls
     nested : Nested, written
         `row` and `time`, with room for two times of each call.
@@ -217,6 +217,8 @@ def list_nested(first_location, bounds, calls, nested, point, is_resume, ends):
     for k in range(bounds.size - 1):
         first, n = ends[first_location + k], max(ends[first_location + k], ends[first_location + k + 1])
         for call in range(bounds[k], bounds[k + 1]):
+            if not calls.is_cut[call]:
+                continue
             for resumes in range(2 if calls.waits[call] else 1):
                 t, j = calls.resumes[call] if resumes else calls.begin[call], n
                 while j > first and (
@@ -226,7 +228,7 @@ def list_nested(first_location, bounds, calls, nested, point, is_resume, ends):
                     point[j], is_resume[j] = point[j - 1], is_resume[j - 1]
                     j -= 1
                 nested.row[j], nested.time[j] = calls.row[call], t
-                point[j], is_resume[j] = calls.point[call], resumes == 1
+                point[j], is_resume[j] = first_point + call, resumes == 1
                 n += 1
         ends[first_location + k + 1] = n
 

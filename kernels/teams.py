@@ -151,3 +151,71 @@ def number_instances(teams, most, start, position, begins, instances):
         instances.size[i] += 1
         if begins.is_master[b]:
             instances.master[i], instances.fork[i] = b, begins.fork[b]
+
+
+@kernel
+def number_calls(count, node, team, first_node, number, first_begin, call_path, begin):
+    """Number the call paths of call instances in the merged tree, and their team begins among those of all locations.
+
+    Parameters
+    ----------
+    count : (n_locations,) int64
+        Call instances of each location, one location after the other.
+    node, team : (n,) int32, int64
+        Call path of each and begin in a team, -1 none, as their locations number them.
+    first_node, number : (n_locations,), (any,) int64
+        Numbers in the merged tree of the call paths of locations, and where those of each begin.
+    first_begin : (n_locations,) int64
+        How much greater the number of a team begin is among all.
+    call_path, begin : (n,) int64, written
+    """
+    stop = 0
+    for k in range(count.size):
+        start, stop = stop, stop + count[k]
+        for i in range(start, stop):
+            call_path[i] = number[first_node[k] + node[i]]
+            begin[i] = team[i] + first_begin[k] if team[i] >= 0 else -1
+
+
+@kernel
+def list_constructs(call_path, begin, enter, role, listed):
+    """List the call instances of constructs that threads execute in teams.
+
+    Parameters
+    ----------
+    call_path, begin, enter : (n,) int64
+        Call paths, team begins (-1 none), and rows of ENTERs.
+    role : (n_call_paths,) int8
+        What construct each call path is; -1 none.
+    listed : (n,) int64, written
+        The call instances.
+
+    Returns
+    -------
+    n, ascends : int, bool
+        How many there are, and whether they are in the order of their ENTERs.
+    """
+    n, ascends = 0, True
+    for i in range(call_path.size):
+        if begin[i] >= 0 and role[call_path[i]] >= 0:
+            ascends = ascends and (n == 0 or enter[listed[n - 1]] <= enter[i])
+            listed[n] = i
+            n += 1
+    return n, ascends
+
+
+@kernel
+def count_constructs(begin, role, seen, k):
+    """Number the constructs of each role that a thread enters in a team.
+
+    Parameters
+    ----------
+    begin, role : (n,) int64, int8
+        Begin of the thread in the team; role of the construct.
+    seen : (n_begins, n_roles) int32, counted up
+    k : (n,) int64, written
+        How many it has entered before.
+    """
+    for i in range(begin.size):
+        k[i] = seen[begin[i], role[i]]
+        seen[begin[i], role[i]] += 1

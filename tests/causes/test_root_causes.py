@@ -553,6 +553,12 @@ def test_points__are_numbered_by_rank(rows, wanted, ends):
         ]
 
 
+def is_in_one(first, stop, bounds):
+    """Whether all rows of some ranges are between two bounds that follow each other."""
+    rows = [row for a, b in zip(first.tolist(), stop.tolist(), strict=True) for row in range(a, b)]
+    return any(a <= min(rows, default=a) and max(rows, default=a) < b for a, b in pairwise(bounds))
+
+
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=20), st.integers(0, 4))
 def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits):
     columns = Columns(110, {"x": np.arange(110) ** 3, "y": np.arange(110.0)})
@@ -561,7 +567,8 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
     first = np.array([a for a, _ in ranges], np.int64)
     stop = first + np.array([n for _, n in ranges], np.int64)
     spilled = SpilledColumns(columns, {}, tmp_path / "columns")
-    pieces = pieced([columns.take(np.arange(a, b)) for a, b in pairwise((0, 50, 50, 57, 110))])
+    in_memory = [columns.take(np.arange(a, b)) for a, b in pairwise((0, 50, 50, 57, 110))]
+    pieces = pieced(in_memory)
     assert pieces.search("x", [-1, 0, 49**3 + 1, 57**3, 10**9]).tolist() == [0, 0, 50, 57, 110]
     for source in (columns, spilled, pieces):
         of = near.Near(source, first, stop)
@@ -578,7 +585,11 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
         assert kept.at("y", first).tolist() == columns.y[first].tolist()
         assert kept.at("location", first).tolist() == columns.x[first].tolist()
         assert kept.rows("y", 7, 200).tolist() == columns.y[7:].tolist() == kept.whole("y", LargeArrays())[7:].tolist()
-        if source is not columns and stop.size:
+        # what is in one piece in memory is not copied
+        is_shared = any(x is piece.x for piece in (columns, *in_memory))
+        if source is not spilled and is_in_one(first, stop, [0, 110] if source is columns else [0, 50, 57, 110]):
+            assert is_shared
+        elif not is_shared:
             # at most a group of rows more at both ends of each range
             assert x.size <= min(110, (stop - first).sum() + 2 * ((1 << bits) - 1) * np.count_nonzero(stop > first))
 
@@ -618,6 +629,11 @@ def test_ranges__are_listed_piece_by_piece(sizes, data):
     expected = [n for k in members.tolist() for n in range(start[k], start[k + 1])]
     found = Ranges.between(start, members)
     assert len(found) == len(expected)
+    # those of neighbours are one run
+    runs = [(range(len(expected))[here], range(10**3)[of]) for here, of in found.runs()]
+    assert [k for here, _ in runs for k in here] == [*range(len(expected))]
+    assert [n for _, of in runs for n in of] == expected
+    assert len(runs) == sum(a + 1 != b for a, b in pairwise([-1, *expected]))
     size = data.draw(st.integers(1, 7))
     for begin in range(0, len(expected), size):
         here = slice(begin, min(begin + size, len(expected)))

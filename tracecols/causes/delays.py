@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.index import PointIndex
-from tracecols.causes.near import picked
 from tracecols.causes.pairs import END, IDLE
 from tracecols.causes.points import Times, time_type
 from tracecols.causes.quirks import Quirks
@@ -101,7 +100,7 @@ class Intervals:
         change = points.at("completion", since) - points.at("total", since)
         is_whole = np.ones(n, bool) if idle is None else ~idle
         kernels.describe_spans(since, until, is_whole, change, known, spans)
-        first, stop = picked(spent.cuts, "cut", spans.first), picked(spent.cuts, "left", spans.stop)
+        first, stop = spent.number_at("cut", spans.first), spent.number_at("left", spans.stop)
         begins, absent = np.flatnonzero((since < 0) & (until >= 0)), np.flatnonzero(until < 0)
         first[absent] = 0
         first[begins] = spent.first[points.location[until[begins]]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes as kernels
+from tracecols.work.large import blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,16 @@ class Ranges:
         bounds = self.bounds(here, of)
         before = np.append(0, self.end)[of]
         return ranges(self.first[of] + here.start - before + bounds[:-1], np.diff(bounds))
+
+    def runs(self) -> Iterator[tuple[slice, slice]]:
+        """Yield which of the numbers follow each other, at most `BLOCK` at a time, and from where to where they go."""
+        size = np.diff(self.end, prepend=0)
+        first, before, n = (of[size > 0] for of in (self.first, self.end - size, size))
+        head = np.flatnonzero(np.append(True, first[1:] != (first + n)[:-1])[: n.size])
+        n_together = np.diff(np.append(before[head], len(self)))
+        for begin, at, n_run in zip(*(of.tolist() for of in (first[head], before[head], n_together)), strict=True):
+            for here in blocks(n_run):
+                yield slice(at + here.start, at + here.stop), slice(begin + here.start, begin + here.stop)
 
     def of(self, here: slice) -> slice:
         """Return which ranges some of the numbers are of."""

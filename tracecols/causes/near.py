@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, PiecedColumns, joined, pick
 from tracecols.kernels import near as kernels
 from tracecols.schema import Table
 from tracecols.work.large import LargeArrays, blocks
@@ -19,7 +19,8 @@ BITS = 12
 
 
 class Near:
-    """Ranges of rows of a column source, from `first` to before `stop`: all of what is in memory already.
+    """Ranges of rows of a column source, from `first` to before `stop`: all of what is in memory already, of several
+    pieces all of the one that has all of the rows.
 
     Ranges may overlap, and those that begin at -1 are left out. `large` makes the arrays of what is read; by default
     they are in memory.
@@ -28,8 +29,11 @@ class Near:
     def __init__(
         self, source: ColumnSource, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays | None = None
     ) -> None:
-        self._source, self._large = source, large or LargeArrays()
-        self._begin, self._end = np.zeros(1, np.int64), np.full(1, len(source), np.int64)
+        self._large, start = large or LargeArrays(), 0
+        if isinstance(source, PiecedColumns):
+            source, start = source.piece_with(*kernels.find_extent(first, stop))
+        self._source, self._is_whole = source, start == 0 and isinstance(source, Columns)
+        self._begin, self._end = np.array([start]), np.array([start + len(source)])
         if not isinstance(source, Columns):
             # a group is needed if more ranges begin there or before than have ended before
             change = np.zeros((len(source) >> BITS) + 2, np.int64)
@@ -40,7 +44,7 @@ class Near:
 
     def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows that the ranges have are in their columns, any place for others; (n,) int64."""
-        if isinstance(self._source, Columns):
+        if self._is_whole:
             return row
         found = np.empty(row.size, np.int64)
         kernels.find_places(row, self._begin, self._before, found)
@@ -49,7 +53,7 @@ class Near:
     def pick(self, name: str, row: NDArray[np.int64], null: int) -> NDArray[Any]:
         """Return a column at rows that the ranges have, and `null` at negative ones; (n,)."""
         values = self.column(name)
-        if isinstance(self._source, Columns) or not values.size:
+        if self._is_whole or not values.size:
             return pick(values, row, null)
         found = np.empty(row.size, values.dtype)
         kernels.pick_places(values, row, self._begin, self._before, null, found)

@@ -54,6 +54,9 @@ completion it ends."""
 Times = NDArray[Any]
 """Times in one unit, as `time_type` says."""
 
+IS_BARRIER = np.isin(ROLES, ("barrier", "implicit_barrier"))
+"""Which constructs are barriers."""
+
 NOBODY, EVERYBODY = -1, -2
 """Communicators of points that synchronise with one process or a set of them, and of those that do with all of MPI."""
 
@@ -487,22 +490,22 @@ def _fork_points(
     times = clock(facts, quirks)
     of = np.flatnonzero((m.role_number == ROLES.index("parallel")) & (master >= 0))
     location, row, begin_time, call_path, group = (
-        m[c][of] for c in ("location", "enter", "enter_time", "call_path", "construct")
+        m[c].take(of) for c in ("location", "enter", "enter_time", "call_path", "construct")
     )
-    enter, leave = times(begin_time), times(m.exit_time[of])
-    fork, join = (times(teams[c][team[of]]) for c in ("fork_time", "join_time"))
-    earliest = Segments(group, n_constructs).min(begin_time)[group]
-    forks_it = location == master[of]
+    team, enter, leave = team.take(of), times(begin_time), times(m.exit_time.take(of))
+    fork, join = (times(teams[c][team]) for c in ("fork_time", "join_time"))
+    earliest = Segments(group, n_constructs).min(begin_time).take(group)
+    forks_it = location == master.take(of)
     after_fork = _positive(enter - fork)
     regions = {
         "location": location,
         "enter": row,
-        "exit": m.exit[of],
+        "exit": m.exit.take(of),
         "fork": after_fork,
         "join": _positive(join - leave),
         "call_path": call_path,
         "is_guest": ~forks_it,
-        "join_row": np.where(forks_it, teams.join[team[of]], -1),
+        "join_row": np.where(forks_it, teams.join[team], -1),
     }
     forks = _points(
         "fork",
@@ -525,23 +528,22 @@ def _barrier_points(
     """Return the points where threads meet at barriers, who lets whom wait there, and those that execute tasks there
     (`ParallelRegions.with_tasks`)."""
     times = clock(facts, quirks)
-    barriers = [ROLES.index(role) for role in ("barrier", "implicit_barrier")]
-    of = np.flatnonzero(np.isin(m.role_number, barriers) & (master >= 0) & (m.exit >= 0))
+    of = np.flatnonzero(IS_BARRIER[m.role_number] & (master >= 0) & (m.exit >= 0))
     location, row, begin_time, latest_time, task_ticks, group = (
-        m[c][of] for c in ("location", "exit", "enter_time", "latest_enter_time", "task_time", "construct")
+        m[c].take(of) for c in ("location", "exit", "enter_time", "latest_enter_time", "task_time", "construct")
     )
     enter, latest = times(begin_time), times(latest_time)
     whole = latest - enter
     last = np.where(begin_time == latest_time, np.arange(of.size), of.size)
-    cause = Segments(group, n_constructs).min(last)[group]
+    cause = Segments(group, n_constructs).min(last).take(group)
     task_time = durations(facts, quirks, task_ticks)
     waited = _positive(np.where(task_ticks > 0, whole - task_time, whole))
     charged = whole if quirks.ignores_tasks else waited
-    masters = _masters(n_constructs, group, row, location == master[of])
-    total = times(m.exit_time[of]) - enter
-    points = _points("thread barrier", location, row, begin_time, m.call_path[of], waited, total, set=masters)
+    masters = _masters(n_constructs, group, row, location == master.take(of))
+    total = times(m.exit_time.take(of)) - enter
+    points = _points("thread barrier", location, row, begin_time, m.call_path.take(of), waited, total, set=masters)
     e = np.flatnonzero((charged > 0) & (cause < of.size))
-    pairs = _pairs("thread_barrier", row[cause[e]], row[e], charged[e])
+    pairs = _pairs("thread_barrier", row.take(cause.take(e)), row.take(e), charged.take(e))
     executes = np.flatnonzero(task_ticks > 0)
     executes = executes[np.argsort(row[executes])]
     return points, pairs, Columns(executes.size, {"exit": row[executes], "latest": latest[executes]})

@@ -13,7 +13,7 @@ from tracecols.causes.edges import EdgeCollector, PeriodEdges, dividing_of, join
 from tracecols.causes.index import PointIndex, Ranges
 from tracecols.causes.near import Near, picked, whole
 from tracecols.causes.pairs import CREATED, END, FORK
-from tracecols.causes.points import ParallelRegions, Times, clock, time_type
+from tracecols.causes.points import ParallelRegions, Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick, pieced
 from tracecols.enhance.dataflow.grouping import bounded, lookup
@@ -30,7 +30,7 @@ from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, T
 from tracecols.kernels.arrays import first
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import POINTS
-from tracecols.work.large import LargeArrays, blocks
+from tracecols.work.large import LargeArrays
 
 LIMIT = 128
 """Call paths that the reference's maps of times hold."""
@@ -92,8 +92,8 @@ class Segments:
     entries: ColumnSource
     """`call_path` int32, `time` (`points.time_type`)."""
     cuts: ColumnSource
-    """Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins
-    there, `left` int64, of the one after the begin of its call, and `time`, until when the time before the cut is
+    """Of the points of the locations, one location after the other: `cut`, the number of the segment that begins there,
+    `left`, of the one after the begin of its call (int32 or int64), and `time`, until when the time before the cut is
     counted."""
     shift: NDArray[np.int64]
     """(n_locations,): how much greater the number of a point of each location is than its place in `cut`."""
@@ -117,11 +117,15 @@ class Segments:
 
     def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments that begin at points of locations; -1 for point -1."""
-        return picked(self.cuts, "cut", np.where(point < 0, -1, point - self.shift[location]))
+        return self.number_at("cut", np.where(point < 0, -1, point - self.shift[location]))
 
     def left_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments after the begin of the calls of points."""
-        return picked(self.cuts, "left", point - self.shift[location])
+        return self.number_at("left", point - self.shift[location])
+
+    def number_at(self, name: str, place: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return the segments in a column of the cuts at some places; (n,) int64."""
+        return picked(self.cuts, name, place).astype(np.int64, copy=False)
 
     def left_time(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
         """Return until when the time before the begin of the calls of points is counted."""
@@ -173,20 +177,23 @@ class _Collector:
         """What the kernel writes."""
         return kernels.Collected(self.joins, self.state, self.last, self.open_sum, self.segments)
 
-    def _keep_piece(self) -> None:
-        """Keep the segments in the arrays, and their entries, and begin with the arrays anew."""
-        state, (end, path, value) = self.state, self.segments
+    def _keep_piece(self, is_last: bool = False) -> None:
+        """Keep the segments in the arrays, and their entries, and begin with the arrays anew; if these are the last,
+        they stay where they are."""
+        state = self.state
+        cut_off: Callable[[NDArray[Any], int], NDArray[Any]] = self._large.trimmed if is_last else _first
         n_segments = int(state[kernels.N_SEGMENTS] - state[kernels.FIRST_SEGMENT])
         n_entries = int(state[kernels.N_ENTRIES] - state[kernels.FIRST_ENTRY])
-        ends = Columns(n_segments, {"end": end[:n_segments]})
-        entries = Columns(n_entries, {"call_path": path[:n_entries], "time": value[:n_entries]})
-        kept_ends, kept = (keep(of, self._spill, borrowed=True, often=True) for of in (ends, entries))
+        end, path, value = self.segments
+        ends = Columns(n_segments, {"end": cut_off(end, n_segments)})
+        entries = Columns(n_entries, {"call_path": cut_off(path, n_entries), "time": cut_off(value, n_entries)})
+        kept_ends, kept = (keep(of, self._spill, borrowed=not is_last, often=True) for of in (ends, entries))
         self._pieces.append((kept_ends, kept))
         state[kernels.FIRST_SEGMENT], state[kernels.FIRST_ENTRY] = state[kernels.N_SEGMENTS], state[kernels.N_ENTRIES]
 
     def kept(self) -> tuple[ColumnSource, ColumnSource]:
         """Return the segments, and their entries, once all locations are finished."""
-        self._keep_piece()
+        self._keep_piece(is_last=True)
         ends, entries = zip(*self._pieces, strict=True)
         return pieced(ends), pieced(entries)
 
@@ -199,6 +206,10 @@ class _Collector:
         self._keep_piece()
         while not kernels.has_room(n_cuts, self.collected):
             self._begin_arrays(2 * self.segments.end.size)
+
+
+def _first(array: NDArray[Any], n: int) -> NDArray[Any]:
+    return array[:n]
 
 
 @step(SPENT, "segments", keeps=("segments",))
@@ -232,7 +243,9 @@ def segments(
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     found_edges: list[PeriodEdges] = []
     n = int(n_points.sum())
-    of_cuts = {"cut": np.int64, "left": np.int64, "time": dtype}
+    # an event begins few segments: one, one at each of two times in its call, one after a JOIN
+    number = number_type(8 * int(facts.store.n_events[mine].sum()))
+    of_cuts = {"cut": number, "left": number, "time": dtype}
     cuts = Columns(n, {name: large.empty(n, of) for name, of in of_cuts.items()})
     left, resumed = [], []
     # points in the order of the locations
@@ -432,9 +445,10 @@ def _nested(
     has_call = np.full(len(POINTS), not quirks.cuts_after_nested)
     has_call[[FORK, CREATED, END]] = False
     n = 0
-    for here in blocks(len(own_points)):
-        of = own_points[here]
-        n += int((has_call[points.kind[of]] * (1 + (points.at("wait", of) > 0))).sum())
+    for _, of in own_points.runs():
+        is_call = has_call.take(points.kind[of])
+        waits = points.rows("wait", of.start, of.stop) > 0
+        n += int(np.count_nonzero(is_call) + np.count_nonzero(is_call & waits))
     dtype = time_type(quirks)
     nested = kernels.Nested(
         large.empty(n, np.int64), large.empty(n, dtype), large.full(n, -1, np.int64), large.zeros(n, dtype)
@@ -442,20 +456,19 @@ def _nested(
     point, is_resume = large.empty(n, np.int64), large.empty(n, bool)
     ends = np.zeros(own_points.end.size + 1, np.int64)
     exits, latest = (threads.with_tasks.column(c) for c in ("exit", "latest"))
-    for here in blocks(len(own_points)):
-        some, locations = own_points[here], own_points.of(here)
-        is_call = has_call[points.kind[some]]
-        bounds = np.append(0, np.cumsum(is_call))[own_points.bounds(here, locations)]
-        of = some[is_call]
-        row, begin, wait = points.at("event", of), times(points.at("begin_time", of)), points.at("wait", of)
+    for here, of in own_points.runs():
+        locations = own_points.of(here)
+        row, begin, wait = (points.rows(name, of.start, of.stop) for name in ("event", "begin_time", "wait"))
+        begin = times(begin)
         resumes = begin + wait
         if exits.size:
             with_tasks = _lookup_near(exits, row)
             resumes = np.where(with_tasks >= 0, pick(latest, with_tasks), resumes)
         # of locations without points there are none
         np.maximum.accumulate(ends[: locations.start + 1], out=ends[: locations.start + 1])
-        calls = kernels.Calls(of, row, begin, resumes, wait > 0)
-        kernels.list_nested(locations.start, bounds, calls, nested, point, is_resume, ends)
+        calls = kernels.Calls(has_call.take(points.kind[of]), row, begin, resumes, wait > 0)
+        bounds = own_points.bounds(here, locations)
+        kernels.list_nested(of.start, locations.start, bounds, calls, nested, point, is_resume, ends)
     return nested, point, is_resume, np.maximum.accumulate(ends)
 
 
@@ -531,18 +544,15 @@ def _marks(
     marks = kernels.Marks(*(large.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
     of_point = large.empty(len(own_points), np.int64)
     row, kind = large.empty(len(own_points), np.int64), large.empty(len(own_points), np.int8)
-    for here in blocks(len(own_points)):
-        of = own_points[here]
-        row[here], kind[here] = points.at("event", of), points.kind.take(of)
+    for here, of in own_points.runs():
+        row[here], kind[here] = points.rows("event", of.start, of.stop), points.kind[of]
     own = kernels.OwnPoints(own_points.end, row, kind)
     return first(marks, int(kernels.list_marks(own, FORK, END, others, marks, of_point))), of_point
 
 
 def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find each wanted key in `keys`, both ascending; its position, or -1. Of equal keys the first."""
-    if not wanted.size:
-        return wanted
-    first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted[0], "left"), (wanted[-1], "right")))
+    """Find each of some wanted keys in `keys`, which ascend; its position, or -1. Of equal keys the first."""
+    first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted.min(), "left"), (wanted.max(), "right")))
     found = lookup(keys[first:stop], wanted)
     return np.where(found >= 0, found + first, -1)
 

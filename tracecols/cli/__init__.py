@@ -45,6 +45,10 @@ COMMANDS = {
 }
 
 
+LARGE_PAGE = 2 << 20
+"""Bytes of a large page."""
+
+
 class Ended(KeyboardInterrupt):
     """The process was asked to end; what it began is cleared away as if somebody had interrupted it."""
 
@@ -173,7 +177,10 @@ def _hold_memory() -> None:
     try:
         import ctypes
 
-        mallopt = ctypes.CDLL(None).mallopt
+        library = ctypes.CDLL(None)
+        mallopt, malloc, free, sbrk, madvise = (
+            getattr(library, name) for name in ("mallopt", "malloc", "free", "sbrk", "madvise")
+        )
     except (ImportError, AttributeError, TypeError, OSError):
         return
     # M_MMAP_THRESHOLD (the largest there is), M_TRIM_THRESHOLD, M_TOP_PAD, and M_ARENA_MAX: a heap of a single thread
@@ -181,6 +188,16 @@ def _hold_memory() -> None:
     for parameter, value in ((-3, 32 << 20), (-1, 1 << 30), (-2, 64 << 20), (-8, 1)):
         mallopt(parameter, value)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    # MADV_HUGEPAGE for the first 930 MB of the heap, which are not written to and take no memory before they are used:
+    # an analysis of 2 x 10^7 events has a fifth of the page faults
+    malloc.restype = sbrk.restype = ctypes.c_void_p
+    begin = sbrk(0)
+    blocks = [malloc(31 << 20) for _ in range(30)]
+    begin, end = -(-begin // LARGE_PAGE) * LARGE_PAGE, sbrk(0)
+    for block in blocks:
+        free(ctypes.c_void_p(block))
+    if end > begin:
+        madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), 14)
 
 
 def main() -> None:

@@ -204,6 +204,14 @@ class PiecedColumns:
             ]
         )
 
+    def piece_with(self, start: int, stop: int) -> tuple[ColumnSource, int]:
+        """Return the piece in memory that has all rows with start <= row < stop, and how many rows are before it; all
+        pieces if there is none."""
+        k = min(bisect_right(self._start, start), len(self._pieces)) - 1
+        if stop <= self._start[k + 1] and isinstance(self._pieces[k], Columns):
+            return self._pieces[k], self._start[k]
+        return self, 0
+
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
         """Find where values belong in an ascending column; (n_values,) int64."""
         found: NDArray[np.int64] = np.sum([piece.search(name, values) for piece in self._pieces], axis=0)

@@ -32,7 +32,8 @@ SMALLEST = 1 << 12
 
 BUDGET, OFTEN = 1 << 29, 8
 """Bytes of columns that are held in memory, at most, and how many times as many there may be with those that are read
-again and again: in files columns are packed, and to read them costs more than to write them."""
+again and again: in files columns are packed, and to read them costs more than to write them. What is read once costs
+no more than fresh pages of memory."""
 
 PIECE = 64 * packing.GROUP
 """Rows that are coded together."""

@@ -31,6 +31,7 @@ from tracecols.enhance.scan.scan import (
 )
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import arrays, stacks
+from tracecols.kernels import teams as kernels
 from tracecols.kernels.actions import FLUSH, PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
@@ -88,11 +89,19 @@ class CallInstances:
 
         # numbers of the locations' own call paths in the merged tree, and of their team begins among all
         own = joined([numbers[i] for i in chosen]) if chosen else np.zeros(0, np.int64)
-        sizes = np.zeros(len(scans), np.int64)
-        sizes[members] = [numbers[i].size for i in chosen]
-        self.call_path = own[(np.cumsum(sizes) - sizes)[self.location] + column("node", np.int32)]
-        team = column("team", np.int64)
-        self.begin = np.where(team >= 0, team + (teams.begin_start[:-1] - first_begin)[self.location], -1)
+        first_node = np.cumsum([0, *(numbers[i].size for i in chosen)])[:-1]
+        self.call_path: NDArray[Any] = np.empty(self.location.size, np.int64)
+        self.begin = np.empty(self.location.size, np.int64)
+        kernels.number_calls(
+            counts[members],
+            column("node", np.int32),
+            column("team", np.int64),
+            first_node,
+            own,
+            (teams.begin_start[:-1] - first_begin)[members],
+            self.call_path,
+            self.begin,
+        )
         self.enter, self.exit = column("enter", np.int64), column("exit", np.int64)
         self.enter_time, self.exit_time = column("enter_time", np.int64), column("exit_time", np.int64)
         self.tasks: NDArray[np.int64] = np.broadcast_to(np.int64(0), self.enter.shape)

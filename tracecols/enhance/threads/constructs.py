@@ -11,13 +11,14 @@ from functools import cache
 import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
-from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, number_chronologically, occurrence
+from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, number_chronologically
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.definitions.regions import CONSTRUCTS as ROLES
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
 from tracecols.enhance.scan.scan import GROUP, LocationScan, fork_spans
 from tracecols.enhance.scan.teams import Teams
+from tracecols.kernels import teams as kernels
 from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
 
@@ -75,17 +76,18 @@ def match_constructs(
     facts: Facts, call_instances: CallInstances, team_instances: Teams
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of OpenMP constructs and of the threads in them; `role_number` is the place in ROLES."""
-    region = (
-        facts.call_paths.region[call_instances.call_path] if call_instances.call_path.size else np.zeros(0, np.int32)
-    )
-    role = facts.regions.construct[region]
-    rows = np.flatnonzero((role >= 0) & (call_instances.begin >= 0))
-    # calls are numbered in the order of their ENTER unless an attributed event came first; order them by row
-    rows = rows[np.argsort(call_instances.enter[rows], kind="stable")]
-    role = role[rows]
-    begin, enter = call_instances.begin.take(rows), call_instances.enter_time.take(rows)
+    calls, n_begins = call_instances, team_instances.instance.size
+    role_of, rows = facts.regions.construct[facts.call_paths.region], np.empty(calls.call_path.size, np.int64)
+    n_rows, ascends = kernels.list_constructs(calls.call_path, calls.begin, calls.enter, role_of, rows)
+    rows = rows[:n_rows]
+    if not ascends:
+        # calls are numbered in the order of their ENTER unless an attributed event came first; order them by row
+        rows = rows[np.argsort(calls.enter[rows], kind="stable")]
+    begin, enter, call_path = (of.take(rows) for of in (calls.begin, calls.enter_time, calls.call_path))
+    role = role_of.take(call_path)
     team = team_instances.instance[begin] if begin.size else begin
-    k = occurrence(combine(begin, role))
+    k = np.empty(rows.size, np.int64)
+    kernels.count_constructs(begin, role, np.zeros((n_begins, len(ROLES)), np.int32), k)
     instance, head = number_chronologically(combine(team, role, k), enter)
     n = head.size
     segments = Segments(instance, n)
@@ -101,16 +103,16 @@ def match_constructs(
         n,
         {
             "team": team[head],
-            "region": region[rows][head],
+            "region": facts.call_paths.region[call_path[head]],
             "role": lambda: names[role[head]],
             "role_number": role[head],
             "n_members": n_members.astype(np.int32),
             "latest_enter_time": latest,
-            "latest_location": lambda: pick(call_instances.location[rows], latest_member()),
-            "latest_enter": lambda: pick(call_instances.enter[rows], latest_member()),
+            "latest_location": lambda: pick(calls.location[rows], latest_member()),
+            "latest_enter": lambda: pick(calls.enter[rows], latest_member()),
             "latest_member": latest_member,
             "earliest_enter_time": lambda: segments.min(enter),
-            "first_enter": lambda: segments.min(call_instances.enter[rows]),
+            "first_enter": lambda: segments.min(calls.enter[rows]),
         },
         {"constructs that lack threads": int((n_members < n_threads[team[head]]).sum()) if n else 0},
     )
@@ -122,13 +124,13 @@ def match_constructs(
             "role": lambda: names[role],
             "role_number": role,
             "latest_enter_time": lambda: latest.take(instance),
-            "location": call_instances.location.take(rows),
-            "enter": call_instances.enter.take(rows),
-            "exit": call_instances.exit.take(rows),
+            "location": calls.location.take(rows),
+            "enter": calls.enter.take(rows),
+            "exit": calls.exit.take(rows),
             "enter_time": enter,
-            "exit_time": call_instances.exit_time.take(rows),
-            "call_path": call_instances.call_path.take(rows),
-            "task_time": call_instances.tasks[rows],
+            "exit_time": calls.exit_time.take(rows),
+            "call_path": call_path,
+            "task_time": calls.tasks[rows],
         },
     )
     return table, members
