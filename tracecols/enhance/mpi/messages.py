@@ -293,9 +293,18 @@ class MatchResult:
         columns = Columns(matched.size, {name: partial(column, name) for name in RECV_HALF})
         self._kept: ColumnSource = columns if spill is None else spill.keep(columns, RELATIVE)
 
+    def size(self, sender: int) -> int:
+        """Count what was sent in a window."""
+        return int(self._start[sender + 1] - self._start[sender])
+
     def column(self, name: str, sender: int) -> NDArray[Any]:
         """Return a column of the receives of what was sent in a window; null where there is none."""
         return self._kept.rows(name, int(self._start[sender]), int(self._start[sender + 1]))
+
+
+def _filled(sizes: NDArray[np.int64]) -> list[int]:
+    """Return which of some pieces have rows; the first, which knows the types of its columns, if none has."""
+    return np.flatnonzero(sizes).tolist() or [0]
 
 
 class LateCalls:
@@ -351,12 +360,15 @@ def match_messages(
     matched."""
     own = [every_outgoing_messages[k] for k in division.windows_of(partition)]
     receives = pieced([o.receives.kept for o in own])
-    spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in every_outgoing_messages]
+    ends = np.stack([o.start[partition : partition + 2] for o in every_outgoing_messages])
+    sizes = np.diff(ends, axis=1)[:, 0]
+    n = int(sizes.sum())
+    # most processes send to few others
+    spans = [(every_outgoing_messages[k].sends, *ends[k].tolist()) for k in _filled(sizes)]
 
     def sent(name: str) -> NDArray[Any]:
-        return joined([o.sends.rows(name, *span) for o, span in zip(every_outgoing_messages, spans, strict=True)])
+        return joined([sends.rows(name, start, stop) for sends, start, stop in spans])
 
-    n = sum(stop - start for start, stop in spans)
     columns = [np.concatenate([sent(name), receives.column(name)]) for name in KEY]
     key = combine(*columns)
     if facts.numbering:
@@ -392,9 +404,8 @@ def match_messages(
         "cancelled requests": sum(o.n_cancelled for o in own),
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
-    bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
     every = all_receives(facts, table, receives, np.flatnonzero(match < 0))
-    return table, every, MatchResult(receives, matched, bounds, spill)
+    return table, every, MatchResult(receives, matched, np.append(0, np.cumsum(sizes)), spill)
 
 
 def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any]], n_sends: int) -> NDArray[np.int64]:
@@ -469,8 +480,12 @@ def gather_sent(
     windows = division.windows_of(partition)
     own = [every_outgoing_messages[k] for k in windows]
 
+    pieces = [(result, k) for k in windows for result in every_match_result]
+    sizes = np.array([result.size(k) for result, k in pieces])
+    pieces = [pieces[i] for i in _filled(sizes)]
+
     def matched(name: str) -> NDArray[Any]:
-        return joined([result.column(name, k) for k in windows for result in every_match_result])
+        return joined([result.column(name, k) for result, k in pieces])
 
     def sends(name: str) -> NDArray[Any]:
         return joined([o.sends.rows(name, 0, int(o.start[-1])) for o in own])

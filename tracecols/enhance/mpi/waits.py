@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
-from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.dataflow.grouping import Segments, number
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import CONDITION, RegionRule, either, in_role, is_in, named, nothing
 from tracecols.schema import enums
@@ -58,10 +58,13 @@ EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
     """Choose in each call, by its ENTER row, the element with the largest severity; of equals the first, or the
     last."""
-    index = np.arange(call.size)
-    order = np.lexsort((-index if last else index, -severity, call))
-    first = np.concatenate([[True], call[order][1:] != call[order][:-1]]) if call.size else np.zeros(0, bool)
-    return np.sort(order[first])
+    group, heads = number(call)
+    largest = np.flatnonzero(severity == Segments(group, heads.size).max(severity)[group])
+    if not last:
+        largest = largest[::-1]
+    # of what is assigned to one place the last stays
+    heads[group[largest]] = largest
+    return np.sort(heads)
 
 
 def wait_for_senders(
