@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+
+from tracecols.enhance.mpi.waits import largest_per_call
 
 
 def times(m, *columns):
@@ -256,3 +259,17 @@ def test_messages__outside_any_region_have_no_call(archive, enhance):
     mpi.ranks[1].receive(14, 0, mpi.world)
     m = enhance(archive).messages
     assert times(m, "send_enter", "recv_enter", "recv_call_path") == [(-1, -1, -1)]
+
+
+def test_largest_per_call__of_equals_the_first_or_the_last():
+    generator = np.random.default_rng(3)
+    call, severity = generator.integers(0, 40, 200), generator.integers(1, 4, 200)
+    for last in (False, True):
+        expected = []
+        for one in set(call.tolist()):
+            of_call = np.flatnonzero(call == one)
+            largest = of_call[severity[of_call] == severity[of_call].max()]
+            expected.append(int(largest[-1 if last else 0]))
+        assert largest_per_call(call, severity, last).tolist() == sorted(expected)
+    nothing = np.zeros(0, np.int64)
+    assert largest_per_call(nothing, nothing).size == 0
