@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.grouping import bounded
 
 PARTITION_ROWS = 1 << 18
-"""Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and
-more if one process has them or there would be too many partitions; a trace that has fewer is one partition."""
+"""Call instances, attributed events and parts of all events (`EVENTS`) of a partition, at least, four times as many
+once there are 16 partitions, and more if one process has them or there would be too many partitions; a trace that has
+fewer is one partition."""
 
 EVENTS = 16
 """Events that count as one call instance, so that a long trace with few of these is divided, too: of 10^7 events on
