@@ -238,36 +238,6 @@ def test_memory_errors__name_the_option(small, monkeypatch):
     assert "--memory 2GB" in found.output
 
 
-HEAP = """
-import resource, sys
-limit = int(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-from tracecols.cli import _hold_memory
-_hold_memory()
-heap = open("/proc/self/smaps").read().split("[heap]")
-# that with the flag may be apart from what was there before
-flags = [part.split("VmFlags:")[1].split("\\n")[0].split() for part in heap[1:]]
-sizes = [int(part.split("Size:")[1].split()[0]) for part in heap[1:]]
-print(*(sum(size for size, of in zip(sizes, flags) if has == ("hg" in of)) >> 10 for has in (False, True)))
-"""
-
-
-@pytest.mark.skipif(
-    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists() or not Path("/proc/self/smaps").exists(),
-    reason="the system has no large pages for who asks",
-)
-@pytest.mark.parametrize("limit", [-1, 4 * GIB])
-def test_heap__begins_with_large_pages_unless_address_space_is_limited(limit):
-    found = subprocess.run(
-        [sys.executable, "-c", HEAP, str(limit)], capture_output=True, text=True, check=True, cwd=ROOT, timeout=LONG
-    )
-    small, large = map(int, found.stdout.split())
-    if limit < 0 and Path("/proc/sys/vm/overcommit_memory").read_text().strip() != "2":
-        assert 900 < large < 1000
-    else:
-        assert not large and small < 200
-
-
 # -- files -------------------------------------------------------------------------------------------------------------
 
 ANALYZE = """

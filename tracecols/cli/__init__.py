@@ -9,7 +9,7 @@ import signal
 import sys
 import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import click
 
@@ -18,9 +18,6 @@ from tracecols.cli.streams import name_streams
 from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, OpenClusterWarning, TracecolsError
 from tracecols.given.printable import printable
 from tracecols.version import __version__
-
-if TYPE_CHECKING:
-    from ctypes import CDLL
 
 COMMANDS = {
     "convert": "Convert a trace archive to a store.",
@@ -46,10 +43,6 @@ COMMANDS = {
     "serve": "Answer questions of programs, such as assistants, about traces and cubes.",
     "demo": "Run the main job on a small trace that comes with tracecols, and open the report.",
 }
-
-
-LARGE_PAGE = 2 << 20
-"""Bytes of a large page."""
 
 
 class Ended(KeyboardInterrupt):
@@ -180,8 +173,7 @@ def _hold_memory() -> None:
     try:
         import ctypes
 
-        library = ctypes.CDLL(None)
-        mallopt = library.mallopt
+        mallopt = ctypes.CDLL(None).mallopt
     except (ImportError, AttributeError, TypeError, OSError):
         return
     # M_MMAP_THRESHOLD (the largest there is), M_TRIM_THRESHOLD, M_TOP_PAD, and M_ARENA_MAX: a heap of a single thread
@@ -189,38 +181,6 @@ def _hold_memory() -> None:
     for parameter, value in ((-3, 32 << 20), (-1, 1 << 30), (-2, 64 << 20), (-8, 1)):
         mallopt(parameter, value)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    if _is_address_space_free():
-        _begin_with_large_pages(library)
-
-
-def _is_address_space_free() -> bool:
-    """Whether a process may reserve memory that it does not use."""
-    try:
-        import resource
-
-        limits = [resource.getrlimit(of)[0] for of in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-        with open("/proc/sys/vm/overcommit_memory") as file:
-            return all(limit == resource.RLIM_INFINITY for limit in limits) and file.read().strip() != "2"
-    except (ImportError, OSError):
-        return False
-
-
-def _begin_with_large_pages(library: CDLL) -> None:
-    """Ask for large pages for the first 930 MB of the heap, which take no memory before they are written to: an
-    analysis of 2 x 10^7 events has a quarter of the page faults."""
-    from ctypes import c_size_t, c_void_p
-
-    malloc, free, sbrk, madvise = (getattr(library, name) for name in ("malloc", "free", "sbrk", "madvise"))
-    malloc.restype = sbrk.restype = c_void_p
-    begin = sbrk(0)
-    # less than what the heap keeps, and each less than what is not of the heap
-    blocks = [malloc(31 << 20) for _ in range(30)]
-    begin, end = -(-begin // LARGE_PAGE) * LARGE_PAGE, sbrk(0)
-    for block in blocks:
-        free(c_void_p(block))
-    if end > begin:
-        # MADV_HUGEPAGE
-        madvise(c_void_p(begin), c_size_t(end - begin), 14)
 
 
 def main() -> None:

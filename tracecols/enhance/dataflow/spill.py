@@ -30,7 +30,7 @@ from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder,
 SMALLEST = 1 << 12
 """Bytes of columns on a cluster below which they go with the values that hold them: to open a file costs more."""
 
-BUDGET, OFTEN = 1 << 29, 8
+BUDGET, OFTEN = 1 << 26, 64
 """Bytes of columns that are held in memory, at most, and how many times as many there may be with those that are read
 again and again: in files columns are packed, and to read them costs more than to write them. What is read once costs
 no more than fresh pages of memory."""
