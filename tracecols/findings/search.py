@@ -64,7 +64,7 @@ OWN = 0.3
 
 MOST_CALLS = 1 << 21
 """Call instances of a trace up to which its causes are tried by replay: up to there that takes about as long as
-the analysis, and up to a gigabyte for each million."""
+the analysis, and up to 0.7 GB for each million."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:
