@@ -4,23 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
-from support.random_programs import RandomProgram
 
-from tracecols.errors import AnalysisError
 from tracecols.findings.cells import cells_of
 from tracecols.findings.computation import Computing
-from tracecols.findings.scenarios import Scenarios
-from tracecols.replay.replay import Replay
-
-
-@pytest.fixture(params=(1, 3, 5), scope="module")
-def scenarios(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("random")
-    try:
-        return Scenarios(Replay(RandomProgram(request.param, folder / "traces.otf2", 60).model(folder)))
-    except AnalysisError:
-        pytest.skip("events of this program wait for themselves")
 
 
 def rows_of(s, chosen):

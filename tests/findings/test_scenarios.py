@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.random_programs import RandomProgram
 
-from tracecols.errors import AnalysisError
 from tracecols.findings import scenarios as module
 from tracecols.findings.overheads import _mutual
-from tracecols.findings.scenarios import Change, Scenarios
-from tracecols.replay.replay import Replay
-
-
-@pytest.fixture(params=range(4), scope="module")
-def scenarios(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("random")
-    try:
-        return Scenarios(Replay(RandomProgram(request.param, folder / "traces.otf2", 60).model(folder)))
-    except AnalysisError:
-        pytest.skip("events of this program wait for themselves")
+from tracecols.findings.scenarios import Change
 
 
 def changes_of(s, n, rng):

@@ -24,6 +24,7 @@ from tracecols.enhance.dataflow.grouping import Segments, number
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, SPENT, WITHIN, step
 from tracecols.enhance.definitions.regions import CONSTRUCTS as ROLES
+from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import (
     BARRIER,
     COMMUNICATORS,
@@ -53,9 +54,6 @@ completion it ends."""
 
 Times = NDArray[Any]
 """Times in one unit, as `time_type` says."""
-
-IS_BARRIER = np.isin(ROLES, ("barrier", "implicit_barrier"))
-"""Which constructs are barriers."""
 
 NOBODY, EVERYBODY = -1, -2
 """Communicators of points that synchronise with one process or a set of them, and of those that do with all of MPI."""

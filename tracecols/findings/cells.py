@@ -14,8 +14,8 @@ from tracecols.replay.nodes import Nodes
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """Cells of computation, by call path, those of one by location."""
+class CellSums:
+    """Ticks of computation by cell, in the order of call paths, those of one in that of locations."""
 
     rows: kernels.Rows
     """The rows that are added up."""
@@ -38,7 +38,7 @@ class Cells:
         return Change(node[:n].copy(), np.rint(less[:n]).astype(np.int64))
 
 
-def cells_of(computation: Computation, nodes: Nodes, chosen: NDArray[np.bool_], n_call_paths: int) -> Cells:
+def cells_of(computation: Computation, nodes: Nodes, chosen: NDArray[np.bool_], n_call_paths: int) -> CellSums:
     """Add up the rows before chosen nodes by cell; O(rows)."""
     c = computation
     rows = kernels.Rows(c.start, nodes.location, chosen, c.call_path, c.ticks)
@@ -48,4 +48,4 @@ def cells_of(computation: Computation, nodes: Nodes, chosen: NDArray[np.bool_], 
     found = kernels.FoundCells(call_path, location, np.empty(most, np.int64), np.empty(most, np.int64))
     n = kernels.add_cells(rows, np.full(n_call_paths, -1, np.int64), found)
     order = np.lexsort((location[:n], call_path[:n]))
-    return Cells(rows, n_call_paths, order, *(of[order].astype(np.int64) for of in found))
+    return CellSums(rows, n_call_paths, order, *(of[order].astype(np.int64) for of in found))

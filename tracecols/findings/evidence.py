@@ -170,7 +170,8 @@ class Evidence:
         of = completing if completing.size else of
         if not of.size:
             return {}
-        ticks = self.s.recorded_losses[of]
+        # in order, since how a mean of large numbers is rounded depends on it
+        ticks = np.sort(self.s.recorded_losses[of])
         ticks = ticks[ticks > 0]
         found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c)} | self._called(of)
         if ticks.size:

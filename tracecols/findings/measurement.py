@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.findings.cause import Cause, tried
-from tracecols.findings.cells import Cells, cells_of
+from tracecols.findings.cells import CellSums, cells_of
 from tracecols.findings.scenarios import RUN_TIME, Change, Scenarios
 
 EVENT = 1e-7
@@ -58,7 +58,7 @@ def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDAr
 
 
 def _recording(
-    s: Scenarios, cells: Cells, call_path: NDArray[np.int64], location: NDArray[np.int32], visits: NDArray[np.int64]
+    s: Scenarios, cells: CellSums, call_path: NDArray[np.int64], location: NDArray[np.int32], visits: NDArray[np.int64]
 ) -> Change:
     """Return the change without what recording takes: an event for each call inside of it, and one in the caller."""
     parent = s.call_paths.parent
