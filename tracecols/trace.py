@@ -706,7 +706,8 @@ class Trace(OpenedTrace):
         """Return the wait states by some conventions; found once, however many threads ask."""
         with self._finds_waits:
             if conventions not in self._found_waits:
-                columns = find_waits(self.model, conventions)
+                with self.at_work():
+                    columns = find_waits(self.model, conventions)
                 self._found_waits[conventions] = {**columns, "property": pd.Categorical(columns["property"])}
             return self._found_waits[conventions]
 
@@ -716,7 +717,8 @@ class Trace(OpenedTrace):
         key = name, CONVENTIONS[conventions].quirks
         with self._makes_tables:
             if key not in self._tables_made:
-                self._tables_made[key] = whole_table(self._model_of(conventions), name)
+                with self.at_work():
+                    self._tables_made[key] = whole_table(self._model_of(conventions), name)
             return self._tables_made[key]
 
     def _model_of(self, conventions: str) -> Model:
@@ -994,7 +996,8 @@ class Trace(OpenedTrace):
         """
         families = load_all(patterns)
         choice = choose(None, parameters, within, self._narrowed(locations, rank, thread))
-        table, row, columns = find_matches(self.model, name, conventions, families, choice, topologies)
+        with self.at_work():
+            table, row, columns = find_matches(self.model, name, conventions, families, choice, topologies)
         order = np.argsort(-columns["severity"], kind="stable")
         found = {column: values[order] for column, values in columns.items()}
         index = pd.Index(row[order], name="row")

@@ -22,7 +22,7 @@ from tracecols.model import model as models
 from tracecols.model.model import enhance
 from tracecols.schema import EventKind
 from tracecols.store import Store
-from tracecols.work import memory
+from tracecols.work import heap
 
 PARALLEL, IMPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:2"
 
@@ -314,19 +314,19 @@ def test_spill__columns_that_nobody_refers_to_make_room(monkeypatch):
     assert isinstance(first.keep(rows), spill.SpilledColumns) and not isinstance(again, spill.SpilledColumns)
 
 
-@pytest.mark.skipif(memory._trim() is None, reason="this C library gives memory back by itself, or never")
+@pytest.mark.skipif(not heap.has_trim(), reason="this C library gives memory back by itself, or never")
 def test_memory__of_the_heap_goes_back_to_the_system():
     def resident():
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    memory.give_back()
+    heap.give_back()
     before = resident()
     # below the size from which arrays come from the system one by one; the last one holds the heap
     arrays = [np.ones(6000) for _ in range(2000)]
     assert resident() > before + (64 << 20)
     last = arrays.pop()
     del arrays
-    memory.give_back()
+    heap.give_back()
     assert resident() < before + (32 << 20)
     assert last.sum() == 6000
 

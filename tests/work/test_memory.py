@@ -24,7 +24,7 @@ from tracecols.enhance.scan.gaps import LEAST_EVENTS, MOST_EVENTS, WINDOW_EVENTS
 from tracecols.errors import AnalysisError
 from tracecols.given.memory import LEAST, as_memory
 from tracecols.schema import EventKind
-from tracecols.work import memory
+from tracecols.work import heap, memory
 from tracecols.work.executors import Threads
 from tracecols.work.memory import Budget
 
@@ -182,7 +182,7 @@ def test_turns__are_taken_as_far_as_the_memory_suffices():
         pass
 
 
-@pytest.mark.skipif(memory._trim() is None, reason="the C library gives back what is free by itself")
+@pytest.mark.skipif(not heap.has_trim(), reason="the C library gives back what is free by itself")
 def test_within__gives_back_what_is_free():
     """Blocks of the heap that are freed between others stay in the memory of the process."""
     blocks = [np.ones(4 << 10) for _ in range(8_000)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from tracecols.replay.replay import Replay
 from tracecols.store import Store
 from tracecols.work.executors import Executor, Threads, not_asked
 from tracecols.work.jobs import n_jobs
-from tracecols.work.memory import Budget
+from tracecols.work.memory import Budget, within
 
 if TYPE_CHECKING:
     from tracecols.given.subdomains import Given
@@ -46,6 +47,10 @@ class OpenedTrace:
         self.ask = ask
         self._models: dict[bool, Model] = {}
         self._scans = Lock()
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Return a context for work of this process: the heap is used as `work.memory.within` says."""
+        return within((self.budget or Budget.default()).memory)
 
     @once
     def focus(self) -> NDArray[np.int64] | None:

@@ -26,7 +26,6 @@ from tracecols.severity.causes import CAUSES, NARROWED
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.efficiencies import IDEAL_RUNTIME
 from tracecols.work.cluster import Cluster
-from tracecols.work.memory import Budget, within
 from tracecols.work.progress import SCAN, Progress, shares_of
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
@@ -52,8 +51,7 @@ def run(
     choice = request.choice
     with ExitStack() as stack:
         if workers is None:
-            budget = trace.budget or Budget.default()
-            stack.enter_context(within(budget.memory))
+            stack.enter_context(trace.at_work())
         if choice.start is not None or choice.stop is not None:
             # what cuts a trace is imported where that is asked for
             from tracecols.slices.opened import open_slice

@@ -18,6 +18,7 @@ from tracecols.cli.streams import name_streams
 from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, OpenClusterWarning, TracecolsError
 from tracecols.given.printable import printable
 from tracecols.version import __version__
+from tracecols.work.heap import M_ARENA_MAX, WORKING, set_heap
 
 COMMANDS = {
     "convert": "Convert a trace archive to a store.",
@@ -164,28 +165,12 @@ def group() -> None:
     """
 
 
-def _hold_memory() -> None:
-    """Let the C library keep memory that is freed, for the next column: the system's fresh pages cost more than most
-    kernels. Arrow takes memory from there as well: a heap of its own holds 100 MB of an analysis with two threads.
-
-    Where it is not glibc's, nothing happens.
-    """
-    try:
-        import ctypes
-
-        mallopt = ctypes.CDLL(None).mallopt
-    except (ImportError, AttributeError, TypeError, OSError):
-        return
-    # M_MMAP_THRESHOLD (the largest there is), M_TRIM_THRESHOLD, M_TOP_PAD, and M_ARENA_MAX: a heap of a single thread
-    # has 64 MB at most, so columns do not stay in it (a tenth of the time of an analysis with two threads)
-    for parameter, value in ((-3, 32 << 20), (-1, 1 << 30), (-2, 64 << 20), (-8, 1)):
-        mallopt(parameter, value)
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-
-
 def main() -> None:
     """Run the command line."""
-    _hold_memory()
+    # a heap of a single thread has 64 MB at most, so columns do not stay in it (a tenth of the time of an analysis with
+    # two threads); one of Arrow's own would hold 100 MB of it
+    set_heap({**WORKING, M_ARENA_MAX: 1})
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # numpy's library for linear algebra starts a thread for each core when it is imported, and they wait in a loop: 20
     # of 140 ms; there is no such work here
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -40,7 +40,8 @@ from tracecols.timeline.overview import Overview, write_times
 from tracecols.timeline.regions import Groups, plan, region_times
 from tracecols.version import __version__
 from tracecols.work.executors import Threads
-from tracecols.work.memory import Budget, give_back
+from tracecols.work.heap import give_back
+from tracecols.work.memory import Budget
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 VERSION = 3

@@ -24,7 +24,8 @@ from tracecols.search.choice import choose, declared_for
 from tracecols.search.cube import analyze_model
 from tracecols.severity.periods import PeriodCells
 from tracecols.timeline.overview import by_cell, dominant_of_levels, n_bins, narrow, paths_within
-from tracecols.work.memory import give_back, within
+from tracecols.work.heap import give_back
+from tracecols.work.memory import within
 
 Groups = list[NDArray[np.int64]]
 

@@ -1,21 +1,18 @@
-"""How much memory there is, how much of it an analysis may take, and what is free goes back to the system."""
+"""How much memory there is, and how much of it an analysis may take."""
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import mmap
 import os
-import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 
 from tracecols.given.memory import LEAST
+from tracecols.work.heap import RESTING, WORKING, give_back, has_trim, set_heap
 
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
@@ -26,36 +23,6 @@ def physical() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-
-
-@cache
-def _trim() -> Callable[[int], int] | None:
-    """Return `malloc_trim` of the GNU C library; others have none, or give memory back by themselves."""
-    if not sys.platform.startswith("linux"):
-        return None
-    try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        return None
-    return found
-
-
-def give_back() -> None:
-    """Give back the pages of the heap on which nothing is.
-
-    The GNU C library keeps them for what comes next: arrays below 32 MiB come from its heap once some of them were
-    freed, and what is allocated after them holds the pages in front. After all root causes of 2 x 10^7 events these
-    were 760 MB of 1.1 GB. Pages that are needed again the system makes empty first: after each stage of that analysis
-    it cost a tenth of the processor time, and saved 7 % of the memory. In other programs than ours what Arrow read
-    columns into is a heap of its own.
-    """
-    # commands look for garbage seldom (`cli.main`): what refers to itself would hold what it is made of until then
-    gc.collect(1)
-    trim, arrow = _trim(), sys.modules.get("pyarrow")
-    if trim is not None:
-        trim(0)
-    if arrow is not None:
-        arrow.default_memory_pool().release_unused()
 
 
 FULL = 0.75
@@ -77,23 +44,27 @@ def resident() -> int:
 
 @contextmanager
 def within(memory: int | None) -> Iterator[None]:
-    """Give back the pages of the heap on which nothing is whenever this process holds nearly as many bytes as it may,
-    and at the end.
+    """Let the heap keep what is freed while there is work (`WORKING`), but give back the pages on which nothing is
+    whenever this process holds nearly as many bytes as it may, and at the end.
 
     Of 1.2 GB that 5 x 10^7 events took with `--memory 1GB`, 0.8 were free (`multizone`, 8 x 4).
     """
-    if memory is None or _trim() is None:
+    if memory is None or not has_trim():
         yield
         return
     stop = Event()
     watch = Thread(target=_keep_below, args=(int(FULL * memory), stop), name="tracecols-memory", daemon=True)
     watch.start()
+    set_heap(WORKING)
     try:
         yield
     finally:
         stop.set()
         watch.join()
-        give_back()
+        set_heap(RESTING)
+        # of a small trace there is nothing to give back; to look for garbage took a twentieth of its time
+        if resident() > BASE:
+            give_back()
 
 
 def _keep_below(most: int, stop: Event) -> None:
