@@ -29,8 +29,8 @@ from tracecols.work.cluster import Cluster
 from tracecols.work.progress import SCAN, Progress, shares_of
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
-"""Given what begins (`cutting`, `analyzing`): a context that yields what is called with what is done and what is to be
-done."""
+"""Given what begins (`cutting`, `analyzing`, `finding causes`): a context that yields what is called with what is done
+and what is to be done."""
 
 
 def unwatched(_what: str) -> AbstractContextManager[None]:
@@ -48,7 +48,7 @@ def run(
     """Analyse a trace, by `workers` or threads of this process; `also` looks at the slices of the search while they are
     there. Raises AnalysisError if something that is asked for does not exist in this trace, a pattern fails, or the
     trace cannot be replayed."""
-    choice = request.choice
+    choice, whole = request.choice, trace
     with ExitStack() as stack:
         if workers is None:
             stack.enter_context(trace.at_work())
@@ -78,6 +78,16 @@ def run(
         if found is not None:
             placed = with_topologies(model, request.topologies)
             cube.facts |= _facts_of_replay(cube, request, Replay(placed, found))
+        if _wants_causes(request) and TIME in cube.cells and not has_causes(model):
+            # imported where a trace is that large
+            from tracecols.analysis.pieces import NO_MEMORY, can_be_cut, causes_in_pieces
+
+            if not can_be_cut(whole):
+                cube.facts["counts"] = {**cube.facts["counts"], NO_MEMORY: model.n_calls}
+            else:
+                with watch("finding causes") as report:
+                    causes = causes_in_pieces(whole, trace, model.call_paths.whole, model.n_calls, report)
+                cube.facts |= {} if causes is None else {CAUSES: causes}
     return cube.with_metrics(*request.metrics)
 
 

@@ -63,8 +63,8 @@ OWN = 0.3
 """Part of its gain that a cause must have besides those before it, not to be the same in other words."""
 
 MOST_CALLS = 1 << 21
-"""Call instances of a trace up to which its causes are tried by replay: up to there that takes about as long as
-the analysis, and up to 0.7 GB for each million."""
+"""Call instances of a trace up to which its causes are tried by replay of all of it: up to there that takes about as
+long as the analysis, and up to 0.7 GB for each million. Of longer ones pieces are replayed (`analysis.pieces`)."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:
@@ -141,7 +141,12 @@ def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> l
 
 def _least(s: Scenarios, c: Cause) -> float:
     """Return the ticks that a cause must gain to be one."""
-    return VAGUE.get(c.kind, LEAST) * s.runtime
+    return least_share(c.kind) * s.runtime
+
+
+def least_share(kind: str) -> float:
+    """Return the part of the runtime that a cause must gain to be one."""
+    return VAGUE.get(kind, LEAST)
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
@@ -176,7 +181,7 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
 
 
 def has_causes(model: Model) -> bool:
-    """Say whether the causes of a trace are looked for: not too many calls may wait."""
+    """Say whether the causes of a trace are tried by replay of all of it: not too many calls may wait."""
     return model.n_calls <= MOST_CALLS
 
 

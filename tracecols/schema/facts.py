@@ -188,6 +188,13 @@ CAUSES = Fact(
             ),
         ),
         Fact(
+            "pieces",
+            "list",
+            "of a trace too large to replay all of it the pieces in which causes were found: begin and end of each, in "
+            "seconds since the start of the recording; gains and ticks are scaled to the run",
+            each=Fact("a piece", "list", each=Fact("a time", "number")),
+        ),
+        Fact(
             "starts",
             "list",
             "calls in which devices start: call paths, locations, and ticks",

@@ -74,6 +74,12 @@ def causes_of(cube: Severities) -> list[dict[str, Any]]:
     return list(_of_cube(cube).get("found") or [])
 
 
+def pieces_of(cube: Severities) -> list[list[float]]:
+    """Return begin and end, in seconds since the start of the recording, of the pieces in which causes were found;
+    none where all of the trace was replayed."""
+    return list(_of_cube(cube).get("pieces") or [])
+
+
 def starts_of(cube: Severities) -> Cells:
     """Return the time of calls in which devices start; none of a cube that was narrowed or made of several."""
     nothing: tuple[list[int], ...] = ([], [], [])

@@ -1,0 +1,86 @@
+"""Causes of lost time of traces that are too large to try them on all of it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from benchmarks.world import World
+from tracecols.analysis import pieces
+from tracecols.analysis.pieces import NO_MEMORY
+from tracecols.findings import search
+
+
+@pytest.fixture(scope="module")
+def trace():
+    """Three processes and 120 reductions: rank 1 is late for each of them, rank 2 for each of the last 40 barriers."""
+    w = World(random.Random(1), 3, noise=0.0)
+    for i in range(120):
+        for r in range(3):
+            w.work(r, "assemble", 3000 if r == 1 else 1000)
+        w.open("norm")
+        w.allreduce()
+        w.close()
+        for r in range(3):
+            w.work(r, "smooth", 1500 if r == 2 and i >= 80 else 1000)
+        w.open("sync")
+        w.barrier()
+        w.close()
+    with w.finish().trace() as trace:
+        yield trace
+
+
+@pytest.fixture
+def large(trace, monkeypatch):
+    """Return the trace; at most 90 of its 726 calls are looked at in a piece, and no more in all of it."""
+    monkeypatch.setattr(search, "MOST_CALLS", 200)
+    monkeypatch.setattr(pieces, "CALLS", 90)
+    monkeypatch.setattr(pieces, "CALLS_EACH", 0)
+    return trace
+
+
+def by_region(diagnosis):
+    return {f.cause_region: f for f in diagnosis.findings if f.kind == "computation"}
+
+
+def test_causes__of_pieces_are_those_of_the_run(trace, large, monkeypatch):
+    found = large.analyze()
+    with monkeypatch.context() as whole:
+        whole.setattr(search, "MOST_CALLS", 1 << 21)
+        wanted = trace.analyze()
+    assert len(found.facts["causes"]["pieces"]) == 3 and "pieces" not in wanted.facts["causes"]
+    mine, other = by_region(found.diagnosis()), by_region(wanted.diagnosis())
+    assert (mine["assemble"].rank, mine["smooth"].rank) == (1, 2)
+    for region in ("assemble", "smooth"):
+        assert mine[region].gain == pytest.approx(other[region].gain, rel=0.15), region
+        assert mine[region].seconds == pytest.approx(other[region].seconds, rel=0.15), region
+        assert mine[region].cause.call_path == other[region].cause.call_path
+    # all that waits has one of these causes
+    assert [f.kind for f in found.diagnosis().findings[:2]] == ["computation"] * 2
+
+
+def test_diagnosis__says_that_causes_are_of_pieces(large):
+    found = large.analyze().diagnosis()
+    assert "causes were tried on 3 pieces of 62.3 ms" in found.about_causes
+    assert found.about_causes in " ".join(found.text().split())
+    assert "whole run" in large.analyze(within="sync").diagnosis().about_causes
+
+
+def test_pieces__of_a_piece_lie_in_it(large):
+    cube = large.analyze(start=0.1, stop=0.45)
+    (first, *_), times = cube.diagnosis().findings, cube.facts["causes"]["pieces"]
+    assert len(times) == 3 and all(0.1 < start < stop < 0.45 for start, stop in times)
+    assert first.cause_region == "assemble" and first.gain_share == pytest.approx(2 / 4, abs=0.05)
+
+
+def test_causes__are_left_out_where_no_piece_can_be_cut(large, monkeypatch):
+    monkeypatch.setattr(pieces, "EVENT_BYTES", 1 << 30)
+    cube = large.analyze(memory="500MB")
+    assert "causes" not in cube.facts and cube.facts["counts"][NO_MEMORY] > 200
+    assert cube.diagnosis().findings[0].kind != "computation"
+
+
+def test_causes__of_nothing_that_can_be_replayed_are_none(large, monkeypatch):
+    monkeypatch.setattr(pieces, "facts_of_causes", lambda replay: None)
+    assert "causes" not in large.analyze().facts
