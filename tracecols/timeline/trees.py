@@ -89,8 +89,8 @@ class Trees:
     def analyse(self, selection: Selection, report: Report, ask: Callable[[], None] = not_asked) -> None:
         """Analyse a range, so that its trees are there.
 
-        `report` is given a stage (`waiting` for another analysis, `cutting`, `analyzing`), and what is done and what is
-        to be done of it. `ask` is called before each step of the analysis, between reports as well. If one of them
+        `report` is given a stage (`waiting` for another analysis, `cutting`, `analyzing`, `finding causes`), and what
+        is done and what is to be done of it. `ask` is called before each step of the analysis, between reports as well. If one of them
         raises an error, the analysis ends. Raises QuestionError, AnalysisError: as `page`.
         """
         self.check(selection)

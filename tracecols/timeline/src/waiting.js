@@ -9,6 +9,7 @@ const STAGES = {
   waiting: "Another range is analysed first.",
   cutting: "The range is cut out of the trace.",
   analyzing: "The range is analysed.",
+  "finding causes": "Causes of lost time are tried.",
 };
 
 /** Let the range be analysed, show how far it is, and load the trees when they are there. The analysis ends with the request for it. */
