@@ -51,6 +51,8 @@ def pytest_configure(config):
     from tracecols.kernels import cache
 
     make_files_in_memory(config)
+    # until all tests are collected: a million objects that stay
+    gc.disable()
     is_first = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     folder = Path(cache.__file__).parent
     # a command that ran before has compiled some of them, or for another version of Python
@@ -67,9 +69,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    """Leave modules and collected tests, a million objects that stay, out of what is looked through for garbage at
-    every turn."""
+    """Leave modules and collected tests out of what is looked through for garbage at every turn."""
     gc.freeze()
+    gc.enable()
 
 
 def slow(values):
