@@ -37,13 +37,14 @@ import time
 from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 from support import (
     cube_mutations,
+    damage,
     epilog_mutations,
     kineto_mutations,
     kineto_writer,
@@ -81,27 +82,16 @@ SILENT = ("another value", "other records", "not understood")
 """What differs where nothing says so."""
 
 
-class Damaged(Protocol):
-    """A trace of which one file is to be damaged."""
-
-    anchor: Path
-    files: dict[Path, bytes]
-
-    def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Choose a file and what it is to hold."""
-
-
-class StoreDamage:
+class StoreDamage(damage.Damage):
     """A store whose files are damaged in turn."""
 
     def __init__(self, store: Path) -> None:
-        self.anchor = store
-        self.files = {p: p.read_bytes() for p in sorted(store.rglob("*")) if p.is_file()}
+        super().__init__(store, sorted(p for p in store.rglob("*") if p.is_file()))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Choose a file and what it is to hold."""
         path = chance.choice([*self.files])
-        return path, otf2_mutations.mutate(self.files[path], chance)
+        return path, damage.mutate(self.files[path], chance)
 
 
 class StoreValues(StoreDamage):
@@ -123,13 +113,13 @@ class CubeValues:
         return cube_mutations.try_one(self.cube, seed, out, self.before)
 
 
-def targets(folder: Path) -> dict[str, Damaged | CubeValues]:
+def targets(folder: Path) -> dict[str, damage.Damage | CubeValues]:
     """Write the traces, stores and cubes to be damaged."""
     leave_out_large_numbers()
     tiny = everything(folder / "otf2" / "traces.otf2", rounds=3, event_chunk=5000, definition_chunk=3000).write()
     recorded = folder / "recorded"
     shutil.copytree(ROOT / "tests" / "data" / "late_sender", recorded)
-    result: dict[str, Damaged | CubeValues] = {
+    result: dict[str, damage.Damage | CubeValues] = {
         "OTF2, all record types": otf2_mutations.Damage(tiny),
         "OTF2, recorded": otf2_mutations.Damage(recorded / "traces.otf2"),
     }
@@ -278,7 +268,7 @@ def explain(before: Values, after: Values) -> str:
     return "same" if before == after else "not understood"
 
 
-def try_one(target: Damaged, sound: tuple[dict[str, str], str, Path], seed: int, out: Path) -> str:
+def try_one(target: damage.Damage, sound: tuple[dict[str, str], str, Path], seed: int, out: Path) -> str:
     """Damage, read and repair a trace; returns what came of it, with the fields that differ if nothing says so."""
     path, data = target.damaged(random.Random(seed))
     path.write_bytes(data)

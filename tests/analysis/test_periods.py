@@ -9,6 +9,7 @@ import pytest
 from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.laws import divide
 from support.periods import analyze, assert_same, by_period, loop
 from support.random_programs import RandomProgram
 
@@ -80,11 +81,8 @@ def test_periods__are_the_same_for_any_partitioning_and_number_of_threads(tmp_pa
     trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"), jobs=3)
     for divided in ({"bins": 13}, {"phases": "*"}, {"bins": 13, "conventions": "exact"}):
         whole = trace.analyze(**divided)
-        with (
-            mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
-            mock.patch("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 1),
-            mock.patch("tracecols.enhance.scan.scan.BATCH", 7),
-        ):
+        with pytest.MonkeyPatch.context() as patch:
+            divide(patch)
             parts = tracecols.open(trace.path, jobs=1).analyze(**divided)
         assert parts.frame(by_period=True).equals(whole.frame(by_period=True))
 

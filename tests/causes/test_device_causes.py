@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tarfile
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import pytest
 from conftest import SHARED, slow
 from oracles import kineto_causes
 from support.device_program import OPS, Rank, Simulation, random_ranks
+from support.laws import divide, same
 
 import tracecols
 from tracecols.kernels.chains import HOST
@@ -181,13 +181,9 @@ def test_random_programs__to_the_tick(seed, ops):
         cube = trace.analyze()
         assert waits_of(cube) == simulation.states
         check(cube, trace)
-        with (
-            mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
-            mock.patch("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 1),
-        ):
-            divided = tracecols.open(trace.path, jobs=1).analyze()
-        for name in cube.cells:
-            assert severities(divided, name) == severities(cube, name), name
+        with pytest.MonkeyPatch.context() as patch:
+            divide(patch)
+            same(cube, tracecols.open(trace.path, jobs=1).analyze())
 
 
 # -- programs with MPI or OpenMP --------------------------------------------------------------------------------------

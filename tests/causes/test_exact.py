@@ -129,8 +129,7 @@ def test_exact__laws_hold_on_random_epilog_programs_however_they_are_divided(see
     cube = analyze_model(model)
     check_laws(model, cube)
     assert ticks(cube, "critical_path") > 1 << 53
-    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    monkeypatch.setattr("tracecols.enhance.dataflow.spill.BUDGET", 0)
+    divide(monkeypatch)
     same(cube, analyze_model(enhance(store, 1)))
 
 
@@ -146,7 +145,7 @@ def test_exact__laws_hold_on_random_programs_however_they_are_divided(tmp_path_f
     check_laws(model, cube)
     check_path(model, cube)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+        divide(patch)
         same(cube, analyze_model(enhance(store, 1), "exact"))
 
 

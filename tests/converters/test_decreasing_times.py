@@ -23,6 +23,7 @@ from support.epilog_compare import compare
 from support.epilog_writer import EpilogWriter, merged
 from support.expert_cells import cells, differences
 from support.flushed import late_event
+from support.laws import divide
 from support.otf2_writer import Archive
 from support.random_epilog import random_recording, with_late_events
 
@@ -246,11 +247,8 @@ def test_severities__do_not_depend_on_jobs_and_parts_where_time_decreases(conven
     found = [cells(one.analyze(conventions))]
     with monkeypatch.context() as patch:
         patch.setattr(conversion, "plan_parts", lambda n: [range(i, i + 1) for i in range(len(n))])
-        patch.setattr("tracecols.enhance.scan.scan.BATCH", 7)
+        divide(patch)
         patch.setattr("tracecols.enhance.definitions.order.BATCH", 5)
-        patch.setattr("tracecols.enhance.scan.scan.WAVE", 100)
-        patch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 100)
-        patch.setattr("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 30)
         patch.setattr("tracecols.converters.epilog.archive.ROWS", 50)
         two = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "two.trace", jobs=2))
         found.append(cells(two.analyze(conventions)))

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import slow
-from support.kineto_mutations import Damage
 from support.kineto_writer import ALL_REDUCE, AUTOGRAD, HOST, Trace, nccl, random_run, two_ranks, write_run
 
 import tracecols
@@ -532,17 +531,6 @@ def test_deep_nesting__of_values_and_slices_is_read(tmp_path):
     path = trace.write(tmp_path / "x.json")
     path.write_text(path.read_text().replace('"Y"', "[" * 100000 + "]" * 100000))
     assert registry.open_source(path).definitions["locations"]["n_events"] == [10000]
-
-
-@pytest.mark.parametrize(
-    ("ending", "first", "n"), [(".json", 0, 8), *slow([(".json", 1000, 30), (".json.gz", 5000, 15)])]
-)
-def test_damaged_files__are_read_or_refused_in_words(tmp_path, ending, first, n):
-    damage = Damage(write_run(tmp_path / "run", [*two_ranks()], ending))
-    for seed in range(first, first + n):
-        damage.one(seed, tmp_path / "made.trace")
-    assert damage.seen["refused"] > n / 10
-    assert damage.seen["analyzed"] > n / 20
 
 
 @pytest.mark.parametrize(("seed", "n_ranks"), [(1, 2), *slow([(s, 1 + s % 4) for s in range(2, 8)])])

@@ -7,8 +7,6 @@ import sqlite3
 
 import numpy as np
 import pytest
-from conftest import slow
-from support.nsight_mutations import Damage
 from support.nsight_writer import Export, all_to_all, messages, payload, process, small, thread
 
 import tracecols
@@ -445,18 +443,6 @@ def test_damage__is_an_error(tmp_path):
     with pytest.raises(SourceError, match=r"NVTX_EVENTS\.parquet"):
         registry.open_source(folder)
     shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize(
-    ("export", "first", "n"),
-    [(all_to_all, 0, 8), *slow([(all_to_all, 1000, 15), (messages, 2000, 15), (small, 3000, 15)])],
-)
-def test_damaged_files__are_read_or_refused_in_words(tmp_path, export, first, n):
-    damage = Damage(export().write(tmp_path / "x.sqlite"))
-    for seed in range(first, first + n):
-        damage.one(seed, tmp_path / "made.trace")
-    assert damage.seen["refused"] > n / 20
-    assert damage.seen["analyzed"] > n / 10
 
 
 # -- recorded ----------------------------------------------------------------------------------------------------------

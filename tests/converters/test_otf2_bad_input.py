@@ -31,6 +31,11 @@ def make(folder: Path, **options) -> Archive:
     return archive
 
 
+@pytest.fixture
+def archive(tmp_path):
+    return make(tmp_path)
+
+
 def first(archive: Archive) -> Path:
     """Return the event file of the first location."""
     return archive.path.with_suffix("") / "0.evt"
@@ -88,8 +93,7 @@ def test_folder__is_taken_for_its_anchor(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["other.otf2", "with.dots.otf2", "with space.otf2", "ünï.otf2"])
-def test_archive__may_have_any_name(name, tmp_path, monkeypatch):
-    archive = make(tmp_path)
+def test_archive__may_have_any_name(name, archive, tmp_path, monkeypatch):
     archive.path = tmp_path / name
     archive.write()
     monkeypatch.chdir(tmp_path)
@@ -150,14 +154,12 @@ def test_output__below_a_file_or_with_a_name_that_is_too_long(name, tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"\3", b"nonsense and more of it", b"\3\x42OTF1\0" + bytes(90), bytes(200)])
-def test_anchor__is_nonsense(data, tmp_path):
-    archive = make(tmp_path)
+def test_anchor__is_nonsense(data, archive):
     archive.write().write_bytes(data)
     refused(archive.path, archive.path, "not an OTF2 anchor file")
 
 
-def test_anchor__is_cut_off_anywhere(tmp_path):
-    archive = make(tmp_path)
+def test_anchor__is_cut_off_anywhere(archive, tmp_path):
     archive.properties = {"name": "value", "other": "more"}
     data = archive.write().read_bytes()
     for n in range(len(data)):
@@ -185,8 +187,7 @@ def test_container__is_refused_by_what_it_holds(tmp_path):
         ({"compression": 2}, "is compressed"),
     ],
 )
-def test_anchor__of_an_archive_that_is_not_supported(change, words, tmp_path):
-    archive = make(tmp_path)
+def test_anchor__of_an_archive_that_is_not_supported(change, words, archive):
     for name, value in change.items():
         setattr(archive, name, value)
     archive.write()
@@ -205,8 +206,7 @@ def test_anchor__of_older_formats_is_read(format_, big, tmp_path):
 
 
 @pytest.mark.parametrize("chunk", [0, 18, 1 << 31, 1 << 63])
-def test_anchor__states_an_impossible_chunk_size(chunk, tmp_path):
-    archive = make(tmp_path)
+def test_anchor__states_an_impossible_chunk_size(chunk, archive):
     archive.write()
     patch(archive.path, 12, struct.pack("<Q", chunk))
     refused(archive.path, archive.path, f"event chunk size of {chunk} bytes")
@@ -214,8 +214,7 @@ def test_anchor__states_an_impossible_chunk_size(chunk, tmp_path):
     refused(archive.path, f"definition chunk size of {chunk} bytes")
 
 
-def test_anchor__states_other_numbers(tmp_path):
-    archive = make(tmp_path)
+def test_anchor__states_other_numbers(archive):
     archive.n_locations = 3
     archive.write()
     refused(archive.path, "traces.def", "2 locations", "3")
@@ -227,8 +226,7 @@ def test_anchor__states_other_numbers(tmp_path):
 # -- definitions -------------------------------------------------------------------------------------------------------
 
 
-def test_definitions__are_missing(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__are_missing(archive):
     archive.write()
     archive.path.with_suffix(".def").unlink()
     refused(archive.path, "traces.def", "No such file", "copy it again")
@@ -250,16 +248,14 @@ def test_definitions__are_cut_off_anywhere(tmp_path):
     tracecols.convert(archive.path, tmp_path / "y.trace")
 
 
-def test_definitions__followed_by_garbage(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__followed_by_garbage(archive):
     archive.write()
     path = archive.path.with_suffix(".def")
     path.write_bytes(path.read_bytes() + b"garbage")
     refused(archive.path, "traces.def", "8 bytes follow the end-of-file record")
 
 
-def test_definitions__without_clock(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__without_clock(archive):
     archive.definitions = [d for d in archive.definitions if d[0] != 5]
     refused(archive.write(), "traces.def", "no ClockProperties")
 
@@ -310,8 +306,7 @@ def test_definitions__without_locations(tmp_path):
         ("SystemTreeNode", {"self": 0, "name": 0, "class_name": 0, "parent": None}, "SystemTreeNode twice"),
     ],
 )
-def test_definitions__that_lead_nowhere(record, fields, words, tmp_path):
-    archive = make(tmp_path)
+def test_definitions__that_lead_nowhere(record, fields, words, archive):
     if record == "Region":
         archive.region_of("work")
         fields = {
@@ -331,27 +326,23 @@ def test_definitions__that_lead_nowhere(record, fields, words, tmp_path):
     refused(archive.write(), "traces.def", words, "damaged")
 
 
-def test_definitions__with_longer_cycles(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__with_longer_cycles(archive):
     for parent in (4, 2, 3):
         archive.define("SystemTreeNode", name=0, class_name=0, parent=parent)
     refused(archive.write(), "traces.def", "is its own ancestor")
 
 
-def test_definitions__of_a_location_twice(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__of_a_location_twice(archive):
     archive.locations.append(Location(archive, 1, "again", 0, "cpu_thread"))
     refused(archive.write(), "traces.def", "Location twice")
 
 
-def test_definitions__of_a_location_in_no_process(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__of_a_location_in_no_process(archive):
     archive.locations[1].process = 12
     refused(archive.write(), "traces.def", "Location 1 names location group 12")
 
 
-def test_definitions__of_a_coordinate_beyond_its_communicator(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__of_a_coordinate_beyond_its_communicator(archive):
     archive.define("CartTopology", name=0, communicator=0, cart_dimensions=[])
     archive.define("CartCoordinate", cart_topology=0, rank=UNDEFINED - 1, coordinates=[0])
     refused(archive.write(), "traces.def", f"names rank {UNDEFINED - 1}")
@@ -368,23 +359,20 @@ def test_definitions__of_a_coordinate_beyond_its_communicator(tmp_path):
         (10, b"\1\x77text without end", "does not fit its type"),
     ],
 )
-def test_definitions__with_a_record_that_is_nonsense(code, payload, words, tmp_path):
-    archive = make(tmp_path)
+def test_definitions__with_a_record_that_is_nonsense(code, payload, words, archive):
     archive.raw_definition(code, payload)
     text = refused(archive.write(), "traces.def: chunk 0, byte", words)
     at = int(text.split("byte ")[1].split(":")[0])
     assert archive.path.with_suffix(".def").read_bytes()[at] == code
 
 
-def test_definitions__with_an_impossible_length(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__with_an_impossible_length(archive):
     archive.definitions.append(b"\x0f\xff" + struct.pack("<Q", (1 << 64) - 3) + b"\0")
     refused(archive.write(), "traces.def: chunk 0, byte", "impossible length")
 
 
 @pytest.mark.slow
-def test_definitions__of_unknown_types_and_longer_ones_are_kept(tmp_path):
-    archive = make(tmp_path)
+def test_definitions__of_unknown_types_and_longer_ones_are_kept(archive, tmp_path):
     archive.raw_definition(200, b"what is this")
     archive.region_of("work")
     archive.define("Comm", tail=b"\1\7new field", name=0, group=0, parent=None, flags=0)
@@ -408,8 +396,7 @@ def test_definitions__of_unknown_types_and_longer_ones_are_kept(tmp_path):
         (lambda x: x.clock_offset(1 << 63, 0).clock_offset((1 << 63) + 1, 1), "not in increasing order"),
     ],
 )
-def test_local_definitions__that_are_nonsense(add, words, tmp_path):
-    archive = make(tmp_path)
+def test_local_definitions__that_are_nonsense(add, words, archive):
     add(archive.locations[0])
     refused(archive.write(), "0.def", words)
     store, lost = salvaged(archive)
@@ -417,8 +404,7 @@ def test_local_definitions__that_are_nonsense(add, words, tmp_path):
     assert [store.n_rows("events", i) for i in range(2)] == [0, 40]
 
 
-def test_local_definitions__that_turn_time_back(tmp_path):
-    archive = make(tmp_path)
+def test_local_definitions__that_turn_time_back(archive, tmp_path):
     archive.locations[0].clock_offset(50, 0).clock_offset(100, -200)
     store = Store(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     time = store.read("events", 0)["time"]
@@ -427,15 +413,13 @@ def test_local_definitions__that_turn_time_back(tmp_path):
     assert store.decreases[0] > 10
 
 
-def test_local_definitions__that_map_to_what_is_not_defined(tmp_path):
-    archive = make(tmp_path)
+def test_local_definitions__that_map_to_what_is_not_defined(archive):
     archive.region("work")
     archive.locations[0].mapping("REGION", [1234])
     refused(archive.write(), "0.evt: chunk 0, byte", "identifier 0 of kind REGION is not defined")
 
 
-def test_local_definitions__may_be_missing(tmp_path):
-    archive = make(tmp_path)
+def test_local_definitions__may_be_missing(archive, tmp_path):
     archive.write()
     for path in archive.path.with_suffix("").glob("*.def"):
         path.unlink()
@@ -445,8 +429,7 @@ def test_local_definitions__may_be_missing(tmp_path):
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-def test_events__are_missing(tmp_path):
-    archive = make(tmp_path)
+def test_events__are_missing(archive):
     archive.write()
     first(archive).unlink()
     refused(archive.path, first(archive), "is missing, and should hold 40 events", "--salvage")
@@ -458,8 +441,7 @@ def test_events__are_missing(tmp_path):
     assert store.definition("locations")["first_row"].to_pylist() == [0, 0]
 
 
-def test_events__may_be_missing_where_there_are_none(tmp_path):
-    archive = make(tmp_path)
+def test_events__may_be_missing_where_there_are_none(archive, tmp_path):
     archive.location("idle").has_file = False
     store = Store(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     assert store.definition("locations")["n_events"].to_pylist() == [40, 40, 0]
@@ -474,8 +456,7 @@ def test_events__are_none_at_all(tmp_path):
 
 
 @pytest.mark.slow
-def test_events__cut_off_anywhere(tmp_path):
-    archive = make(tmp_path)
+def test_events__cut_off_anywhere(archive, tmp_path):
     archive.write()
     path = first(archive)
     data = path.read_bytes()
@@ -506,8 +487,7 @@ def test_events__cut_off_anywhere(tmp_path):
     tracecols.convert(archive.path, tmp_path / "y.trace")
 
 
-def test_events__followed_by_garbage(tmp_path):
-    archive = make(tmp_path)
+def test_events__followed_by_garbage(archive):
     archive.write()
     path = first(archive)
     path.write_bytes(path.read_bytes() + bytes(300))
@@ -519,8 +499,7 @@ def test_events__followed_by_garbage(tmp_path):
 
 @pytest.mark.parametrize(("at", "value"), [(2, 0), (2, 7), (10, 1), (10, 0), (10, 1 << 62)])
 @pytest.mark.parametrize("chunk", [0, 1])
-def test_events__with_a_wrong_chunk_header(chunk, at, value, tmp_path):
-    archive = make(tmp_path)
+def test_events__with_a_wrong_chunk_header(chunk, at, value, archive):
     archive.write()
     patch(first(archive), chunk * CHUNK + at, struct.pack("<Q", value))
     text = refused(archive.path, f"0.evt: chunk {chunk}, byte ", "its header says")
@@ -528,8 +507,7 @@ def test_events__with_a_wrong_chunk_header(chunk, at, value, tmp_path):
     assert chunk * CHUNK <= byte <= (chunk + 1) * CHUNK
 
 
-def test_events__with_something_else_than_a_chunk_header(tmp_path):
-    archive = make(tmp_path)
+def test_events__with_something_else_than_a_chunk_header(archive):
     archive.write()
     patch(first(archive), CHUNK, b"XX")
     refused(archive.path, f"0.evt: chunk 1, byte {CHUNK}: does not begin with a chunk header", "58 58")
@@ -551,8 +529,7 @@ def test_events__with_chunks_of_both_byte_orders(tmp_path):
     np.testing.assert_array_equal(store.read("events", 0)["time"], other.read("events", 0)["time"])
 
 
-def test_events__fewer_or_more_than_the_definitions_say(tmp_path):
-    archive = make(tmp_path)
+def test_events__fewer_or_more_than_the_definitions_say(archive):
     for n in (39, 41, 1 << 62, (1 << 64) - 1):
         archive.locations[0].n_events = n
         archive.write()
@@ -593,8 +570,7 @@ def test_events__fewer_or_more_than_the_definitions_say(tmp_path):
         (lambda x: x.record(300, "ProgramBegin", program=0, n_arguments=9), "a record does not fit its type"),
     ],
 )
-def test_events__with_one_that_is_nonsense(spoil, words, tmp_path):
-    archive = make(tmp_path)
+def test_events__with_one_that_is_nonsense(spoil, words, archive):
     archive.event_chunk = 1 << 14
     location = archive.locations[0]
     spoil(location)
@@ -614,8 +590,7 @@ def test_events__with_one_that_is_nonsense(spoil, words, tmp_path):
     assert store.n_rows("attributes") == 0
 
 
-def test_events__with_attributes_of_an_undefined_type(tmp_path):
-    archive = make(tmp_path)
+def test_events__with_attributes_of_an_undefined_type(archive):
     attribute = archive.attribute("a", "int32")
     archive.locations[0].raw(300, archive.encode.framed(6, b"\1\1\0\x1a\0") + b"\x16\0")
     assert attribute == 0
@@ -623,8 +598,7 @@ def test_events__with_attributes_of_an_undefined_type(tmp_path):
 
 
 @pytest.mark.parametrize("values", [[(4, 1)], [(4, 1), (10, 2.0), (4, 3)], [(4, 1), (4, 2)], [(10, 1.0), (10, 1.0)]])
-def test_events__with_other_metrics_than_those_of_the_class(values, tmp_path):
-    archive = make(tmp_path)
+def test_events__with_other_metrics_than_those_of_the_class(values, archive):
     number = archive.metric_class(("a", "uint64"), ("b", "double"))
     archive.locations[0].record(300, "Metric", source=number, values=[(4, 7), (10, 0.5)])
     archive.locations[0].record(301, "Metric", source=number, values=values)
@@ -634,14 +608,12 @@ def test_events__with_other_metrics_than_those_of_the_class(values, tmp_path):
     assert store.n_rows("events", 0) == 41
 
 
-def test_events__before_any_time_stamp(tmp_path):
-    archive = make(tmp_path)
+def test_events__before_any_time_stamp(archive):
     archive.locations[0].items.insert(0, (None, b"\x16\0", 1))
     refused(archive.write(), "0.evt: chunk 0, byte 18: an event comes before any time stamp")
 
 
-def test_events__with_a_record_past_its_chunk(tmp_path):
-    archive = make(tmp_path)
+def test_events__with_a_record_past_its_chunk(archive):
     archive.write()
     data = bytearray(first(archive).read_bytes())
     # the last record of the first chunk is the filler's; let a MpiCollectiveBegin reach into the next chunk
@@ -653,8 +625,7 @@ def test_events__with_a_record_past_its_chunk(tmp_path):
     refused(archive.path, f"0.evt: chunk 0, byte {end}: a record states an impossible length")
 
 
-def test_events__without_end_of_chunk(tmp_path):
-    archive = make(tmp_path)
+def test_events__without_end_of_chunk(archive):
     archive.write()
     data = bytearray(first(archive).read_bytes())
     end = CHUNK - 1
@@ -674,8 +645,7 @@ def test_events__without_end_of_file(tmp_path):
     refused(archive.path, first(archive), "the file ends after 40 of 40 events")
 
 
-def test_events__with_an_attribute_list_that_belongs_to_none(tmp_path):
-    archive = make(tmp_path)
+def test_events__with_an_attribute_list_that_belongs_to_none(archive):
     attribute = archive.attribute("a", "int32")
     location = archive.locations[0]
     location.raw(400, location.attribute_list([(attribute, "int32", 5)]), n_events=0)
@@ -685,8 +655,7 @@ def test_events__with_an_attribute_list_that_belongs_to_none(tmp_path):
     assert store.n_rows("attributes") == 0
 
 
-def test_events__of_unknown_types_are_kept_and_counted(tmp_path):
-    archive = make(tmp_path)
+def test_events__of_unknown_types_are_kept_and_counted(archive, tmp_path):
     attribute = archive.attribute("a", "int32")
     location = archive.locations[0]
     location.unknown(300, 93).unknown(301, 250, b"x" * 20).unknown(302, 93, b"y")
@@ -703,8 +672,7 @@ def test_events__of_unknown_types_are_kept_and_counted(tmp_path):
     assert store.read("attributes", 0)["row"].tolist() == [43]
 
 
-def test_events__with_fields_added_later(tmp_path):
-    archive = make(tmp_path)
+def test_events__with_fields_added_later(archive, tmp_path):
     archive.locations[0].record(300, "MpiSend", tail=b"\2\7\7new", peer=1, communicator=0, tag=5, length=6).call(
         301, 302, "work"
     )
@@ -714,8 +682,7 @@ def test_events__with_fields_added_later(tmp_path):
     assert store.manifest["not_understood"] == {}
 
 
-def test_events__damaged_at_one_location_do_not_touch_the_others(tmp_path):
-    archive = make(tmp_path)
+def test_events__damaged_at_one_location_do_not_touch_the_others(archive, tmp_path):
     archive.write()
     whole = Store(tracecols.convert(archive.path, tmp_path / "whole.trace"))
     cut(archive.path.with_suffix("") / "1.evt", CHUNK + 40)
@@ -726,16 +693,14 @@ def test_events__damaged_at_one_location_do_not_touch_the_others(tmp_path):
         np.testing.assert_array_equal(column, whole.read("events", 0)[name])
 
 
-def test_events__salvage_of_a_sound_archive_loses_nothing(tmp_path):
-    archive = make(tmp_path)
+def test_events__salvage_of_a_sound_archive_loses_nothing(archive):
     archive.write()
     store, lost = salvaged(archive)
     assert lost == {}
     assert store.manifest["n_events"] == 80
 
 
-def test_events__that_cannot_be_opened(tmp_path):
-    archive = make(tmp_path)
+def test_events__that_cannot_be_opened(archive):
     archive.write()
     first(archive).unlink()
     first(archive).mkdir()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from conftest import slow
 from oracles import paraver as oracle
-from support.paraver_mutations import Damage
 from support.paraver_writer import PCF, header, random_program, write
 
 import tracecols
@@ -341,17 +340,6 @@ def test_truncated_files__are_refused_or_salvaged(tmp_path):
     trace = tracecols.open(tmp_path / "x.trace")
     assert len(trace.store.manifest["lost"]) == 2
     assert trace.store.n_rows("events") > 1000
-
-
-@pytest.mark.parametrize(
-    ("name", "first", "n"), [("x.prv", 0, 5), *slow([("x.prv", 1000, 30), ("x.prv.gz", 5000, 15)])]
-)
-def test_damaged_files__are_read_or_refused_in_words(tmp_path, name, first, n):
-    damage = Damage(write(tmp_path / name, random_program(4, 2, 2, 8)))
-    for seed in range(first, first + n):
-        damage.one(seed, tmp_path / "made.trace")
-    assert damage.seen["refused"] > n / 10
-    assert damage.seen["analyzed"] > n / 20
 
 
 def test_types_without_meaning__are_counted(tmp_path):

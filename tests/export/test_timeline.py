@@ -404,25 +404,6 @@ def test_around__shows_the_time_of_the_worst_instance(hybrid, tmp_path):
     assert max(times) == pytest.approx((worst.end_seconds + 2 * length) * 1e9, abs=2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("x.pftrace", "--around", "late broadcats"), 1, "did you mean mpi_latebroadcast"),
-        (("x.pftrace", "--around", "mpi_earlyscan"), 1, "property 'mpi_earlyscan' has no instance in this trace"),
-        (("x.pftrace", "--around", "time"), 1, "computed from call paths"),
-        (("x.pftrace", "--around", "mpi_latebroadcast", "--from", "0.1"), 2, "--around finds the time range"),
-        (("x.csv", "--around", "mpi_latebroadcast"), 2, "--around: only for a timeline"),
-        (("x.csv", "--no-critical-path"), 2, "--critical-path: only for a timeline"),
-    ],
-)
-def test_around__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = run("export", hybrid, *arguments)
-    assert result.exit_code == code, result.output
-    assert words in result.output
-    assert not list(tmp_path.iterdir())
-
-
 # -- processes and threads ---------------------------------------------------------------------------------------------
 
 
@@ -643,6 +624,12 @@ def test_export__writes_a_piece(name, hybrid, tmp_path):
         (("x.pftrace", "--locations", "6"), 1, "no location 6"),
         (("x.pftrace", "--from", "2", "--to", "1"), 1, "the end has to be later"),
         (("no/x.pftrace",), 1, "cannot write"),
+        (("x.pftrace", "--around", "late broadcats"), 1, "did you mean mpi_latebroadcast"),
+        (("x.pftrace", "--around", "mpi_earlyscan"), 1, "property 'mpi_earlyscan' has no instance in this trace"),
+        (("x.pftrace", "--around", "time"), 1, "computed from call paths"),
+        (("x.pftrace", "--around", "mpi_latebroadcast", "--from", "0.1"), 2, "--around finds the time range"),
+        (("x.csv", "--around", "mpi_latebroadcast"), 2, "--around: only for a timeline"),
+        (("x.csv", "--no-critical-path"), 2, "--critical-path: only for a timeline"),
     ],
 )
 def test_export__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):

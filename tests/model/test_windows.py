@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
 from conftest import slow
+from support.laws import same
 from support.one_region import OneRegion
 from support.random_programs import RandomProgram
 from support.random_threads import RandomThreads
@@ -54,9 +54,7 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
         for name, wanted in expected.items():
             found = analyze_model(model, name)
             assert found.facts == wanted.facts
-            for p, cells in wanted.cells.items():
-                assert np.array_equal(found.cells[p].key, cells.key), (p, size)
-                assert np.array_equal(found.cells[p].value, cells.value), (p, size)
+            same(wanted, found)
     return most
 
 
@@ -313,8 +311,7 @@ def test_windows__on_a_cluster(tmp_path, monkeypatch):
     with distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
         found = tracecols.open(path).analyze(cluster=client)
     assert found.facts == wanted.facts
-    for p, cells in wanted.cells.items():
-        assert np.array_equal(found.cells[p].key, cells.key) and np.array_equal(found.cells[p].value, cells.value), p
+    same(wanted, found)
 
 
 def test_gaps__a_message_that_a_probe_found_is_open_until_it_is_received(archive, divided):

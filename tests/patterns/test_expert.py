@@ -17,6 +17,7 @@ from oracles.epilog import merge_archive, read_epilog
 from oracles.expert import severities
 from support.epilog_writer import EpilogWriter, merged, write_archive
 from support.expert_cells import cells, differences
+from support.laws import divide
 from support.random_epilog import random_recording
 
 import tracecols
@@ -84,11 +85,7 @@ def test_severities__do_not_depend_on_jobs_and_parts(conventions, convert, monke
     one = convert(recording, jobs=1)
     with monkeypatch.context() as patch:
         patch.setattr(conversion, "plan_parts", lambda n: [range(i, i + 1) for i in range(len(n))])
-        patch.setattr("tracecols.enhance.scan.scan.BATCH", 7)
-        patch.setattr("tracecols.enhance.scan.scan.WAVE", 100)
-        patch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 100)
-        patch.setattr("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 30)
-        patch.setattr("tracecols.enhance.dataflow.spill.BUDGET", 1000)
+        divide(patch)
         patch.setattr("tracecols.converters.epilog.archive.ROWS", 50)
         two = convert(recording, jobs=2)
         assert len(list((two.path / "events").iterdir())) == 12

@@ -291,23 +291,19 @@ def test_contention__without_the_release_before_is_none(archive, analyze):
 # -- POSIX threads, older recordings -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("pthread_mutex_lock", "pthread_lock_contention_mutex_lock"),
-    ("pthread_mutex_trylock", "pthread_lock_contention_mutex_lock"),
-    ("pthread_cond_wait", "pthread_lock_contention_conditional"),
-    ("pthread_cond_timedwait", "pthread_lock_contention_conditional"),
-    ("pthread_join", None),
-])  # fmt: skip
-def test_contention__of_mutexes(archive, analyze, name, expected):
+def test_contention__of_mutexes(archive, analyze):
     # thread 0 holds the mutex from 21 to 40, thread 1 wants it at 25
-    archive.region(name, "function", "pthread")
+    locking, waiting = ("pthread_mutex_lock", "pthread_mutex_trylock"), ("pthread_cond_wait", "pthread_cond_timedwait")
     threads, _ = archive.openmp(2)
-    for i, (enter, acquire, release) in enumerate(((20, 21, 40), (25, 41, 46))):
-        threads[i].enter(enter, name).acquire(acquire, 1, i + 1, model=PTHREAD).leave(acquire + 1, name)
-        threads[i].release(release, 1, i + 1, model=PTHREAD)
+    for k, name in enumerate((*locking, *waiting, "pthread_join")):
+        archive.region(name, "function", "pthread")
+        for i, (enter, acquire, release) in enumerate(((20, 21, 40), (25, 41, 46))):
+            thread = threads[i].enter(100 * k + enter, name)
+            thread.acquire(100 * k + acquire, k, i + 1, model=PTHREAD).leave(100 * k + acquire + 1, name)
+            thread.release(100 * k + release, k, i + 1, model=PTHREAD)
     cube = analyze(archive)
-    for p in ("pthread_lock_contention_mutex_lock", "pthread_lock_contention_conditional"):
-        assert cells(cube, p) == ({(name, 0, 1): 15} if p == expected else {})
+    assert cells(cube, "pthread_lock_contention_mutex_lock") == {(name, 0, 1): 15 for name in locking}
+    assert cells(cube, "pthread_lock_contention_conditional") == {(name, 0, 1): 15 for name in waiting}
 
 
 def pool(archive, n, roles=("thread_create", "thread_wait")):

@@ -1,25 +1,17 @@
 """Change values of a severity cube, make all checksums right again, and see that every command refuses it in words or
-does its work.
-
-Also a program, to be started in `tests`: ``python -m support.cube_mutations FOLDER FIRST_SEED COUNT`` writes
-cubes into FOLDER and prints what came of the changes.
-"""
+does its work."""
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import random
 import re
 import resource
 import shutil
 import signal
-import sys
 import tarfile
-import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -381,31 +373,3 @@ def write_cubes(folder: Path, archive: Path | None = None) -> list[Path]:
         for ending in ("cubex", "cube"):
             write_cube(cubes[name], folder / f"{name}.{ending}")
     return sorted(p for p in folder.iterdir() if p.suffix in (".severity", ".cubex", ".cube"))
-
-
-def main() -> None:
-    """Run changes; prints what came of them, and fails with the first traceback."""
-    folder, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    archive = Path(__file__).parents[1] / "data" / "hybrid_2x3" / "traces.otf2"
-    cubes = write_cubes(folder, archive)
-    before = {cube: content(read_cube(cube)) for cube in cubes}
-    seen: Counter[str] = Counter()
-    failed = 0
-    slowest = 0.0
-    for seed in range(first, first + count):
-        cube = cubes[seed % len(cubes)]
-        begin = time.monotonic()
-        try:
-            seen[try_one(cube, seed, folder / "out", before[cube])] += 1
-        except (Failure, AssertionError) as failure:
-            failed += 1
-            print(f"seed {seed}, {cube.name}: {failure}\n", file=sys.stderr, flush=True)
-        slowest = max(slowest, time.monotonic() - begin)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    print(json.dumps(dict(seen.most_common()), indent=1))
-    print(f"{failed} failures, slowest {slowest:.1f} s, {peak} MiB")
-    sys.exit(bool(failed))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,18 @@
-"""Damage EPILOG traces at random, and see that converting and analyzing them ends well or with an error of ours.
-
-Also a program, to be run with the kernels' bounds checked: ``python epilog_mutations.py FOLDER FIRST_SEED COUNT``.
-"""
+"""Damage EPILOG traces at random: bytes of their files, and records as such."""
 
 from __future__ import annotations
 
 import gzip
 import random
 import struct
-import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from oracles.epilog import CODE, Event, Recording, load, records
 
-import tracecols
+from support import damage
 from support.epilog_writer import merged, write_archive
 from support.random_epilog import random_recording
-from tracecols.errors import TracecolsError
-from tracecols.kernels.kernel import kernel
 
 HEADER = 10
 NUMBERS = (0, 1, 2, 7, 255, 256, 65536, 1 << 20, (1 << 24) - 1, 1 << 24, 0x7FFFFFFF, 1 << 31, 0xFFFFFFFE, 0xFFFFFFFF)
@@ -89,11 +81,6 @@ def write_all(folder: Path, *, archives: bool = True) -> list[Path]:
     return anchors
 
 
-def split(data: bytes) -> list[tuple[int, bytes]]:
-    """Return the records of a sound file."""
-    return list(records(data))
-
-
 def join(head: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
     """Put a file together."""
     return head + b"".join(bytes([len(body), code]) + body for code, body in parts)
@@ -101,28 +88,11 @@ def join(head: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
     """Damage the content of a file in one of many ways: its bytes, or its records as such."""
-    result = bytearray(data)
-    n = len(result)
-    at = chance.randrange(n)
     order = ">" if data[9:10] == b"\2" else "<"
     how = chance.randrange(16)
     if how < 6:
-        match how:
-            case 0:
-                result[at] ^= 1 << chance.randrange(8)
-            case 1:
-                for _ in range(chance.randrange(1, 6)):
-                    result[chance.randrange(n)] = chance.randrange(256)
-            case 2:
-                del result[at:]
-            case 3:
-                del result[at : at + chance.randrange(1, 40)]
-            case 4:
-                result[at:at] = result[at : at + chance.randrange(1, 300)]
-            case _:
-                result += chance.randbytes(chance.choice((1, 2, 17, 300)))
-        return bytes(result)
-    head, parts = bytes(result[:HEADER]), split(data)
+        return damage.mutate(data, chance)
+    head, parts = data[:HEADER], list(records(data))
     if not parts:
         return head[:-1]
     # definitions are fewer than events, and there is more to get wrong
@@ -165,103 +135,22 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     return join(head, parts)
 
 
-class Damage:
-    """A trace whose files are damaged in turn."""
+class Damage(damage.Damage):
+    """A trace that is damaged."""
 
     def __init__(self, anchor: Path) -> None:
-        self.anchor = anchor
-        others = [anchor.with_suffix(".map"), *sorted((anchor.parent / "ELG").iterdir())] if is_archive(anchor) else []
-        self.files = {path: path.read_bytes() for path in (anchor, *others)}
-        self.seen: Counter[str] = Counter()
+        # the files of processes belong to an archive
+        is_archive = anchor.suffix == ".esd"
+        others = [anchor.with_suffix(".map"), *sorted((anchor.parent / "ELG").iterdir())] if is_archive else []
+        super().__init__(anchor, (anchor, *others))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Choose a file and what it is to hold."""
         path = chance.choice([*self.files])
         data = self.files[path]
-        packed = data[:2] == b"\x1f\x8b"
-        if not packed:
+        if data[:2] != b"\x1f\x8b":
             return path, mutate(data, chance)
         if chance.random() < 0.8:
             return path, gzip.compress(mutate(load(data), chance), mtime=0)
         # within the packed bytes, which have no records
-        at = chance.randrange(2, len(data))
-        spoilt = bytearray(data)
-        match chance.randrange(4):
-            case 0:
-                spoilt[at] ^= 1 << chance.randrange(8)
-            case 1:
-                del spoilt[at:]
-            case 2:
-                del spoilt[at : at + 5]
-            case _:
-                spoilt += chance.randbytes(chance.choice((1, 9, 40)))
-        return path, bytes(spoilt)
-
-    def one(self, seed: int, out: Path) -> None:
-        """Damage one file, convert and analyze, and repair it; `out` is a folder to work in, empty before and after."""
-        chance = random.Random(seed)
-        path, data = self.damaged(chance)
-        path.write_bytes(data)
-        salvage = seed % 2 == 0
-        try:
-            store = tracecols.convert(self.anchor, out / "x.trace", jobs=1 + seed // 2 % 2, salvage=salvage)
-            self.seen["read"] += 1
-            trace = tracecols.open(store, jobs=1)
-            self.seen["salvaged"] += bool(trace.manifest["lost"])
-            for conventions in ("scalasca", "expert"):
-                cube = trace.analyze(conventions)
-                self.seen["analyzed"] += 1
-                self.seen["contradicting"] += bool(cube.violations())
-            clear(out)
-        except TracecolsError as error:
-            # it need not be the damaged file: what does not fit together may be found in another
-            assert str(self.anchor.parent) in str(error), f"seed {seed}: {error} names no file"
-            assert "\n  " in str(error), f"seed {seed}: {error} does not say what to do"
-            assert [*out.iterdir()] == [], f"seed {seed}: something is left behind"
-            self.seen["refused"] += 1
-            words = str(error).splitlines()[0].split(": ")[-1]
-            self.seen["".join(c for c in words if not c.isdigit())] += 1
-        except BaseException as error:
-            error.add_note(f"seed {seed}, {path}")
-            clear(out)
-            raise
-        finally:
-            path.write_bytes(self.files[path])
-
-
-def clear(folder: Path) -> None:
-    """Empty a folder."""
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-
-
-def is_archive(anchor: Path) -> bool:
-    """Say whether the files of processes belong to a trace."""
-    return anchor.suffix == ".esd"
-
-
-@kernel
-def element(values, at):
-    """Return an element, compiled like all kernels."""
-    return values[at]
-
-
-def check_bounds() -> None:
-    """End the program unless indices out of bounds are reported."""
-    try:
-        element(np.zeros(4, np.uint8), 4)
-    except IndexError:
-        return
-    raise SystemExit("bounds are not checked; set NUMBA_BOUNDSCHECK=1 and a fresh NUMBA_CACHE_DIR")
-
-
-if __name__ == "__main__":
-    check_bounds()
-    folder = Path(sys.argv[1])
-    out = folder / "out"
-    out.mkdir(parents=True)
-    damages = [Damage(anchor) for anchor in write_all(folder)]
-    for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
-        damages[number % len(damages)].one(number, out)
-    seen: Counter[str] = sum((d.seen for d in damages), Counter())
-    print(seen["read"], seen["refused"])
+        return path, data[:2] + damage.mutate(data[2:], chance)

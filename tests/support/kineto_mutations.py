@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 from support import damage
-from support.otf2_mutations import mutate
+from support.damage import mutate
 
 VALUES = (
     0, -1, 1, 2, 7, 20, 1.5, 1e30, -1e30, 9223372036854775807, 18446744073709551615, 10**30, "", "1", "X", "kernel", "cpu_op", None,

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from support import damage
-from support.otf2_mutations import mutate
+from support.damage import mutate
 
 VALUES = (
     None, 0, 1, -1, 2, 7, 59, (1 << 24) - 1, (1 << 32) - 1, 1 << 32, 1 << 48 | 1 << 24, (1 << 62), (1 << 63) - 1, -(1 << 63),

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from support import damage
-from support.otf2_mutations import mutate
+from support.damage import mutate
 
 NUMBERS = ("0", "-1", "1", "2", "99", "50000001", "60000018", "9223372036854775807", "18446744073709551615", "1" * 30, "")  # fmt: skip
 

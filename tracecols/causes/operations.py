@@ -121,43 +121,25 @@ def operation_points(
     ]
     found = [w.known() for w in found]
     # an event that waits and lets others wait is the point that waits
-    points = [_waiting_points(facts, quirks, w) for w in found] + [_causing_points(facts, quirks, w) for w in found]
+    points = [_points(facts, quirks, w, waits=waits) for waits in (True, False) for w in found]
     return Synchronisation(quirks, points, [_pairs(facts, quirks, w) for w in found], spill)
 
 
-def _waiting_points(facts: Facts, quirks: Quirks, w: Waiting) -> dict[str, Any]:
-    e = w.waiting
+def _points(facts: Facts, quirks: Quirks, w: Waiting, *, waits: bool) -> dict[str, Any]:
+    """Return the points of those that wait, or of those that let them go on."""
+    e, other = (w.waiting, w.causing) if waits else (w.causing, w.waiting)
     total = e.exit_time - e.enter_time
-    partner = facts.process[w.causing.location] if len(w.ticks) else np.zeros(0, np.int32)
-    if w.goes_on is not None:
+    partner = facts.process[other.location] if len(w.ticks) else np.zeros(0, np.int32)
+    if waits and w.goes_on is not None:
         partner = np.where(w.goes_on, np.int32(-1), partner)
     return {
         "location": e.location,
         "event": e.event,
-        "kind": POINTS.index("operation"),
+        "kind": POINTS.index("operation" if waits else "lets go on"),
         "begin_time": e.enter_time,
-        "wait": durations(facts, quirks, w.ticks),
+        "wait": durations(facts, quirks, w.ticks) if waits else 0,
         "total": durations(facts, quirks, total),
-        "completion": durations(facts, quirks, np.maximum(total - w.ticks, 0)),
-        "call_path": e.call_path,
-        "partner": partner if w.communicator is None else np.where(w.communicator >= 0, -1, partner),
-        "communicator": NOBODY if w.communicator is None else w.communicator,
-        "set": -1,
-    }
-
-
-def _causing_points(facts: Facts, quirks: Quirks, w: Waiting) -> dict[str, Any]:
-    e = w.causing
-    total = durations(facts, quirks, e.exit_time - e.enter_time)
-    partner = facts.process[w.waiting.location] if len(w.ticks) else np.zeros(0, np.int32)
-    return {
-        "location": e.location,
-        "event": e.event,
-        "kind": POINTS.index("lets go on"),
-        "begin_time": e.enter_time,
-        "wait": 0,
-        "total": total,
-        "completion": total,
+        "completion": durations(facts, quirks, np.maximum(total - w.ticks, 0) if waits else total),
         "call_path": e.call_path,
         "partner": partner if w.communicator is None else np.where(w.communicator >= 0, -1, partner),
         "communicator": NOBODY if w.communicator is None else w.communicator,

@@ -44,12 +44,15 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
 
 def share(_ctx: click.Context, _param: click.Parameter, value: str | float | None) -> float | None:
     """Return a share that is given as 5% or 0.05."""
-    if value is None:
-        return None
-    found = quantity(value, UNITS["share"])
+    return _not_negative(value, "share", "a share such as 5% or 0.05")
+
+
+def _not_negative(value: str | float | None, unit: str, words: str) -> float | None:
+    """Return a quantity that is finite and not negative."""
+    found = 0.0 if value is None else quantity(value, UNITS[unit])
     if not math.isfinite(found) or found < 0:
-        raise click.BadParameter(f"{value!r} is not a share such as 5% or 0.05")
-    return found
+        raise click.BadParameter(f"{value!r} is not {words}")
+    return None if value is None else found
 
 
 def part_of_whole(ctx: click.Context, param: click.Parameter, value: str | float | None) -> float | None:
@@ -90,12 +93,7 @@ def named_values(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 
 def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
     """Return a time, 10ms or 0.01, in seconds; for times of whole programs, of which seconds are the natural unit."""
-    if value is None:
-        return None
-    found = quantity(value, UNITS["seconds"])
-    if not math.isfinite(found) or found < 0:
-        raise click.BadParameter(f"{value!r} is not a time such as 0.3, 0.3s or 300ms, from 0 on")
-    return found
+    return _not_negative(value, "seconds", "a time such as 0.3, 0.3s or 300ms, from 0 on")
 
 
 def latency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:

@@ -6,7 +6,7 @@ picture marks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -243,47 +243,59 @@ for _corner, _rank in FROM.items():
 # -- collective operations ---------------------------------------------------------------------------------------------
 
 
+def of_rank(given: Mapping[str, int | list[int]], rank: int) -> dict[str, int]:
+    """Return what a rank gives: its own of a list, and what is the same of all."""
+    return {key: value[rank] if isinstance(value, list) else value for key, value in given.items()}
+
+
 def collective(name: str, op: str, times: list[tuple[int, int]], end: int = 60, **given: int | list[int]) -> Program:
     """Write down processes that take part in one collective operation, each from its own begin to its own end."""
     program = Program(processes=len(times))
     for i, (one, (begin, leave)) in enumerate(zip(program.masters, times, strict=True)):
-        values = {key: value[i] if isinstance(value, list) else value for key, value in given.items()}
-        one.enter(0, "main").enter(begin, name).begin_collective(begin).end_collective(leave, op, **values)
+        one.enter(0, "main").enter(begin, name).begin_collective(begin).end_collective(leave, op, **of_rank(given, i))
         one.leave(leave).leave(end)
     return program
 
 
-@shows("mpi_barrier_wait", caption="Ranks 0 and 1 wait in MPI_Barrier until rank 2, the last, enters it at 40 s.")
-def barrier() -> Example:
-    """Processes reach a barrier at different times."""
-    program = collective("MPI_Barrier", "barrier", [(10, 45), (25, 45), (40, 45)])
+def waiting(name: str, op: str, leave: int, **given: int) -> Example:
+    """Three processes reach an operation of all with all at different times."""
+    program = collective(name, op, [(10, leave), (25, leave), (40, leave)], **given)
     first, second, last = program.masters
     return Example(
-        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(last, 40, "rank 2 enters MPI_Barrier")
+        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(last, 40, f"rank 2 enters {name}")
     )
 
 
-@shows("mpi_mgmt_comm_wait", caption="Ranks 0 and 1 wait in MPI_Comm_dup until rank 2, the last, enters it at 40 s.")
-def communicator_created() -> Example:
-    """Processes reach the creation of a communicator at different times."""
-    program = collective("MPI_Comm_dup", "create_handle", [(10, 45), (25, 45), (40, 45)])
+shows("mpi_barrier_wait", caption="Ranks 0 and 1 wait in MPI_Barrier until rank 2, the last, enters it at 40 s.")(
+    partial(waiting, "MPI_Barrier", "barrier", 45)
+)
+shows("mpi_mgmt_comm_wait", caption="Ranks 0 and 1 wait in MPI_Comm_dup until rank 2, the last, enters it at 40 s.")(
+    partial(waiting, "MPI_Comm_dup", "create_handle", 45)
+)
+shows("mpi_wait_nxn", caption="Ranks 0 and 1 wait in MPI_Allreduce until rank 2, the last, enters it at 40 s.")(
+    partial(waiting, "MPI_Allreduce", "allreduce", 48, sent=8, received=8)
+)
+
+
+def completion(name: str, op: str, first_leave: int, **given: int) -> Example:
+    """Three processes leave an operation of all with all at different times."""
+    program = collective(name, op, [(20, first_leave), (20, 42), (20, 50)], **given)
     first, second, last = program.masters
     return Example(
-        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(last, 40, "rank 2 enters MPI_Comm_dup")
+        program,
+        (Interval(second, first_leave, 42), Interval(last, first_leave, 50)),
+        Cause(first, first_leave, f"rank 0 leaves {name} first"),
     )
 
 
-@shows(
+shows(
     "mpi_barrier_completion",
     caption="Rank 0 leaves MPI_Barrier at 30 s. What the others spend in it after that is completion.",
-)
-def barrier_completion() -> Example:
-    """Processes leave a barrier at different times."""
-    program = collective("MPI_Barrier", "barrier", [(20, 30), (20, 42), (20, 50)])
-    first, second, last = program.masters
-    return Example(
-        program, (Interval(second, 30, 42), Interval(last, 30, 50)), Cause(first, 30, "rank 0 leaves MPI_Barrier first")
-    )
+)(partial(completion, "MPI_Barrier", "barrier", 30))
+shows(
+    "mpi_nxn_completion",
+    caption="Rank 0 leaves MPI_Allreduce at 32 s. What the others spend in it after that is completion.",
+)(partial(completion, "MPI_Allreduce", "allreduce", 32, sent=8, received=8))
 
 
 @shows("mpi_latebroadcast", caption="Ranks 1 and 2 wait in MPI_Bcast until its root, rank 0, enters it at 40 s.")
@@ -312,31 +324,6 @@ def early_reduce() -> Example:
     return Example(program, (Interval(root, 10, 40),), Cause(last, 40, "rank 2 enters MPI_Reduce"))
 
 
-@shows("mpi_wait_nxn", caption="Ranks 0 and 1 wait in MPI_Allreduce until rank 2, the last, enters it at 40 s.")
-def wait_n_to_n() -> Example:
-    """Processes reach an operation of all with all at different times."""
-    program = collective("MPI_Allreduce", "allreduce", [(10, 48), (25, 48), (40, 48)], sent=8, received=8)
-    first, second, last = program.masters
-    return Example(
-        program, (Interval(first, 10, 40), Interval(second, 25, 40)), Cause(last, 40, "rank 2 enters MPI_Allreduce")
-    )
-
-
-@shows(
-    "mpi_nxn_completion",
-    caption="Rank 0 leaves MPI_Allreduce at 32 s. What the others spend in it after that is completion.",
-)
-def n_to_n_completion() -> Example:
-    """Processes leave an operation of all with all at different times."""
-    program = collective("MPI_Allreduce", "allreduce", [(20, 32), (20, 42), (20, 50)], sent=8, received=8)
-    first, second, last = program.masters
-    return Example(
-        program,
-        (Interval(second, 32, 42), Interval(last, 32, 50)),
-        Cause(first, 32, "rank 0 leaves MPI_Allreduce first"),
-    )
-
-
 @shows(
     "mpi_earlyscan",
     caption="Rank 1 enters MPI_Scan at 10 s and waits until rank 0, whose value it needs, enters it at 40 s. Rank 2 "
@@ -363,28 +350,23 @@ def init_completion() -> Example:
     return Example(program, (Interval(second, 20, 40),), Cause(first, 20, "rank 0 leaves MPI_Init first"))
 
 
-@shows(
+def reached(name: str) -> Example:
+    """Processes reach the start or end of MPI at different times."""
+    program = Program(processes=2)
+    first, last = program.masters
+    for one, begin in ((first, 10), (last, 40)):
+        one.enter(0, "main").enter(begin, name).leave(55).leave(60)
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, f"rank 1 enters {name}"))
+
+
+shows(
     "mpi_init_wait",
     caption="Rank 0 enters MPI_Init at 10 s and waits until rank 1 enters it at 40 s.",
     conventions="exact",
+)(partial(reached, "MPI_Init"))
+shows("mpi_finalize_wait", caption="Rank 0 enters MPI_Finalize at 10 s and waits until rank 1 enters it at 40 s.")(
+    partial(reached, "MPI_Finalize")
 )
-def init_wait() -> Example:
-    """Processes reach MPI_Init at different times."""
-    program = Program(processes=2)
-    first, last = program.masters
-    for one, begin in ((first, 10), (last, 40)):
-        one.enter(0, "main").enter(begin, "MPI_Init").leave(55).leave(60)
-    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Init"))
-
-
-@shows("mpi_finalize_wait", caption="Rank 0 enters MPI_Finalize at 10 s and waits until rank 1 enters it at 40 s.")
-def finalize_wait() -> Example:
-    """Processes reach MPI_Finalize at different times."""
-    program = Program(processes=2)
-    first, last = program.masters
-    for one, begin in ((first, 10), (last, 40)):
-        one.enter(0, "main").enter(begin, "MPI_Finalize").leave(55).leave(60)
-    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Finalize"))
 
 
 @shows(
@@ -436,33 +418,14 @@ def omp_barrier(name: str) -> Example:
     )
 
 
-@shows(
+shows(
     "omp_ibarrier_wait",
     caption="Threads 0 and 1 wait in the implicit barrier at the end of the parallel region until thread 2 enters it "
     "at 45 s.",
+)(partial(omp_barrier, IMPLICIT))
+shows("omp_ebarrier_wait", caption="Threads 0 and 1 wait in the barrier until thread 2 enters it at 45 s.")(
+    partial(omp_barrier, BARRIER)
 )
-def implicit_barrier() -> Example:
-    """Threads reach the end of a parallel region at different times."""
-    return omp_barrier(IMPLICIT)
-
-
-@shows("omp_ebarrier_wait", caption="Threads 0 and 1 wait in the barrier until thread 2 enters it at 45 s.")
-def explicit_barrier() -> Example:
-    """Threads reach an explicit barrier at different times."""
-    return omp_barrier(BARRIER)
-
-
-def locked(acquire: str, release: str) -> Example:
-    """Two threads want one lock: the second has to wait until the first releases it."""
-    program = team(2, [5, 5])
-    owner, waiting = program.locations
-    owner.enter(10, acquire).acquire(12, lock=1, order=1).leave(14).enter(40, release).release(
-        41, lock=1, order=1
-    ).leave(46)
-    waiting.enter(18, acquire).acquire(43, lock=1, order=2).leave(44).enter(48, release).release(49, lock=1, order=2)
-    waiting.leave(53)
-    leave_team(program, [55, 55], 55)
-    return Example(program, (Interval(waiting, 18, 41),), Cause(owner, 41, "thread 0 releases the lock"))
 
 
 @shows(
@@ -471,8 +434,15 @@ def locked(acquire: str, release: str) -> Example:
     expert=("omp_lock_competition", "omp_lock_api"),
 )
 def lock_contention() -> Example:
-    """A lock of the OpenMP API is held by another thread."""
-    return locked("omp_set_lock", "omp_unset_lock")
+    """A lock of the OpenMP API is held by another thread: the second has to wait until the first releases it."""
+    program = team(2, [5, 5])
+    owner, waiting = program.locations
+    owner.enter(10, "omp_set_lock").acquire(12, lock=1, order=1).leave(14)
+    owner.enter(40, "omp_unset_lock").release(41, lock=1, order=1).leave(46)
+    waiting.enter(18, "omp_set_lock").acquire(43, lock=1, order=2).leave(44)
+    waiting.enter(48, "omp_unset_lock").release(49, lock=1, order=2).leave(53)
+    leave_team(program, [55, 55], 55)
+    return Example(program, (Interval(waiting, 18, 41),), Cause(owner, 41, "thread 0 releases the lock"))
 
 
 @shows(
@@ -572,23 +542,15 @@ def mutex(acquire: str) -> Example:
     return Example(program, (Interval(waiting, 10, 40),), Cause(owner, 40, "thread 0 releases the mutex"))
 
 
-@shows(
+shows(
     "pthread_lock_contention_mutex_lock",
     caption="Thread 1 enters pthread_mutex_lock at 10 s and waits until thread 0 releases the mutex at 40 s.",
-)
-def mutex_contention() -> Example:
-    """A mutex is locked by another thread."""
-    return mutex("pthread_mutex_lock")
-
-
-@shows(
+)(partial(mutex, "pthread_mutex_lock"))
+shows(
     "pthread_lock_contention_conditional",
     caption="Thread 1 waits for a condition, and needs the mutex to go on. Until thread 0 releases it at 40 s the "
     "time counts as contention.",
-)
-def condition_contention() -> Example:
-    """The mutex of a condition is locked by another thread."""
-    return mutex("pthread_cond_wait")
+)(partial(mutex, "pthread_cond_wait"))
 
 
 @shows(
@@ -621,34 +583,12 @@ def window_call(name: str) -> Example:
     return Example(program, (Interval(first, 10, 40),), Cause(last, 40, f"rank 1 enters {name}"))
 
 
-@shows(
-    "mpi_rma_wait_at_create",
-    caption="Rank 0 enters MPI_Win_create at 10 s and waits until rank 1 enters it at 40 s.",
-    expert=("mpi_rma_wait_window_create",),
-)
-def wait_at_create() -> Example:
-    """Processes create a window."""
-    return window_call("MPI_Win_create")
-
-
-@shows(
-    "mpi_rma_wait_at_free",
-    caption="Rank 0 enters MPI_Win_free at 10 s and waits until rank 1 enters it at 40 s.",
-    expert=("mpi_rma_wait_window_free",),
-)
-def wait_at_free() -> Example:
-    """Processes free a window."""
-    return window_call("MPI_Win_free")
-
-
-@shows(
-    "mpi_rma_wait_at_fence",
-    caption="Rank 0 enters MPI_Win_fence at 10 s and waits until rank 1 enters it at 40 s.",
-    expert=("mpi_rma_fence_wait",),
-)
-def wait_at_fence() -> Example:
-    """Processes reach a fence at different times."""
-    return window_call("MPI_Win_fence")
+for _call, _of_expert in (("create", "wait_window_create"), ("free", "wait_window_free"), ("fence", "fence_wait")):
+    shows(
+        f"mpi_rma_wait_at_{_call}",
+        caption=f"Rank 0 enters MPI_Win_{_call} at 10 s and waits until rank 1 enters it at 40 s.",
+        expert=(f"mpi_rma_{_of_expert}",),
+    )(partial(window_call, f"MPI_Win_{_call}"))
 
 
 @shows(
@@ -686,23 +626,17 @@ def exposure(late_complete: bool) -> Example:
     )
 
 
-EARLY_WAIT = "Rank 1 enters MPI_Win_wait at 18 s and waits until rank 0, the origin, enters MPI_Win_complete at 45 s."
-LATE_COMPLETE = (
-    "Rank 0 has left its last access at 28 s, but enters MPI_Win_complete at 45 s only. Of the time that rank 1 waits "
-    "in MPI_Win_wait, the part between the two is Late Complete."
-)
-
-
-@shows("mpi_rma_early_wait", caption=EARLY_WAIT, expert=("mpi_rma_earlywait",))
-def early_wait() -> Example:
-    """A target waits in MPI_Win_wait for the origin."""
-    return exposure(late_complete=False)
-
-
-@shows("mpi_rma_late_complete", caption=LATE_COMPLETE, expert=("mpi_rma_latecomplete",))
-def late_complete() -> Example:
-    """An origin completes long after its last access."""
-    return exposure(late_complete=True)
+shows(
+    "mpi_rma_early_wait",
+    caption="Rank 1 enters MPI_Win_wait at 18 s and waits until rank 0, the origin, enters MPI_Win_complete at 45 s.",
+    expert=("mpi_rma_earlywait",),
+)(partial(exposure, late_complete=False))
+shows(
+    "mpi_rma_late_complete",
+    caption="Rank 0 has left its last access at 28 s, but enters MPI_Win_complete at 45 s only. Of the time that rank "
+    "1 waits in MPI_Win_wait, the part between the two is Late Complete.",
+    expert=("mpi_rma_latecomplete",),
+)(partial(exposure, late_complete=True))
 
 
 def late_post(in_start: bool) -> Example:
@@ -724,22 +658,17 @@ def late_post(in_start: bool) -> Example:
     )
 
 
-LATE_POST = "Rank 0 enters MPI_Win_start at 10 s and waits until rank 1, the target, enters MPI_Win_post at 40 s."
-LATE_POST_OF_ACCESS = (
-    "Rank 0 enters MPI_Put at 16 s and waits until rank 1, the target, exposes its window in MPI_Win_post at 40 s."
-)
-
-
-@shows("mpi_rma_sync_late_post", caption=LATE_POST, expert=("mpi_rma_latepost",))
-def late_post_in_start() -> Example:
-    """MPI_Win_start waits for the target."""
-    return late_post(in_start=True)
-
-
-@shows("mpi_rma_comm_late_post", caption=LATE_POST_OF_ACCESS, expert=("mpi_rma_earlytransfer",))
-def late_post_in_access() -> Example:
-    """An access waits for the target."""
-    return late_post(in_start=False)
+shows(
+    "mpi_rma_sync_late_post",
+    caption="Rank 0 enters MPI_Win_start at 10 s and waits until rank 1, the target, enters MPI_Win_post at 40 s.",
+    expert=("mpi_rma_latepost",),
+)(partial(late_post, in_start=True))
+shows(
+    "mpi_rma_comm_late_post",
+    caption="Rank 0 enters MPI_Put at 16 s and waits until rank 1, the target, exposes its window in MPI_Win_post at "
+    "40 s.",
+    expert=("mpi_rma_earlytransfer",),
+)(partial(late_post, in_start=False))
 
 
 @shows(
@@ -769,64 +698,41 @@ def file_calls(call: Callable[[FileProgram, int, int, int], Location], name: str
     return Example(program, (Interval(first, 10, 40),), Cause(last, 40, f"rank 1 enters {name}"))
 
 
-@shows("mpi_mgmt_file_wait", caption="Rank 0 enters MPI_File_open at 10 s and waits until rank 1 enters it at 40 s.")
-def file_opened() -> Example:
-    """Processes open a file."""
-    return file_calls(FileProgram.open, "MPI_File_open")
-
-
-@shows(
+shows("mpi_mgmt_file_wait", caption="Rank 0 enters MPI_File_open at 10 s and waits until rank 1 enters it at 40 s.")(
+    partial(file_calls, FileProgram.open, "MPI_File_open")
+)
+shows(
     "mpi_io_collective_wait",
     caption="Rank 0 enters MPI_File_write_all at 10 s and waits until rank 1 enters it at 40 s.",
     conventions="exact",
-)
-def file_written() -> Example:
-    """Processes write to a file together."""
-    return file_calls(FileProgram.write_all, "MPI_File_write_all")
+)(partial(file_calls, FileProgram.write_all, "MPI_File_write_all"))
 
 
 # -- SHMEM -------------------------------------------------------------------------------------------------------------
 
 
-def shmem(name: str, op: str, begins: tuple[int, int], root: int = -1) -> ShmemProgram:
-    """Write down two processes that reach an operation at different times."""
+def shmem(name: str, op: str, root: int = -1) -> Example:
+    """Two processes reach an operation at different times; a root comes last."""
     program = ShmemProgram(2)
-    for rank, begin in enumerate(begins):
-        program.masters[rank].enter(0, "main")
-        program.together(rank, name, op, begin, 50, root).leave(60)
-    return program
+    first, last = program.masters if root < 0 else program.masters[::-1]
+    for one, begin in ((first, 10), (last, 40)):
+        one.enter(0, "main")
+        program.together(program.masters.index(one), name, op, begin, 50, root).leave(60)
+    who = "process 1" if root < 0 else "the root"
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, f"{who} enters {name}"))
 
 
-@shows(
+shows(
     "shmem_barrier_wait",
     caption="Process 0 enters shmem_barrier_all at 10 s and waits until process 1 enters it at 40 s.",
-)
-def shmem_barrier() -> Example:
-    """Processes reach a barrier of SHMEM at different times."""
-    program = shmem("shmem_barrier_all", "barrier", (10, 40))
-    first, last = program.masters
-    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "process 1 enters shmem_barrier_all"))
-
-
-@shows(
+)(partial(shmem, "shmem_barrier_all", "barrier"))
+shows(
     "shmem_wait_nxn",
     caption="Process 0 enters shmem_int_sum_to_all at 10 s and waits until process 1 enters it at 40 s.",
-)
-def shmem_n_to_n() -> Example:
-    """Processes reach an operation of all with all of SHMEM at different times."""
-    program = shmem("shmem_int_sum_to_all", "allreduce", (10, 40))
-    first, last = program.masters
-    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "process 1 enters shmem_int_sum_to_all"))
-
-
-@shows(
+)(partial(shmem, "shmem_int_sum_to_all", "allreduce"))
+shows(
     "shmem_latebroadcast", caption="Process 1 waits in shmem_broadcast64 until its root, process 0, enters it at 40 s."
-)
-def shmem_broadcast() -> Example:
-    """The root of a broadcast of SHMEM comes last."""
-    program = shmem("shmem_broadcast64", "bcast", (40, 10), root=0)
-    root, waiting = program.masters
-    return Example(program, (Interval(waiting, 10, 40),), Cause(root, 40, "the root enters shmem_broadcast64"))
+)(partial(shmem, "shmem_broadcast64", "bcast", root=0))
 
 
 @shows(
@@ -846,72 +752,52 @@ def shmem_lock() -> Example:
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
-def offload() -> OffloadProgram:
-    """A kernel, a blocking copy after it, and a synchronisation that has nothing to wait for."""
+Marked = tuple[str, int, str]
+"""Where something happens, `host` or `device`, when and what."""
+
+
+def offload(
+    where: str, *times: tuple[int, int], cause: Marked | None = None, beside: tuple[int, int] | None = None
+) -> Example:
+    """A kernel, a blocking copy after it, and a synchronisation that has nothing to wait for; `beside` is when a kernel
+    of another stream runs."""
     program = OffloadProgram()
     program.host.enter(0, "main")
     program.call(8, 20, "cuLaunchKernel").kernel(18, 40)
     program.call(26, 56, "cuMemcpyDtoH_v2").copy_to_host(44, 54)
     program.call(64, 78, "cuCtxSynchronize")
     program.host.leave(80)
-    return program
+    if beside:
+        program.stream(0, "CUDA[0:8]").kernel(*beside)
+    locations = {"host": program.host, "device": program.device}
+    intervals = tuple(Interval(locations[where], *t) for t in times)
+    return Example(program, intervals, cause and Cause(locations[cause[0]], *cause[1:]))
 
 
-@shows(
+shows(
     "device_late_launch",
     caption="The stream has nothing to do while the host is in the call that launches its kernel, from 8 to 18 s.",
-)
-def late_launch() -> Example:
-    """A kernel is launched while its stream is idle."""
-    program = offload()
-    return Example(program, (Interval(program.host, 8, 18),), Cause(program.device, 18, "the kernel begins"))
-
-
-@shows(
+)(partial(offload, "host", (8, 18), cause=("device", 18, "the kernel begins")))
+shows(
     "device_copy_wait",
     caption="The host enters the copying call at 26 s. Until the kernel that was launched before ends at 40 s it "
     "waits.",
-)
-def copy_wait() -> Example:
-    """A blocking copy waits for a kernel."""
-    program = offload()
-    return Example(program, (Interval(program.host, 26, 40),), Cause(program.device, 40, "the kernel ends"))
-
-
-@shows(
+)(partial(offload, "host", (26, 40), cause=("device", 40, "the kernel ends")))
+shows(
     "device_copy_sync_wait",
     caption="The host enters the copying call at 26 s. It waits for the kernel, and then for the copy, until 54 s.",
     conventions="exact",
+)(partial(offload, "host", (26, 54), cause=("device", 54, "the copy ends")))
+shows("device_blocking_copy", caption="From 44 to 54 s the host waits in the call for the transfer itself.")(
+    partial(offload, "host", (44, 54), cause=("device", 54, "the copy ends"))
 )
-def copy_sync_wait() -> Example:
-    """A copy that returns only when it is done, after a kernel."""
-    program = offload()
-    return Example(program, (Interval(program.host, 26, 54),), Cause(program.device, 54, "the copy ends"))
-
-
-@shows("device_blocking_copy", caption="From 44 to 54 s the host waits in the call for the transfer itself.")
-def blocking_copy() -> Example:
-    """A copy that returns only when it is done."""
-    program = offload()
-    return Example(program, (Interval(program.host, 44, 54),), Cause(program.device, 54, "the copy ends"))
-
-
-@shows(
+shows(
     "device_useless_sync",
     caption="Nothing is pending when the host enters cuCtxSynchronize at 64 s: the call costs its own time.",
-)
-def useless_sync() -> Example:
-    """A synchronisation when everything is over."""
-    program = offload()
-    return Example(program, (Interval(program.host, 64, 78),), None)
+)(partial(offload, "host", (64, 78)))
 
 
-@shows(
-    "device_early_wait",
-    "device_sync_wait",
-    caption="The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s.",
-)
-def early_blocking_wait() -> Example:
+def early_wait() -> Example:
     """A synchronisation long before the kernel ends."""
     program = OffloadProgram()
     program.host.enter(0, "main")
@@ -920,117 +806,56 @@ def early_blocking_wait() -> Example:
     return Example(program, (Interval(program.host, 24, 50),), Cause(program.device, 50, "the kernel ends"))
 
 
-@shows(
-    "device_sync_wait",
-    caption="The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s.",
-    conventions="exact",
-)
-def sync_wait() -> Example:
-    """A synchronisation long before the kernel ends."""
-    return early_blocking_wait()
-
-
-@shows(
+EARLY_WAIT = "The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s."
+shows("device_early_wait", caption=EARLY_WAIT)(early_wait)
+shows("device_sync_wait", caption=EARLY_WAIT, conventions="exact")(early_wait)
+shows(
     "device_time",
     caption="The time of a stream is that of its process, divided into what it does: idle, kernel, idle, copy, idle.",
-)
-def device_time() -> Example:
-    """What all times of a stream add up to."""
-    program = offload()
-    times = ((0, 18), (18, 40), (40, 44), (44, 54), (54, 80))
-    return Example(program, tuple(Interval(program.device, *t) for t in times), None)
-
-
-@shows("device_kernels", caption="A kernel runs on the stream from 18 to 40 s.")
-def kernels() -> Example:
-    """When a kernel runs."""
-    program = offload()
-    return Example(program, (Interval(program.device, 18, 40),), None)
-
-
-@shows(
+)(partial(offload, "device", (0, 18), (18, 40), (40, 44), (44, 54), (54, 80)))
+shows("device_kernels", caption="A kernel runs on the stream from 18 to 40 s.")(partial(offload, "device", (18, 40)))
+shows(
     "device_copies",
     "device_copies_to_host",
     "device_copies_exposed",
     caption="A copy to the host runs on the stream from 44 to 54 s. No kernel runs meanwhile: it is exposed.",
-)
-def copies() -> Example:
-    """When a copy runs."""
-    program = offload()
-    return Example(program, (Interval(program.device, 44, 54),), None)
-
-
-@shows(
+)(partial(offload, "device", (44, 54)))
+shows(
     "device_copies_hidden",
     caption="Of the copy from 44 to 54 s, the part until 50 s is covered by a kernel on another stream.",
+)(partial(offload, "device", (44, 50), beside=(42, 50)))
+shows("device_idle", caption="The stream does nothing before the kernel, between kernel and copy, and after the copy.")(
+    partial(offload, "device", (0, 18), (40, 44), (54, 80))
 )
-def hidden_copy() -> Example:
-    """A copy while a kernel of another stream runs."""
-    program = offload()
-    program.stream(0, "CUDA[0:8]").kernel(42, 50)
-    return Example(program, (Interval(program.device, 44, 50),), None)
-
-
-@shows("device_idle", caption="The stream does nothing before the kernel, between kernel and copy, and after the copy.")
-def device_idle() -> Example:
-    """When a stream does nothing."""
-    program = offload()
-    stream = program.device
-    return Example(program, (Interval(stream, 0, 18), Interval(stream, 40, 44), Interval(stream, 54, 80)), None)
-
-
-@shows(
+LAUNCH = ("host", 8, "the host enters cuLaunchKernel")
+shows(
     "device_idle_before_launch",
     caption="Until the host enters the launching call at 8 s the stream is idle because the host is late; so it is "
     "after the copy, when nothing is launched any more.",
-)
-def idle_before_launch() -> Example:
-    """A stream is idle because nothing was launched."""
-    program = offload()
-    stream = program.device
-    return Example(
-        program,
-        (Interval(stream, 0, 8), Interval(stream, 54, 80)),
-        Cause(program.host, 8, "the host enters cuLaunchKernel"),
-    )
-
-
-@shows(
+)(partial(offload, "device", (0, 8), (54, 80), cause=LAUNCH))
+shows(
     "device_idle_after_launch",
     caption="The kernel was launched at 8 s and begins at 18 s; the copy was asked for at 26 s and begins 4 s after "
     "the kernel ended.",
-)
-def idle_after_launch() -> Example:
-    """A stream is idle although its next work was launched."""
-    program = offload()
-    stream = program.device
-    return Example(
-        program,
-        (Interval(stream, 8, 18), Interval(stream, 40, 44)),
-        Cause(program.host, 8, "the host enters cuLaunchKernel"),
-    )
+)(partial(offload, "device", (8, 18), (40, 44), cause=LAUNCH))
 
 
-def copying(copy: Callable[[OffloadProgram], OffloadProgram]) -> Example:
+def copying(copy: Callable[[OffloadProgram, int, int], OffloadProgram]) -> Example:
     """A copy in some direction, from 20 to 40 s."""
     program = OffloadProgram()
     program.host.enter(0, "main")
     program.call(10, 46, "cuMemcpy")
-    copy(program)
+    copy(program, 20, 40)
     program.host.leave(60)
     return Example(program, (Interval(program.device, 20, 40),), None)
 
 
-@shows("device_copies_to_device", caption="A copy to the device runs on the stream from 20 to 40 s.")
-def copies_to_device() -> Example:
-    """When a copy to the device runs."""
-    return copying(lambda program: program.copy_to_device(20, 40))
-
-
-@shows("device_copies_within", caption="A copy within the device runs on the stream from 20 to 40 s.")
-def copies_within() -> Example:
-    """When a copy within a device runs."""
-    return copying(lambda program: program.copy_within(20, 40))
+shows("device_copies_to_device", caption="A copy to the device runs on the stream from 20 to 40 s.")(
+    partial(copying, OffloadProgram.copy_to_device)
+)
+shows("device_copies_within", caption="A copy within the device runs on the stream from 20 to 40 s.")(
+    partial(copying, OffloadProgram.copy_within)
+)
 
 
 # -- kernels that communicate ------------------------------------------------------------------------------------------
@@ -1063,31 +888,18 @@ def waiting_stream(name: str, op: str, root: int | None = None, n: int = 8) -> E
 WAITING_KERNEL = "The kernel of rank 0 begins at 10 s and waits until that of rank 1 begins at 40 s."
 
 
-@shows("nccl_wait_nxn", caption=WAITING_KERNEL, conventions="exact")
-def nccl_n_to_n() -> Example:
-    """Kernels of an operation of all with all begin at different times."""
-    return waiting_stream("ncclAllReduce", "allreduce")
-
-
-@shows("nccl_barrier_wait", caption=WAITING_KERNEL, conventions="exact")
-def nccl_barrier() -> Example:
-    """Kernels of a barrier begin at different times."""
-    return waiting_stream("ncclBarrier", "barrier", n=0)
-
-
-@shows("nccl_latebroadcast", caption=f"{WAITING_KERNEL} Rank 1 is the root.", conventions="exact")
-def nccl_broadcast() -> Example:
-    """The kernel of the root of a broadcast begins last."""
-    return waiting_stream("ncclBroadcast", "bcast", root=1)
-
-
-@shows("nccl_earlyreduce", caption=f"{WAITING_KERNEL} Rank 0 is the root.", conventions="exact")
-def nccl_reduce() -> Example:
-    """The kernel of the root of a reduction begins first."""
-    return waiting_stream("ncclReduce", "reduce", root=0)
-
-
-COMPLETION = "The kernel of rank 0 ends at 30 s. What that of rank 1 takes after that is completion."
+shows("nccl_wait_nxn", caption=WAITING_KERNEL, conventions="exact")(
+    partial(waiting_stream, "ncclAllReduce", "allreduce")
+)
+shows("nccl_barrier_wait", caption=WAITING_KERNEL, conventions="exact")(
+    partial(waiting_stream, "ncclBarrier", "barrier", n=0)
+)
+shows("nccl_latebroadcast", caption=f"{WAITING_KERNEL} Rank 1 is the root.", conventions="exact")(
+    partial(waiting_stream, "ncclBroadcast", "bcast", root=1)
+)
+shows("nccl_earlyreduce", caption=f"{WAITING_KERNEL} Rank 0 is the root.", conventions="exact")(
+    partial(waiting_stream, "ncclReduce", "reduce", root=0)
+)
 
 
 def completing(name: str, op: str, n: int) -> Example:
@@ -1096,41 +908,32 @@ def completing(name: str, op: str, n: int) -> Example:
     return Example(program, (Interval(last, 30, 50),), Cause(first, 30, "the kernel of rank 0 ends first"))
 
 
-@shows("nccl_nxn_completion", caption=COMPLETION, conventions="exact")
-def nccl_n_to_n_completion() -> Example:
-    """Kernels of an operation of all with all end at different times."""
-    return completing("ncclAllReduce", "allreduce", 8)
+COMPLETION = "The kernel of rank 0 ends at 30 s. What that of rank 1 takes after that is completion."
+shows("nccl_nxn_completion", caption=COMPLETION, conventions="exact")(
+    partial(completing, "ncclAllReduce", "allreduce", 8)
+)
+shows("nccl_barrier_completion", caption=COMPLETION, conventions="exact")(
+    partial(completing, "ncclBarrier", "barrier", 0)
+)
 
 
-@shows("nccl_barrier_completion", caption=COMPLETION, conventions="exact")
-def nccl_barrier_completion() -> Example:
-    """Kernels of a barrier end at different times."""
-    return completing("ncclBarrier", "barrier", 0)
+def communicating(begin: int) -> Example:
+    """Kernels communicate from 10 and 40 to 50 s; what the first does counts from some time on."""
+    program, (first, last) = streams("ncclAllReduce", "allreduce", [(10, 50), (40, 50)])
+    return Example(program, (Interval(first, begin, 50), Interval(last, 40, 50)), None)
 
 
-@shows(
+shows(
     "nccl_communication",
     "nccl_exposed",
     caption="The kernels communicate from 10 and 40 to 50 s. No kernel computes meanwhile: they are exposed.",
     conventions="exact",
-)
-def nccl_communicates() -> Example:
-    """When kernels communicate."""
-    example = waiting_stream("ncclAllReduce", "allreduce")
-    first, last = example.program.locations[2:]
-    return Example(example.program, (Interval(first, 10, 50), Interval(last, 40, 50)), None)
-
-
-@shows(
+)(partial(communicating, 10))
+shows(
     "nccl_transfer",
     caption="Both kernels of the operation run from 40 to 50 s. What is no waiting is transfer.",
     conventions="exact",
-)
-def nccl_transfers() -> Example:
-    """What kernels take once all of them run."""
-    example = waiting_stream("ncclAllReduce", "allreduce")
-    first, last = example.program.locations[2:]
-    return Example(example.program, (Interval(first, 40, 50), Interval(last, 40, 50)), None)
+)(partial(communicating, 40))
 
 
 @shows(
@@ -1183,93 +986,60 @@ def nccl_late_receiver() -> Example:
 # -- root causes -------------------------------------------------------------------------------------------------------
 
 
-@shows(
-    "delay_latesender",
-    caption="Rank 1 waits 30 s in MPI_Recv because rank 0 computes 30 s longer before it sends. These 30 s are "
-    "charged to the computation of rank 0.",
-)
-def delay_of_late_sender() -> Example:
-    """What the sender did more than the receiver."""
+def computing_sender(who: int) -> Example:
+    """The sender computes 30 s longer than the receiver: what it did more, or the wait for it."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(0, "compute").leave(40).enter(40, "MPI_Send").send(42, to=1).leave(52).leave(60)
-    receiver.enter(0, "main").enter(0, "compute").leave(10).enter(10, "MPI_Recv").receive(54, source=0).leave(55).leave(
-        60
-    )
-    return Example(program, (Interval(sender, 10, 40),), Cause(sender, 40, "rank 0 enters MPI_Send"))
+    receiver.enter(0, "main").enter(0, "compute").leave(10)
+    receiver.enter(10, "MPI_Recv").receive(54, source=0).leave(55).leave(60)
+    return Example(program, (Interval(program.masters[who], 10, 40),), Cause(sender, 40, "rank 0 enters MPI_Send"))
 
 
-@shows(
+shows(
+    "delay_latesender",
+    caption="Rank 1 waits 30 s in MPI_Recv because rank 0 computes 30 s longer before it sends. These 30 s are "
+    "charged to the computation of rank 0.",
+)(partial(computing_sender, 0))
+shows(
     "mpi_wait_direct_latesender",
     "mpi_wait_terminal_ls",
     caption="Rank 1 waits 30 s in MPI_Recv. Rank 0 did not wait itself before it sent, it computed: the wait is "
     "direct. Rank 1 makes nobody wait later: the wait is terminal.",
-)
-def direct_and_terminal() -> Example:
-    """A wait that another one neither causes nor follows."""
-    example = delay_of_late_sender()
-    receiver = example.program.masters[1]
-    return Example(example.program, (Interval(receiver, 10, 40),), example.cause)
+)(partial(computing_sender, 1))
 
 
-@shows(
+def computing(late: int, name: str, op: str, leave: int = 50, **given: int | list[int]) -> Example:
+    """Of two processes one computes 30 s longer before an operation."""
+    program = Program(processes=2)
+    for rank, one in enumerate(program.masters):
+        begin = 40 if rank == late else 10
+        one.enter(0, "main").enter(0, "compute").leave(begin).enter(begin, name).begin_collective(begin)
+        one.end_collective(leave, op, **of_rank(given, rank)).leave(leave).leave(60)
+    last = program.masters[late]
+    return Example(program, (Interval(last, 10, 40),), Cause(last, 40, f"rank {late} enters {name}"))
+
+
+shows(
     "delay_barrier",
     caption="Rank 0 waits 30 s in MPI_Barrier because rank 1 computes 30 s longer. These 30 s are charged to the "
     "computation of rank 1.",
-)
-def delay_of_barrier() -> Example:
-    """What the last process did more than the one that waits."""
-    program = Program(processes=2)
-    waiting, last = program.masters
-    for one, begin in ((waiting, 10), (last, 40)):
-        one.enter(0, "main").enter(0, "compute").leave(begin)
-        one.enter(begin, "MPI_Barrier").begin_collective(begin).end_collective(50, "barrier").leave(50).leave(60)
-    return Example(program, (Interval(last, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Barrier"))
-
-
-@shows(
+)(partial(computing, 1, "MPI_Barrier", "barrier"))
+shows(
     "delay_n2n",
     caption="Rank 0 waits 30 s in MPI_Allreduce because rank 1 computes 30 s longer. These 30 s are charged to the "
     "computation of rank 1.",
-)
-def delay_of_n_to_n() -> Example:
-    """What the last process did more than the one that waits."""
-    program = Program(processes=2)
-    waiting, last = program.masters
-    for one, begin in ((waiting, 10), (last, 40)):
-        one.enter(0, "main").enter(0, "compute").leave(begin).enter(begin, "MPI_Allreduce").begin_collective(begin)
-        one.end_collective(52, "allreduce", sent=8, received=8).leave(52).leave(60)
-    return Example(program, (Interval(last, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Allreduce"))
-
-
-@shows(
+)(partial(computing, 1, "MPI_Allreduce", "allreduce", 52, sent=8, received=8))
+shows(
     "delay_12n",
     caption="Rank 1 waits 30 s in MPI_Bcast because rank 0, the root, computes 30 s longer. These 30 s are charged "
     "to the computation of rank 0.",
-)
-def delay_of_broadcast() -> Example:
-    """What the root did more than the one that waits."""
-    program = Program(processes=2)
-    root, waiting = program.masters
-    for one, begin, sent in ((root, 40, 8), (waiting, 10, 0)):
-        one.enter(0, "main").enter(0, "compute").leave(begin).enter(begin, "MPI_Bcast").begin_collective(begin)
-        one.end_collective(50, "bcast", root=0, sent=sent, received=8 - sent).leave(50).leave(60)
-    return Example(program, (Interval(root, 10, 40),), Cause(root, 40, "rank 0 enters MPI_Bcast"))
-
-
-@shows(
+)(partial(computing, 0, "MPI_Bcast", "bcast", root=0, sent=[8, 0], received=[0, 8]))
+shows(
     "delay_n21",
     caption="Rank 0, the root, waits 30 s in MPI_Reduce because rank 1 computes 30 s longer. These 30 s are charged "
     "to the computation of rank 1.",
-)
-def delay_of_reduce() -> Example:
-    """What the last sender did more than the root."""
-    program = Program(processes=2)
-    root, last = program.masters
-    for one, begin, sent in ((root, 10, 0), (last, 40, 8)):
-        one.enter(0, "main").enter(0, "compute").leave(begin).enter(begin, "MPI_Reduce").begin_collective(begin)
-        one.end_collective(50, "reduce", root=0, sent=sent, received=8 - sent).leave(50).leave(60)
-    return Example(program, (Interval(last, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Reduce"))
+)(partial(computing, 1, "MPI_Reduce", "reduce", root=0, sent=[0, 8], received=[8, 0]))
 
 
 @shows(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -104,7 +105,7 @@ class TableSpec:
         """What the table is called, everywhere."""
         return self.schema.name
 
-    @property
+    @cached_property
     def stage(self) -> str:
         """The stage in which it is complete."""
         return STEP_OF[self.name].stage

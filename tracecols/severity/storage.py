@@ -22,18 +22,8 @@ from tracecols.severity.narrowed import how_in_words, made_how
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.store.arrow import StoredTable, write_table
-from tracecols.store.layout import (
-    MANIFEST,
-    await_manifest,
-    checksum,
-    identity,
-    instead,
-    is_made_here,
-    read_manifest,
-    reason,
-    write_manifest,
-)
-from tracecols.store.outputs import Output
+from tracecols.store.layout import MANIFEST, await_manifest, checksum, identity, instead, reason, write_manifest
+from tracecols.store.outputs import Output, alike
 from tracecols.work.memory import physical
 
 ROW_GROUP = 1 << 20
@@ -53,16 +43,7 @@ def cube_folder(path: str | Path, facts: Mapping[str, Any], *, force: bool = Fal
     """Return the folder of a cube that is made as `facts` say. It replaces cubes that were made in the same way; by
     `force` any other cube and any regular file as well."""
     what = "a severity cube"
-
-    def recognise(found: Path) -> str | None:
-        if not is_made_here(found, what):
-            return None
-        try:
-            return how_it_differs(read_manifest(found)[0]["facts"], facts)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            # what is damaged is no loss
-            return ""
-
+    recognise = alike(what, lambda manifest: how_it_differs(manifest["facts"], facts))
     return Output(Path(path), what, recognise, is_folder=True, force=force, error=SeverityError)
 
 

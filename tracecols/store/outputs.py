@@ -161,21 +161,30 @@ def folder_output(path: Path, what: str, *, is_part: bool = False) -> Output:
     return Output(Path(path), what, recognise, is_folder=True, is_part=is_part)
 
 
-def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = False) -> Output:
-    """Return the store of a trace; it replaces stores whose times are of the same origin: recorded, corrected or
-    predicted; by `force` those with other times, and any regular file, as well."""
-    what = "a store of a trace"
+def alike(what: str, differs: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str | None]:
+    """Return what recognises (`Output`) a folder with a manifest of its kind, which says how the one there differs."""
 
     def recognise(found: Path) -> str | None:
         if not is_made_here(found, what):
             return None
-        with suppress(OSError, ValueError, LookupError, TypeError):
-            there = _times_of(read_manifest(found)[0]["source"])
-            return "" if there == _times_of(source) else f"it is the store of {there}"
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            return differs(read_manifest(found)[0])
         # what is damaged is no loss
         return ""
 
-    return Output(Path(path), what, recognise, is_folder=True, force=force)
+    return recognise
+
+
+def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = False) -> Output:
+    """Return the store of a trace; it replaces stores whose times are of the same origin: recorded, corrected or
+    predicted; by `force` those with other times, and any regular file, as well."""
+
+    def differs(manifest: Mapping[str, Any]) -> str:
+        there = _times_of(manifest["source"])
+        return "" if there == _times_of(source) else f"it is the store of {there}"
+
+    what = "a store of a trace"
+    return Output(Path(path), what, alike(what, differs), is_folder=True, force=force)
 
 
 def _times_of(source: Mapping[str, Any]) -> str:
