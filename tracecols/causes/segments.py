@@ -36,7 +36,8 @@ LIMIT = 128
 """Call paths that the reference's maps of times hold."""
 
 PIECE = 1 << 22
-"""Entries of segments, at most, that are held until they are kept; more only if a single event needs them."""
+"""Entries of segments, at most, that are held until they are kept, fewer where there is little memory; more only if a
+single event needs them."""
 
 ROOM = 1 << 14
 """Entries of segments that there is room for at least."""
@@ -169,7 +170,8 @@ class _Collector:
         self.last = np.zeros(1, dtype)
         self.open_sum = new_sum(dtype, n_call_paths, limit)
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
-        self._begin_arrays(max(ROOM, 4 * limit, min(n_events, PIECE)))
+        entry_bytes = 12 + self.last.dtype.itemsize
+        self._begin_arrays(max(ROOM, 4 * limit, min(n_events, self._large.block_of(entry_bytes, PIECE))))
         self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
 
     def _begin_arrays(self, room: int) -> None:

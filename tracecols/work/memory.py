@@ -58,7 +58,7 @@ def give_back() -> None:
         arrow.default_memory_pool().release_unused()
 
 
-FULL = 0.75
+FULL = 0.9
 """Part of what an analysis may take from which on it keeps nothing that is free."""
 
 INTERVAL = 0.02
