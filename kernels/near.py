@@ -25,20 +25,36 @@ def find_extent(first, stop):
 
 
 @kernel
-def count_ranges(first, stop, bits, change):
-    """Count how many more ranges of rows begin in each group of 2 ** bits rows than have ended before it.
+def list_near(first, stop, bits, n_rows, change, near):
+    """List the ranges of rows in groups of 2 ** bits rows that some ranges have rows in, and return how many there are.
 
     Parameters
     ----------
     first, stop : (n,) int64
         First row of each range, and one past its last. Ranges that are empty or begin at -1 are left out.
     bits : int
-    change : (n_groups + 1,) int64, counted up
+    n_rows : int
+        How many rows there are at all.
+    change : (n_groups + 1,) int32
+        0; scratch: how many more ranges begin in each group than have ended before it.
+    near : (3, n_groups // 2 + 1) int64, written
+        First row, one past the last, and how many are in those before.
     """
     for i in range(first.size):
         if 0 <= first[i] < stop[i]:
             change[first[i] >> bits] += 1
             change[((stop[i] - 1) >> bits) + 1] -= 1
+    n, n_open, held = 0, 0, 0
+    for group in range(change.size):
+        is_open = n_open > 0
+        n_open += change[group]
+        if n_open > 0 and not is_open:
+            near[0, n], near[2, n] = group << bits, held
+        elif is_open and n_open == 0:
+            near[1, n] = min(group << bits, n_rows)
+            held += near[1, n] - near[0, n]
+            n += 1
+    return n
 
 
 @inner_part

@@ -578,7 +578,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
                 assert x[a : a + n].tolist() == columns.x[begin : begin + n].tolist()
                 assert y[a : a + n].tolist() == columns.y[begin : begin + n].tolist()
         rows = np.append(first, -1)
-        assert near.picked(source, "x", rows).tolist() == [*columns.x[first].tolist(), -1]
+        assert near.picked(source, ("x",), rows)[0].tolist() == [*columns.x[first].tolist(), -1]
         kept = near.KeptTable(SYNC_POINTS, 110, dict.fromkeys(SYNC_POINTS.names, columns.x), {"y": source})
         # in more than one block
         monkeypatch.setattr(large, "BLOCK", 3)

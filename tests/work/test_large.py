@@ -95,6 +95,8 @@ def test_arrays__block_by_block(n, memory, jobs, tmp_path, small_blocks):
 def test_arrays__say_how_many_rows_are_computed_together():
     assert LargeArrays().block_of(10**9) == large.BLOCK == LargeArrays(10**12).block_of(100)
     assert LargeArrays(0).block_of(100) == large.FEWEST
+    assert LargeArrays().block_of(10**9, 2 * large.BLOCK) == 2 * large.BLOCK
+    assert LargeArrays(4 * 10**8).block_of(100, 2 * large.BLOCK) == 2 * large.BLOCK
     # of 40 MB a quarter
     assert LargeArrays(4 * 10**7).block_of(100) == 10**5
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.causes.delays import ENTRY_BYTES, PAIR_BYTES, Delays, Intervals, OwnTimes
 from tracecols.causes.index import PointIndex
+from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import CREATED, has_openmp
 from tracecols.causes.periods import DelayPeriods, PathPeriods, Weights
 from tracecols.causes.points import Times, in_ticks, time_type
@@ -175,7 +176,7 @@ def charge_path(
     facts: Facts,
     quirks: Quirks,
     members: NDArray[np.int64],
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,
     path: Path,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.index import PointIndex
+from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import END, IDLE
 from tracecols.causes.points import Times, time_type
 from tracecols.causes.quirks import Quirks
@@ -39,14 +40,13 @@ class Intervals:
         self,
         facts: Facts,
         quirks: Quirks,
-        points: CompoundTable,
+        points: KeptTable,
         index: PointIndex,
         spent: Segments,
         large: LargeArrays | None = None,
     ) -> None:
         self._facts, self._quirks, self._points, self._index, self._spent = facts, quirks, points, index, spent
         self._large = large or LargeArrays()
-        self._last_row = np.append(facts.first_rows[1:], END_OF_EVENTS)
 
     def first(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments that intervals begin with; `since` -1 is the beginning of the location of `until`."""
@@ -70,7 +70,8 @@ class Intervals:
         if not self._quirks.leaves_out_others:
             # the last JOIN before the end, which nested regions inside of outer ones are not in front of
             location = self._points.location.take(until)
-            row = np.minimum(self._points.at("event", until), pick(self._last_row, location))
+            last_row = np.append(self._facts.first_rows[1:], END_OF_EVENTS)
+            row = np.minimum(self._points.at("event", until), last_row.take(location))
             at = np.searchsorted(spent.join_row, row, "left") - 1
             is_here = (at >= 0) & (pick(spent.join_row, at) >= self._facts.first_rows.take(location))
             return np.where(is_here, pick(spent.join_cut, at), spent.begin.take(location))
@@ -97,10 +98,10 @@ class Intervals:
         known = kernels.Known(
             points.location, points.call_path, self._facts.call_paths.whole.met, index.start, spent.shift, counts_of
         )
-        change = points.at("completion", since) - points.at("total", since)
+        completion, total = points.several_at(("completion", "total"), since)
         is_whole = np.ones(n, bool) if idle is None else ~idle
-        kernels.describe_spans(since, until, is_whole, change, known, spans)
-        first, stop = spent.number_at("cut", spans.first), spent.number_at("left", spans.stop)
+        kernels.describe_spans(since, until, is_whole, completion - total, known, spans)
+        first, stop = spent.between(spans.first, spans.stop)
         begins, absent = np.flatnonzero((since < 0) & (until >= 0)), np.flatnonzero(until < 0)
         first[absent] = 0
         first[begins] = spent.first[points.location[until[begins]]]
@@ -188,7 +189,7 @@ def find_delays(
     members: NDArray[np.int64],
     partition: int,
     division: Division,
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     delay_pairs: CompoundTable,
     point_index: PointIndex,
     segments: Segments,
@@ -234,7 +235,7 @@ class Comparison:
         self,
         facts: Facts,
         quirks: Quirks,
-        points: CompoundTable,
+        points: KeptTable,
         pairs: CompoundTable,
         index: PointIndex,
         spent: Segments,
@@ -328,7 +329,7 @@ def own_times(
     facts: Facts,
     quirks: Quirks,
     members: NDArray[np.int64],
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,
     spill: Spill | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,14 +33,12 @@ class Near:
         if isinstance(source, PiecedColumns):
             source, start = source.piece_with(*kernels.find_extent(first, stop))
         self._source, self._is_whole = source, start == 0 and isinstance(source, Columns)
-        self._begin, self._end = np.array([start]), np.array([start + len(source)])
+        near = np.array([[start], [start + len(source)], [0]])
         if not isinstance(source, Columns):
-            # a group is needed if more ranges begin there or before than have ended before
-            change = np.zeros((len(source) >> BITS) + 2, np.int64)
-            kernels.count_ranges(first, stop, BITS, change)
-            changes = np.flatnonzero(np.diff(np.cumsum(change) > 0, prepend=False))
-            self._begin, self._end = changes[::2] << BITS, np.minimum(changes[1::2] << BITS, len(source))
-        self._before = np.cumsum(self._end - self._begin) - (self._end - self._begin)
+            change = np.zeros((len(source) >> BITS) + 2, np.int32)
+            near = np.empty((3, change.size // 2 + 1), np.int64)
+            near = near[:, : kernels.list_near(first, stop, BITS, len(source), change, near)]
+        self._begin, self._end, self._before = near
 
     def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows that the ranges have are in their columns, any place for others; (n,) int64."""
@@ -103,12 +101,14 @@ class KeptTable(CompoundTable):
 
     def at(self, name: str, index: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
         """Return a column at some rows, anything at negative ones; (n_index,)."""
-        if name not in self._kept:
-            return super().at(name, index)
-        source = self._kept[name]
+        return self.several_at((name,), index)[0] if name in self._kept else super().at(name, index)
+
+    def several_at(self, names: Sequence[str], index: NDArray[np.signedinteger[Any]]) -> list[NDArray[Any]]:
+        """Return columns that are kept together at some rows, anything at negative ones; (n_index,) each."""
+        source = self._kept[names[0]]
         # of all rows together all of the column might be near
-        parts = [picked(source, name, index[here]) for here in blocks(index.size)]
-        return joined(parts) if parts else picked(source, name, index)
+        parts = [picked(source, names, index[here]) for here in blocks(max(index.size, 1))]
+        return [joined(of) for of in zip(*parts, strict=True)]
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows of a column with start <= row < stop."""
@@ -120,6 +120,7 @@ class KeptTable(CompoundTable):
         return whole(self._kept[name], name, large) if name in self._kept else self[name]
 
 
-def picked(source: ColumnSource, name: str, row: NDArray[np.int64], null: int = -1) -> NDArray[Any]:
-    """Return a column at some rows, and `null` at negative ones; (n,)."""
-    return Near(source, row, row + 1).pick(name, row, null)
+def picked(source: ColumnSource, names: Sequence[str], row: NDArray[np.int64], null: int = -1) -> list[NDArray[Any]]:
+    """Return columns at some rows, and `null` at negative ones; (n,) each."""
+    near = Near(source, row, row + 1)
+    return [near.pick(name, row, null) for name in names]

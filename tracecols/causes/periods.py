@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.causes.delays import Delays, Intervals, ends_of, numbers_of
 from tracecols.causes.index import PointIndex
+from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import CREATED, IDLE
 from tracecols.causes.points import Times, clock, in_ticks, number_type, time_type
 from tracecols.causes.quirks import Quirks
@@ -458,7 +459,7 @@ def _period_of(
 def find_delay_periods(
     facts: Facts,
     quirks: Quirks,
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     delay_pairs: CompoundTable,
     point_index: PointIndex,
     segments: Segments,
@@ -482,7 +483,7 @@ def find_path_periods(
     facts: Facts,
     quirks: Quirks,
     members: NDArray[np.int64],
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,
     path: Path,

@@ -36,7 +36,8 @@ LIMIT = 128
 """Call paths that the reference's maps of times hold."""
 
 PIECE = 1 << 22
-"""Entries of segments, at most, that are held until they are kept; more only if a single event needs them."""
+"""Entries of segments, at most, that are held until they are kept, fewer where there is little memory; more only if a
+single event needs them."""
 
 ROOM = 1 << 14
 """Entries of segments that there is room for at least."""
@@ -117,33 +118,38 @@ class Segments:
 
     def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments that begin at points of locations; -1 for point -1."""
-        return self.number_at("cut", np.where(point < 0, -1, point - self.shift[location]))
+        return self._at("cut", point, location).astype(np.int64, copy=False)
 
     def left_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments after the begin of the calls of points."""
-        return self.number_at("left", point - self.shift[location])
+        return self._at("left", point, location).astype(np.int64, copy=False)
 
-    def number_at(self, name: str, place: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return the segments in a column of the cuts at some places; (n,) int64."""
-        return picked(self.cuts, name, place).astype(np.int64, copy=False)
+    def between(
+        self, since: NDArray[np.int64], until: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the segments that begin at cuts, and those after the begins of the calls of others; -1 for -1."""
+        either = np.append(since, until)
+        near = Near(self.cuts, either, either + 1)
+        return near.pick("cut", since, -1).astype(np.int64), near.pick("left", until, -1).astype(np.int64)
 
     def left_time(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
         """Return until when the time before the begin of the calls of points is counted."""
-        return self.left.replace(point, point, self._time_of(point, location))[1]
+        return self.left.replace(point, point, self._at("time", point, location))[1]
 
     def resumed_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
         """Return the same where points have waited long enough; segment -1 for point -1."""
-        return self.resumed.replace(point, self.cut_of(point, location), self._time_of(point, location))
+        return self.resumed.replace(point, self.cut_of(point, location), self._at("time", point, location))
 
-    def _time_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
-        """Return until when the time before the cuts at points of locations is counted; of no meaning for point -1."""
-        return picked(self.cuts, "time", np.where(point < 0, -1, point - self.shift[location]))
+    def _at(self, name: str, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[Any]:
+        """Return a column of the cuts at points of locations; -1 for point -1."""
+        return picked(self.cuts, (name,), np.where(point < 0, -1, point - self.shift[location]))[0]
 
     def entries_between(
         self, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], intervals.Entries]:
         """Return the first entries of some runs of segments, one past their last, and what these are numbers of."""
-        first, stop = (picked(self.ends, "end", of - 1, 0) for of in (first, np.maximum(first, stop)))
+        bounds = np.append(first, np.maximum(first, stop)) - 1
+        first, stop = picked(self.ends, ("end",), bounds, 0)[0].reshape(2, -1)
         near = Near(self.entries, first, stop, large)
         begin = near.place(first)
         return begin, begin + (stop - first), intervals.Entries(near.column("call_path"), near.column("time"))
@@ -164,7 +170,8 @@ class _Collector:
         self.last = np.zeros(1, dtype)
         self.open_sum = new_sum(dtype, n_call_paths, limit)
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
-        self._begin_arrays(max(ROOM, 4 * limit, min(n_events, PIECE)))
+        entry_bytes = 12 + self.last.dtype.itemsize
+        self._begin_arrays(max(ROOM, 4 * limit, min(n_events, self._large.block_of(entry_bytes, PIECE))))
         self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
 
     def _begin_arrays(self, room: int) -> None:

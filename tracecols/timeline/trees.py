@@ -90,8 +90,8 @@ class Trees:
         """Analyse a range, so that its trees are there.
 
         `report` is given a stage (`waiting` for another analysis, `cutting`, `analyzing`, `finding causes`), and what
-        is done and what is to be done of it. `ask` is called before each step of the analysis, between reports as well. If one of them
-        raises an error, the analysis ends. Raises QuestionError, AnalysisError: as `page`.
+        is done and what is to be done of it. `ask` is called before each step of the analysis, between reports as well.
+        If one of them raises an error, the analysis ends. Raises QuestionError, AnalysisError: as `page`.
         """
         self.check(selection)
         while not self._lock.acquire(timeout=WAIT):

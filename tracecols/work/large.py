@@ -152,12 +152,11 @@ class LargeArrays:
     def __init__(self, memory: int | None = None, folder: Path | None = None) -> None:
         self._memory, self._folder, self._held, self.jobs = memory, folder, Held(), 1
 
-    def block_of(self, row_bytes: int) -> int:
+    def block_of(self, row_bytes: int, most: int | None = None) -> int:
         """Return how many rows are computed together that need so many bytes each for a short time: no more than a
-        quarter of what all arrays may take in memory."""
-        if self._memory is None:
-            return BLOCK
-        return min(BLOCK, max(FEWEST, self._memory // 4 // row_bytes))
+        quarter of what all arrays may take in memory, and than `most`, by default `BLOCK`."""
+        most = BLOCK if most is None else most
+        return most if self._memory is None else min(most, max(FEWEST, self._memory // 4 // row_bytes))
 
     def by_threads(self, jobs: int) -> LargeArrays:
         """Return what makes the same arrays, in the same memory, whose blocks so many threads compute side by side."""

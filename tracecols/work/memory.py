@@ -25,7 +25,7 @@ def physical() -> int | None:
         return None
 
 
-FULL = 0.75
+FULL = 0.9
 """Part of what an analysis may take from which on it keeps nothing that is free."""
 
 INTERVAL = 0.02

@@ -51,7 +51,7 @@ class CallPaths:
     numbers: list[NDArray[np.int64]]
     """list of (n_location,) int64: by location: number of each of its own call paths."""
 
-    @property
+    @cached_property
     def met(self) -> NDArray[np.int32]:
         """Where each call path is in `creation`; (n,) int32."""
         found = np.empty(len(self), np.int32)
