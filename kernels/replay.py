@@ -256,11 +256,12 @@ def add_computation(events, does, parent, ranks, kind, state, sums, found):
         start, numbers = events.bounds[k], events.number_start[k]
         for i in range(start, events.bounds[k + 1]):
             own = events.number[numbers + events.node[i]] if events.node[i] >= 0 else np.int64(-1)
-            above = np.int64(parent[own]) if own >= 0 else np.int64(-1)
-            what, before = does[events.kind[i]], np.int64(-1)
+            what, before, after = does[events.kind[i]], np.int64(-1), own
+            if own >= 0 and (what == LEAVES or (is_changed and what == ENTERS)):
+                after = np.int64(parent[own])
             if seen + i > start:
                 if is_changed:
-                    path = above if what == ENTERS else own
+                    path = after if what == ENTERS else own
                     if waiting >= 0:
                         found.of_node[waiting] = path
                 before, since = path, events.time[i] - last
@@ -269,7 +270,7 @@ def add_computation(events, does, parent, ranks, kind, state, sums, found):
                         sums.path[n_open] = path
                         n_open += 1
                     sums.ticks[path] += since
-            last, path, is_changed, waiting = events.time[i], above if what == LEAVES else own, what == CHANGES_TASK, -1
+            last, path, is_changed, waiting = events.time[i], after if what == LEAVES else own, what == CHANGES_TASK, -1
             if not is_chosen(ranks, events.first[k] + i - start):
                 continue
             found.of_node[v], found.before_node[v], found.n_rows[v] = path, before, 0

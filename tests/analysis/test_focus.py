@@ -119,6 +119,7 @@ def test_focus__is_found_wherever_it_is_in_the_events(monkeypatch, opened):
     given = Regions(store), Locations.of(store)
     expected = focus.find_focus(store, *given).tolist()
     monkeypatch.setattr(focus, "SMALL", 1)
+    monkeypatch.setattr(focus, "FIRST", 1)
     monkeypatch.setattr(focus, "GROWTH", 2)
     assert focus.find_focus(store, *given).tolist() == expected
     monkeypatch.setattr(focus, "SMALL", 1 << 40)

@@ -21,8 +21,8 @@ from tracecols.enhance.dataflow.grouping import bounded, lookup, ranges
 from tracecols.enhance.definitions.regions import IS_BARRIER, Regions
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_role, is_in, named
-from tracecols.enhance.scan.scan import ForkSpans, fork_spans
-from tracecols.enhance.scan.teams import IS_FORK, LATE, events_in_teams
+from tracecols.enhance.scan.scan import forks_of
+from tracecols.enhance.scan.teams import IS_FORK, LATE, ForkSpans, events_in_teams
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGINS, ENDS
@@ -250,14 +250,14 @@ def find_nodes(model: Model) -> NodesOfSlice:
     of_region = np.stack([what.astype(np.int8), classes_of(facts.regions), roles_of(facts.regions).view(np.int8)])
     members = np.sort(model.members)
     members = members[model.store.n_events[members] > 0]
-    n_events, given, spans = model.store.n_events[members], _given_nodes(model), _spans_of(model, members)
+    n_events, given = model.store.n_events[members], _given_nodes(model)
     begin_rows = np.full(teams.location.size, -1, np.int64)
     # of memory that is not written there are no pages
     found, state = arrays.empty(FoundNodes, int(n_events.sum())), np.zeros(5, np.int64)
     taskwaits, sizes = [np.zeros(0, np.int64)], np.zeros(members.size, np.int64)
     for some in bounded(n_events, BATCH):
         group = _Group(members[some], facts.first_rows[members[some]], np.append(0, np.cumsum(n_events[some])))
-        _find_team_begins(model, group.locations, spans, begin_rows)
+        _find_team_begins(model, group.locations, begin_rows)
         tasks = task_rows(model, group.locations)
         marks = _marks_of(model, group, begin_rows, tasks, given)
         _find_in(model, group, marks, of_region, state, found, sizes[some])
@@ -395,17 +395,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     return {what: [np.sort(some, kind="stable") for some in parts] for what, parts in rows.items()}
 
 
-def _spans_of(model: Model, locations: NDArray[np.int64]) -> dict[int, ForkSpans]:
-    """Return the FORKs of those that fork the teams of some locations, where no events of their own say when they
-    begin."""
-    teams = model.team_instances
-    forkers = np.unique(teams.forker[locations])
-    return {i: fork_spans([model.scans[i]], teams.events, model.facts.order) for i in forkers[forkers >= 0].tolist()}
-
-
-def _find_team_begins(
-    model: Model, locations: NDArray[np.int64], spans: dict[int, ForkSpans], begin_rows: NDArray[np.int64]
-) -> None:
+def _find_team_begins(model: Model, locations: NDArray[np.int64], begin_rows: NDArray[np.int64]) -> None:
     """Write the rows at which some locations begin in teams to `begin_rows`, by number of the begin (`Teams`)."""
     facts, teams = model.facts, model.team_instances
     is_forked = teams.forker[locations] >= 0
@@ -416,7 +406,8 @@ def _find_team_begins(
         mine, first = teams.begins_of(location), int(facts.first_rows[location])
         if teams.forker[location] != location:
             time = facts.order.times_of(first, model.store.read("events", location, ["time"])["time"])
-            events = _begins_with_the_team(spans[int(teams.forker[location])], mine.stop - mine.start, time)
+            spans = forks_of(model.scans[int(teams.forker[location])], teams.events, facts.order)
+            events = _begins_with_the_team(spans, mine.stop - mine.start, time)
             begin_rows[mine] = np.where(events >= 0, events + first, -1)
 
 

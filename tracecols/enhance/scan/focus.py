@@ -19,8 +19,10 @@ Columns = Mapping[str, NDArray[Any]]
 COLUMNS = ["kind", "region", "time"]
 
 SMALL = 1 << 15
-"""Events of a location that are looked at first, from its begin and from its end. Locations with fewer are read
-together."""
+"""Locations with fewer events are read together."""
+
+FIRST = 1 << 10
+"""Events of a larger location that are looked at first, from its begin and from its end."""
 
 TOGETHER = 1 << 20
 """Events of small locations that are read together."""
@@ -86,7 +88,7 @@ def _search(
             yield end, group[of], time
     for location, n in zip(members[n_events > SMALL].tolist(), n_events[n_events > SMALL].tolist(), strict=True):
         for end, find in enumerate(finds):
-            time, size = np.zeros(0, np.int64), SMALL
+            time, size = np.zeros(0, np.int64), FIRST
             while not time.size and size < GROWTH * n:
                 start, stop = (max(n - size, 0), n) if end else (0, min(size, n))
                 _, time = find(store.read("events", location, COLUMNS, start, stop), np.array([0, stop - start]))

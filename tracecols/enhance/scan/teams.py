@@ -51,6 +51,21 @@ class ThreadEvents:
         return self.kind == EventKind.THREAD_TEAM_BEGIN
 
 
+@dataclass
+class ForkSpans:
+    """The FORKs of some locations in order, location by location: their rows and times, those of their JOINs (row -1 if
+    there is none), call paths of both (-1); first FORK of each location, and after the last one.
+    """
+
+    start: NDArray[np.int64]
+    fork_row: NDArray[np.int64]
+    join_row: NDArray[np.int64]
+    fork_time: NDArray[np.int64]
+    join_time: NDArray[np.int64]
+    node: NDArray[np.int32]
+    join_node: NDArray[np.int32]
+
+
 class TeamEvents:
     """The thread events of all locations, those of one location after those of another.
 
@@ -59,10 +74,13 @@ class TeamEvents:
     all : ThreadEvents
     start : (n_locations + 1,) int64
         Where those of each location begin.
+    forks : dict of int to ForkSpans
+        By location, as far as they were asked for (`scan.forks_of`).
     """
 
     def __init__(self, of_all: ThreadEvents, counts: NDArray[np.int64]) -> None:
         self.all, self.start = of_all, np.append(0, np.cumsum(counts))
+        self.forks: dict[int, ForkSpans] = {}
 
     def at(self, location: int) -> ThreadEvents:
         """Return those of a location."""
