@@ -80,13 +80,13 @@ def run(
             cube.facts |= _facts_of_replay(cube, request, Replay(placed, found))
         if _wants_causes(request) and TIME in cube.cells and not has_causes(model):
             # imported where a trace is that large
-            from tracecols.analysis.pieces import NO_MEMORY, can_be_cut, causes_in_pieces
+            from tracecols.analysis.piece import NO_MEMORY, can_be_cut, causes_in_piece
 
             if not can_be_cut(whole):
                 cube.facts["counts"] = {**cube.facts["counts"], NO_MEMORY: model.n_calls}
             else:
                 with watch("finding causes") as report:
-                    causes = causes_in_pieces(whole, trace, model.call_paths.whole, model.n_calls, report)
+                    causes = causes_in_piece(whole, trace, model.call_paths.whole, model.n_calls, report)
                 cube.facts |= {} if causes is None else {CAUSES: causes}
     return cube.with_metrics(*request.metrics)
 

@@ -64,7 +64,7 @@ OWN = 0.3
 
 MOST_CALLS = 1 << 21
 """Call instances of a trace up to which its causes are tried by replay of all of it: up to there that takes about as
-long as the analysis, and up to 0.7 GB for each million. Of longer ones pieces are replayed (`analysis.pieces`)."""
+long as the analysis, and up to 0.7 GB for each million. Of longer ones a piece is replayed (`analysis.piece`)."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:
@@ -141,12 +141,7 @@ def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> l
 
 def _least(s: Scenarios, c: Cause) -> float:
     """Return the ticks that a cause must gain to be one."""
-    return least_share(c.kind) * s.runtime
-
-
-def least_share(kind: str) -> float:
-    """Return the part of the runtime that a cause must gain to be one."""
-    return VAGUE.get(kind, LEAST)
+    return VAGUE.get(c.kind, LEAST) * s.runtime
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:

@@ -188,11 +188,11 @@ CAUSES = Fact(
             ),
         ),
         Fact(
-            "pieces",
+            "piece",
             "list",
-            "of a trace too large to replay all of it the pieces in which causes were found: begin and end of each, in "
-            "seconds since the start of the recording; gains and ticks are scaled to the run",
-            each=Fact("a piece", "list", each=Fact("a time", "number")),
+            "of a trace too large to replay all of it the begin and the end of the piece in which causes were found, "
+            "in seconds since the start of the recording; gains and ticks are scaled to the run",
+            each=Fact("a time", "number"),
         ),
         Fact(
             "starts",

@@ -74,10 +74,10 @@ def causes_of(cube: Severities) -> list[dict[str, Any]]:
     return list(_of_cube(cube).get("found") or [])
 
 
-def pieces_of(cube: Severities) -> list[list[float]]:
-    """Return begin and end, in seconds since the start of the recording, of the pieces in which causes were found;
-    none where all of the trace was replayed."""
-    return list(_of_cube(cube).get("pieces") or [])
+def piece_of(cube: Severities) -> list[float]:
+    """Return begin and end, in seconds since the start of the recording, of the piece in which causes were found;
+    nothing where all of the trace was replayed."""
+    return list(_of_cube(cube).get("piece") or [])
 
 
 def starts_of(cube: Severities) -> Cells:

@@ -22,7 +22,6 @@ from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
 from tracecols.given.providers import provider
-from tracecols.given.quantities import counted
 from tracecols.schema.properties import (
     COLLECTIVE,
     COMPUTATION,
@@ -38,7 +37,7 @@ from tracecols.schema.properties import (
 )
 from tracecols.schema.properties import MPI as MPI_TIME
 from tracecols.severity import accelerators, focus, wording
-from tracecols.severity.causes import BY_CHANCE, NARROWED, Explained, causes_of, explain, is_part, pieces_of, runtime_of
+from tracecols.severity.causes import BY_CHANCE, NARROWED, Explained, causes_of, explain, is_part, piece_of, runtime_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
     APPROXIMATION,
@@ -339,17 +338,17 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
 
 
 def _about_causes(cube: Severities) -> str:
-    """Say what a narrowed cube does not know of causes, and if they were found in pieces; empty if nothing."""
+    """Say what a narrowed cube does not know of causes, and if they were found in a piece; empty if nothing."""
     if NARROWED & set(cube.facts.get("narrowed") or {}):
         return "no causes: they are looked for in analyses of all properties with their usual parameters"
     said = []
     if is_part(cube) and causes_of(cube):
         said.append("causes, and what mending them gains, are those of the whole run; shares are of what is looked at")
-    if pieces := pieces_of(cube):
-        length = wording.seconds(max(stop - start for start, stop in pieces))
+    if piece := piece_of(cube):
+        length = wording.seconds(piece[1] - piece[0])
         said.append(
-            f"causes were tried on {counted(len(pieces), 'piece')} of {length} each: what they cost and gain is scaled "
-            "to the run, other numbers are of one piece"
+            f"causes were tried on {length} in the middle: what they cost and gain is scaled to the run, other numbers "
+            "are of this piece"
         )
     return "; ".join(said)
 

@@ -7,23 +7,23 @@ import random
 import pytest
 
 from benchmarks.world import World
-from tracecols.analysis import pieces
-from tracecols.analysis.pieces import NO_MEMORY
+from tracecols.analysis import piece
+from tracecols.analysis.piece import NO_MEMORY
 from tracecols.findings import search
 
 
 @pytest.fixture(scope="module")
 def trace():
-    """Three processes and 120 reductions: rank 1 is late for each of them, rank 2 for each of the last 40 barriers."""
+    """Three processes and 120 reductions: rank 1 is late for each of them, rank 2 for each barrier."""
     w = World(random.Random(1), 3, noise=0.0)
-    for i in range(120):
+    for _ in range(120):
         for r in range(3):
             w.work(r, "assemble", 3000 if r == 1 else 1000)
         w.open("norm")
         w.allreduce()
         w.close()
         for r in range(3):
-            w.work(r, "smooth", 1500 if r == 2 and i >= 80 else 1000)
+            w.work(r, "smooth", 1500 if r == 2 else 1000)
         w.open("sync")
         w.barrier()
         w.close()
@@ -33,10 +33,10 @@ def trace():
 
 @pytest.fixture
 def large(trace, monkeypatch):
-    """Return the trace; at most 90 of its 726 calls are looked at in a piece, and no more in all of it."""
+    """Return the trace; 90 of its 726 calls are looked at in a piece, since all are more than what is replayed."""
     monkeypatch.setattr(search, "MOST_CALLS", 200)
-    monkeypatch.setattr(pieces, "CALLS", 90)
-    monkeypatch.setattr(pieces, "CALLS_EACH", 0)
+    monkeypatch.setattr(piece, "CALLS", 90)
+    monkeypatch.setattr(piece, "CALLS_EACH", 0)
     return trace
 
 
@@ -44,12 +44,15 @@ def by_region(diagnosis):
     return {f.cause_region: f for f in diagnosis.findings if f.kind == "computation"}
 
 
-def test_causes__of_pieces_are_those_of_the_run(trace, large, monkeypatch):
+def test_causes__of_a_piece_are_those_of_the_run(trace, large, monkeypatch):
     found = large.analyze()
     with monkeypatch.context() as whole:
         whole.setattr(search, "MOST_CALLS", 1 << 21)
         wanted = trace.analyze()
-    assert len(found.facts["causes"]["pieces"]) == 3 and "pieces" not in wanted.facts["causes"]
+    start, stop = found.facts["causes"]["piece"]
+    assert (start + stop) / 2 == pytest.approx(wanted.diagnosis().recorded / 2, rel=0.01)
+    assert stop - start == pytest.approx(wanted.diagnosis().runtime * 90 / trace.model.n_calls)
+    assert "piece" not in wanted.facts["causes"]
     mine, other = by_region(found.diagnosis()), by_region(wanted.diagnosis())
     assert (mine["assemble"].rank, mine["smooth"].rank) == (1, 2)
     for region in ("assemble", "smooth"):
@@ -60,27 +63,28 @@ def test_causes__of_pieces_are_those_of_the_run(trace, large, monkeypatch):
     assert [f.kind for f in found.diagnosis().findings[:2]] == ["computation"] * 2
 
 
-def test_diagnosis__says_that_causes_are_of_pieces(large):
+def test_diagnosis__says_that_causes_are_of_a_piece(large):
     found = large.analyze().diagnosis()
-    assert "causes were tried on 3 pieces of 62.3 ms" in found.about_causes
+    assert "causes were tried on 67.3 ms in the middle" in found.about_causes
     assert found.about_causes in " ".join(found.text().split())
     assert "whole run" in large.analyze(within="sync").diagnosis().about_causes
 
 
-def test_pieces__of_a_piece_lie_in_it(large):
+def test_piece__of_a_part_of_the_time_lies_in_it(large):
     cube = large.analyze(start=0.1, stop=0.45)
-    (first, *_), times = cube.diagnosis().findings, cube.facts["causes"]["pieces"]
-    assert len(times) == 3 and all(0.1 < start < stop < 0.45 for start, stop in times)
-    assert first.cause_region == "assemble" and first.gain_share == pytest.approx(2 / 4, abs=0.05)
+    first, (start, stop) = cube.diagnosis().findings[0], cube.facts["causes"]["piece"]
+    assert 0.1 < start < stop < 0.45
+    assert first.cause_region == "assemble"
+    assert first.gain == pytest.approx(2 / 4.5 * 0.35, rel=0.15)
 
 
-def test_causes__are_left_out_where_no_piece_can_be_cut(large, monkeypatch):
-    monkeypatch.setattr(pieces, "EVENT_BYTES", 1 << 30)
+def test_causes__are_left_out_where_there_is_no_memory_to_cut_a_piece(large, monkeypatch):
+    monkeypatch.setattr(piece, "EVENT_BYTES", 1 << 30)
     cube = large.analyze(memory="500MB")
     assert "causes" not in cube.facts and cube.facts["counts"][NO_MEMORY] > 200
     assert cube.diagnosis().findings[0].kind != "computation"
 
 
-def test_causes__of_nothing_that_can_be_replayed_are_none(large, monkeypatch):
-    monkeypatch.setattr(pieces, "facts_of_causes", lambda replay: None)
+def test_causes__of_what_cannot_be_replayed_are_none(large, monkeypatch):
+    monkeypatch.setattr(piece, "facts_of_causes", lambda replay: None)
     assert "causes" not in large.analyze().facts

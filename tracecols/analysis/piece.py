@@ -1,0 +1,117 @@
+"""Causes of lost time of traces that are too large to try them on: those of a piece, scaled to the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.enhance.scan.call_paths import CallPaths
+from tracecols.errors import AnalysisError
+from tracecols.findings.search import MOST_CALLS, facts_of_causes, has_causes
+from tracecols.slices.opened import open_slice
+from tracecols.work.memory import Budget
+from tracecols.work.progress import Progress
+
+CALLS, CALLS_EACH = 1 << 17, 1 << 9
+"""Call instances that the piece has, about: so many, and so many for each location."""
+
+EVENT_BYTES, PART = 8, 0.75
+"""Bytes that it takes to cut the piece for each event of the trace (multizone, 8 x 4, 10^8 events: 0.75 GB), and the
+part of what an analysis may take that this may be."""
+
+NO_MEMORY = (
+    "call instances: causes of lost time are found in a piece of the run, and to cut it takes more memory than the "
+    "analysis may take; give it more with --memory, or analyze a piece with --from and --to"
+)
+"""Note of traces too large for that."""
+
+Facts = dict[str, Any]
+
+
+def can_be_cut(trace: OpenedTrace) -> bool:
+    """Say whether the memory suffices to cut a piece of a trace."""
+    memory = (trace.budget or Budget.default()).memory
+    return memory is None or EVENT_BYTES * int(trace.store.manifest["n_events"]) <= PART * memory
+
+
+def causes_in_piece(
+    trace: OpenedTrace, part: OpenedTrace, call_paths: CallPaths, n_calls: int, progress: Progress | None = None
+) -> Facts | None:
+    """Return the causes of lost time as a cube keeps them, found in a piece from the middle of a trace; None where it
+    cannot be replayed.
+
+    What causes gain in the piece, and what they explain, is scaled to the run; what proves them is of the piece.
+
+    Parameters
+    ----------
+    trace : OpenedTrace
+        What is cut.
+    part : OpenedTrace
+        What is looked at: the trace itself, or a part of its time.
+    call_paths : CallPaths
+        Those of the part; causes refer to them.
+    n_calls : int
+        Its call instances.
+    progress : callable, optional
+        Called with the number of events that are cut and of all.
+    """
+    manifest, clock, focus = part.store.manifest, part.store.manifest["clock"], part.focus
+    n_locations = len(part.store.definitions["locations"])
+    begin, end = int(manifest["first_time"]), int(manifest["last_time"])
+    if focus is not None:
+        begin, end = int(focus[:, 0].min()), int(focus[:, 1].max())
+    wanted = min(max(CALLS, CALLS_EACH * n_locations), MOST_CALLS // 2)
+    length = (end - begin) * min(wanted / n_calls, 1.0)
+    start, stop = ((begin + end + of * length) / 2 - clock["origin"] for of in (-1, 1))
+    start, stop = start / clock["resolution"], stop / clock["resolution"]
+    try:
+        with open_slice(trace.store, start, stop, trace.jobs, progress) as store:
+            piece = OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask)
+            facts = facts_of_causes(piece.replay) if has_causes(piece.model) else None
+            place = _places_in(call_paths, piece.model.call_paths.whole)
+    except AnalysisError:
+        # nothing happens there
+        return None
+    if facts is None or facts["runtime"] <= 0:
+        return None
+    scale = (end - begin) / facts["runtime"]
+    return {
+        "runtime": end - begin,
+        "n_call_paths": len(call_paths),
+        "n_locations": n_locations,
+        "found": [_scaled(cause, scale, place) for cause in facts["found"]],
+        "piece": [start, stop],
+    }
+
+
+def _scaled(cause: Facts, scale: float, place: NDArray[np.int64]) -> Facts:
+    """Return a cause of a piece as one of the run, on the call paths of the run."""
+    call_path, location, ticks = (np.asarray(column, np.int64) for column in cause["explains"])
+    in_calls = np.asarray(cause["in_calls"], np.int64)
+    return {
+        **cause,
+        "call_path": int(place[cause["call_path"]]),
+        "gain": round(scale * cause["gain"]),
+        "explains": [c.tolist() for c in (place[call_path], location, np.rint(scale * ticks).astype(np.int64))],
+        "in_calls": np.rint(scale * in_calls).astype(np.int64).tolist(),
+    }
+
+
+def _places_in(whole: CallPaths, of_piece: CallPaths) -> NDArray[np.int64]:
+    """Return where call paths of a piece, each of which the trace has, are in those of the whole trace; (n + 1,) int64,
+    the last one, of none, is -1."""
+    known = {key: i for i, key in enumerate(_steps(whole))}
+    place = np.full(len(of_piece) + 1, -1, np.int64)
+    # parents come first
+    for i, (parent, region, call_site) in enumerate(_steps(of_piece)):
+        place[i] = known[int(place[parent]), region, call_site]
+    return place
+
+
+def _steps(call_paths: CallPaths) -> Iterator[tuple[int, int, int]]:
+    """Yield the parent of each call path, its region and where that is called."""
+    return zip(call_paths.parent.tolist(), call_paths.region.tolist(), call_paths.call_site.tolist(), strict=True)
