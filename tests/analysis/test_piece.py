@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from benchmarks.world import World
@@ -88,3 +90,14 @@ def test_causes__are_left_out_where_there_is_no_memory_to_cut_a_piece(large, mon
 def test_causes__of_what_cannot_be_replayed_are_none(large, monkeypatch):
     monkeypatch.setattr(piece, "facts_of_causes", lambda replay: None)
     assert "causes" not in large.analyze().facts
+
+
+def test_call_paths__that_only_a_piece_has_are_in_no_place():
+    """What is below them is no root, though neither has a call path above it in the trace."""
+
+    def paths(parent, region):
+        return SimpleNamespace(parent=np.array(parent), region=np.array(region), call_site=np.full(len(parent), -1))
+
+    whole, of_piece = paths([-1, 0, 0], [5, 6, 7]), paths([-1, 0, 1, 0], [5, 9, 5, 7])
+    place = piece._places_in(whole, of_piece)
+    assert place.tolist() == [0, piece.LACKING, piece.LACKING, 2, -1]

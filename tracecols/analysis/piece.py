@@ -29,6 +29,9 @@ NO_MEMORY = (
 )
 """Note of traces too large for that."""
 
+LACKING = -2
+"""In place of call paths that are not in the whole trace."""
+
 Facts = dict[str, Any]
 
 
@@ -83,32 +86,33 @@ def causes_in_piece(
         "runtime": end - begin,
         "n_call_paths": len(call_paths),
         "n_locations": n_locations,
-        "found": [_scaled(cause, scale, place) for cause in facts["found"]],
+        "found": [_scaled(cause, scale, place) for cause in facts["found"] if place[cause["call_path"]] != LACKING],
         "piece": [start, stop],
     }
 
 
 def _scaled(cause: Facts, scale: float, place: NDArray[np.int64]) -> Facts:
     """Return a cause of a piece as one of the run, on the call paths of the run."""
-    call_path, location, ticks = (np.asarray(column, np.int64) for column in cause["explains"])
-    in_calls = np.asarray(cause["in_calls"], np.int64)
+    call_path, location, *ticks = (np.asarray(c, np.int64) for c in (*cause["explains"], cause["in_calls"]))
+    known = place[call_path] != LACKING
+    time, in_calls = (np.rint(scale * t).astype(np.int64) for t in ticks)
     return {
         **cause,
         "call_path": int(place[cause["call_path"]]),
         "gain": round(scale * cause["gain"]),
-        "explains": [c.tolist() for c in (place[call_path], location, np.rint(scale * ticks).astype(np.int64))],
-        "in_calls": np.rint(scale * in_calls).astype(np.int64).tolist(),
+        "explains": [c[known].tolist() for c in (place[call_path], location, time)],
+        "in_calls": in_calls[known].tolist(),
     }
 
 
 def _places_in(whole: CallPaths, of_piece: CallPaths) -> NDArray[np.int64]:
-    """Return where call paths of a piece, each of which the trace has, are in those of the whole trace; (n + 1,) int64,
-    the last one, of none, is -1."""
+    """Return where call paths of a piece are in those of the whole trace, `LACKING` for those that only what is
+    repeated at the start of a piece has; (n + 1,) int64, the last one, of none, is -1."""
     known = {key: i for i, key in enumerate(_steps(whole))}
-    place = np.full(len(of_piece) + 1, -1, np.int64)
+    place = np.full(of_piece.parent.size + 1, -1, np.int64)
     # parents come first
     for i, (parent, region, call_site) in enumerate(_steps(of_piece)):
-        place[i] = known[int(place[parent]), region, call_site]
+        place[i] = known.get((int(place[parent]), region, call_site), LACKING)
     return place
 
 
