@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.late_ranks import late_ranks
 
-from benchmarks.world import World
 from tracecols.analysis import piece
 from tracecols.analysis.piece import NO_MEMORY
 from tracecols.findings import search
@@ -16,20 +15,7 @@ from tracecols.findings import search
 
 @pytest.fixture(scope="module")
 def trace():
-    """Three processes and 120 reductions: rank 1 is late for each of them, rank 2 for each barrier."""
-    w = World(random.Random(1), 3, noise=0.0)
-    for _ in range(120):
-        for r in range(3):
-            w.work(r, "assemble", 3000 if r == 1 else 1000)
-        w.open("norm")
-        w.allreduce()
-        w.close()
-        for r in range(3):
-            w.work(r, "smooth", 1500 if r == 2 else 1000)
-        w.open("sync")
-        w.barrier()
-        w.close()
-    with w.finish().trace() as trace:
+    with late_ranks(120).finish().trace() as trace:
         yield trace
 
 

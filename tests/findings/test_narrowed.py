@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from support.late_ranks import late_ranks
 
 from benchmarks.mixed import numbered_steps
 from benchmarks.world import World
@@ -12,20 +13,7 @@ from benchmarks.world import World
 
 @pytest.fixture(scope="module")
 def trace():
-    """Three processes: rank 1 is late for each reduction in `norm`, and ranks wait once more in `sync` for rank 2."""
-    w = World(random.Random(1), 3, noise=0.0)
-    for _ in range(10):
-        for r in range(3):
-            w.work(r, "assemble", 3000 if r == 1 else 1000)
-        w.open("norm")
-        w.allreduce()
-        w.close()
-        for r in range(3):
-            w.work(r, "smooth", 1500 if r == 2 else 1000)
-        w.open("sync")
-        w.barrier()
-        w.close()
-    with w.finish().trace() as trace:
+    with late_ranks(10).finish().trace() as trace:
         yield trace
 
 

@@ -13,7 +13,7 @@ from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.errors import AnalysisError
 from tracecols.findings.search import MOST_CALLS, facts_of_causes, has_causes
 from tracecols.slices.opened import open_slice
-from tracecols.work.memory import Budget
+from tracecols.store import Store
 from tracecols.work.progress import Progress
 
 CALLS, CALLS_EACH = 1 << 17, 1 << 9
@@ -35,10 +35,10 @@ LACKING = -2
 Facts = dict[str, Any]
 
 
-def can_be_cut(trace: OpenedTrace) -> bool:
-    """Say whether the memory suffices to cut a piece of a trace."""
-    memory = (trace.budget or Budget.default()).memory
-    return memory is None or EVENT_BYTES * int(trace.store.manifest["n_events"]) <= PART * memory
+def can_be_cut(store: Store, memory: int | None) -> bool:
+    """Say whether the bytes of memory that an analysis may take, None if there is no limit, suffice to cut a piece of a
+    trace."""
+    return memory is None or EVENT_BYTES * int(store.manifest["n_events"]) <= PART * memory
 
 
 def causes_in_piece(

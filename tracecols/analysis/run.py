@@ -79,15 +79,7 @@ def run(
             placed = with_topologies(model, request.topologies)
             cube.facts |= _facts_of_replay(cube, request, Replay(placed, found))
         if _wants_causes(request) and TIME in cube.cells and not has_causes(model):
-            # imported where a trace is that large
-            from tracecols.analysis.piece import NO_MEMORY, can_be_cut, causes_in_piece
-
-            if not can_be_cut(whole):
-                cube.facts["counts"] = {**cube.facts["counts"], NO_MEMORY: model.n_calls}
-            else:
-                with watch("finding causes") as report:
-                    causes = causes_in_piece(whole, trace, model.call_paths.whole, model.n_calls, report)
-                cube.facts |= {} if causes is None else {CAUSES: causes}
+            cube.facts |= _facts_of_piece(cube, whole, trace, model, watch)
     return cube.with_metrics(*request.metrics)
 
 
@@ -119,6 +111,22 @@ def _facts_of_replay(cube: SeverityCube, request: Request, replay: Replay) -> di
         if causes is not None:
             facts[CAUSES] = causes
     return facts
+
+
+def _facts_of_piece(
+    cube: SeverityCube, whole: OpenedTrace, trace: OpenedTrace, model: Model, watch: Watch
+) -> dict[str, Any]:
+    """Return what a cube says of the causes of lost time in a trace that is too large to try them on all of it; `whole`
+    is what the trace is a part of, if it is one."""
+    # imported where a trace is that large
+    from tracecols.analysis.piece import NO_MEMORY, can_be_cut, causes_in_piece
+
+    # what was free when the analysis began, of which it has taken some
+    if not can_be_cut(whole.store, model.executor.budget.memory):
+        return {"counts": {**cube.facts["counts"], NO_MEMORY: model.n_calls}}
+    with watch("finding causes") as report:
+        causes = causes_in_piece(whole, trace, model.call_paths.whole, model.n_calls, report)
+    return {} if causes is None else {CAUSES: causes}
 
 
 def _ideal_runtime(cube: SeverityCube, request: Request, replay: Replay) -> int | None:
