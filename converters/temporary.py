@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
-import os
 import tempfile
 import zlib
 from typing import Any, BinaryIO
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SourceError
+from tracecols.work.scratch import reserve
 
 IN_MEMORY = 1 << 28
 """Arrays up to this many bytes are held in memory, larger ones in temporary files."""
@@ -29,21 +28,10 @@ def scratch(n: int, dtype: Any, in_memory: int | None = None) -> NDArray[Any]:
         return np.empty(n, dtype)
     with temporary_file() as file:
         try:
-            _reserve(file, size)
+            reserve(file.fileno(), size)
             return np.memmap(file, dtype, "w+", shape=(n,)).view(np.ndarray)
         except OSError as error:
             raise no_room(error) from error
-
-
-def _reserve(file: BinaryIO, size: int) -> None:
-    """Make sure that there is room: writing to a mapped file that finds none ends the process."""
-    if hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            # not every file system can
-            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-                raise
 
 
 def temporary_file() -> BinaryIO:

@@ -5,7 +5,6 @@ Where all depend on all, hubs are between them; they follow the nodes by number.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from tracecols.kernels import clocks as kernels
 from tracecols.kernels import maxplus as sweeps
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
-from tracecols.work.scratch import ScratchFolder, temporary_folder
+from tracecols.work.scratch import ScratchFolder, reserve, temporary_folder
 
 Rows = NDArray[np.int64]
 
@@ -62,12 +61,7 @@ class MappedArrays:
             path = self._folder.path / f"clocks-{self._n}"
             try:
                 with path.open("wb") as file:
-                    # room for all of it: what is mapped cannot tell later that the disk is full
-                    reserve = getattr(os, "posix_fallocate", None)
-                    if reserve is None:
-                        file.truncate(size)
-                    else:
-                        reserve(file.fileno(), 0, size)
+                    reserve(file.fileno(), size)
                 array = np.memmap(path, dtype, "r+", shape=(n,))
             except OSError as error:
                 raise AnalysisError(

@@ -28,7 +28,7 @@ from tracecols.schema.columns import Column
 from tracecols.schema.enums import PARADIGMS
 from tracecols.store.layout import MANIFEST
 from tracecols.store.outputs import folder_output
-from tracecols.work.scratch import temporary_folder
+from tracecols.work.scratch import reserve, temporary_folder
 
 if TYPE_CHECKING:
     from tracecols.trace import Trace
@@ -185,12 +185,7 @@ class Builder:
         path = self.folder / f"{name}.npy"
         self.stream(name, dtype, n, ())
         with path.open("r+b") as file:
-            start = file.seek(0, os.SEEK_END)
-            size = np.dtype(dtype).itemsize * n
-            if hasattr(os, "posix_fallocate") and size:
-                # where there is no room for what is mapped, writing to it ends the process
-                os.posix_fallocate(file.fileno(), start, size)
-            file.truncate(start + size)
+            reserve(file.fileno(), file.seek(0, os.SEEK_END) + np.dtype(dtype).itemsize * n)
         return np.load(path, mmap_mode="r+")
 
     def build(self) -> None:

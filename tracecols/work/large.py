@@ -20,7 +20,7 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
 from tracecols.work.executors import side_by_side
 from tracecols.work.memory import Held, read_at_random
-from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL
+from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, reserve
 
 BLOCK = 1 << 18
 """Rows that are computed together, so that what is made of them on the way takes little memory."""
@@ -112,18 +112,15 @@ class _MappedFile(mmap.mmap):
 
     @classmethod
     def of(cls, descriptor: int, size: int) -> _MappedFile:
-        """Map so many bytes of a file, whose descriptor is closed with it.
+        """Map so many bytes of a file, whose descriptor is closed with it; what is new in the file is 0.
 
         Raises
         ------
         OSError
-            If there is no disk space for them: a mapped page for which there is none would end the process.
+            If there is no disk space for them.
         """
         try:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(descriptor, 0, size)
-            else:
-                os.ftruncate(descriptor, size)
+            reserve(descriptor, size)
             found = cls(descriptor, size)
         except OSError:
             os.close(descriptor)
