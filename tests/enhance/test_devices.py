@@ -864,7 +864,7 @@ def test_launches__of_library_and_driver_without_references_are_one(archive, enh
     assert model.copies.copy_enter_time.tolist() == [51, 71]
 
 
-def test_calls_without_streams__are_told(archive, analyze):
+def test_calls_without_streams__are_reported(archive, analyze):
     process = archive.process()
     host = archive.location("Master thread", process)
     host.enter(0, "main").call(10, 12, archive.region("acc_launch_kernel@a.c:3", "wrapper", "openacc"))

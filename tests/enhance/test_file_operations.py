@@ -112,7 +112,7 @@ def test_collective_io__of_files_of_one_process_and_of_non_blocking_operations_i
     assert cells(analyze(archive), "mpi_io_collective_wait") == {("MPI_File_write_all", 0): 10}
 
 
-def test_collective_io__that_lacks_participants_or_handles_is_told(archive, enhance, analyze):
+def test_collective_io__that_lacks_participants_or_handles_is_reported(archive, enhance, analyze):
     p = Files(archive, 2)
     p.operate(0, 10, 20, p.handle(p.world))
     for rank in p.ranks:
@@ -123,14 +123,14 @@ def test_collective_io__that_lacks_participants_or_handles_is_told(archive, enha
     assert (told[UNKNOWN], told["collective operations on files that lack participants"]) == (2, 1)
 
 
-def test_collective_io__of_a_single_process_is_not_told(archive, analyze):
+def test_collective_io__of_a_single_process_is_not_reported(archive, analyze):
     p = Files(archive, 1)
     p.ranks[0].call(30, 40, "MPI_File_write_all").leave(99, "main")
     assert UNKNOWN not in analyze(archive).facts["counts"]
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_neighbourhood_collectives__are_told(archive, analyze, n):
+def test_neighbourhood_collectives__are_reported(archive, analyze, n):
     archive.region("MPI_Neighbor_alltoall", "coll_all2all", "mpi")
     for rank in archive.mpi(n).ranks:
         rank.call(1, 5, "MPI_Neighbor_alltoall").call(6, 9, "MPI_Neighbor_alltoall")

@@ -126,10 +126,10 @@ def test_fallback__of_a_command_without_rights():
             "-o",
             f"{folder}/x.trace",
         ]
-        for n_told in (1, 0):
+        for n_notes in (1, 0):
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
-            assert done.stderr.count("note: compiled kernels are kept in") == n_told, done.stderr
+            assert done.stderr.count("note: compiled kernels are kept in") == n_notes, done.stderr
             assert done.stdout.endswith("6,708 events, 6 locations\n")
 
 

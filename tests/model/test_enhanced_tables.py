@@ -509,7 +509,7 @@ def test_enhance__of_a_store_without_write_permission_fails(own, unprivileged, f
     assert not (own / "enhanced").exists()
 
 
-def test_tables__no_room_is_told(own, monkeypatch):
+def test_tables__no_room_is_reported(own, monkeypatch):
     def full(*_args, **_more):
         raise OSError(28, "No space left on device")
 

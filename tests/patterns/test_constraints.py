@@ -1,4 +1,4 @@
-"""Constraints of a valid trace (thesis 3.6.4): each violated by a few events, told with count, time and names."""
+"""Constraints of a valid trace (thesis 3.6.4): each violated by a few events, reported with count, time and names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARALLEL, LOOP, BARRIER = "!$omp parallel @a.c:1", "!$omp for @a.c:2", "!$omp ba
 
 
 @pytest.fixture
-def told(enhance):
+def violated(enhance):
     """Check an archive; by what is violated its count and (ticks, location, words) of the first instances."""
 
     def run(archive, first=3):
@@ -33,20 +33,20 @@ def told(enhance):
     return run
 
 
-def test_sound__has_no_violation(archive, told):
+def test_sound__has_no_violation(archive, violated):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "main").enter(1, "MPI_Send").send(2, 1, mpi.world, 7, 64).leave(3, "MPI_Send")
     a.collective(10, 20, mpi.world, "barrier").leave(30, "main")
     b.enter(0, "main").enter(1, "MPI_Recv").receive(4, 0, mpi.world, 7, 64).leave(5, "MPI_Recv")
     b.collective(15, 16, mpi.world, "barrier").leave(30, "main")
-    assert told(archive) == {}
+    assert violated(archive) == {}
 
 
-def test_nesting__exits_of_another_region_and_open_ones(archive, told):
+def test_nesting__exits_of_another_region_and_open_ones(archive, violated):
     (a,) = archive.mpi(1).ranks
     a.enter(0, "main").enter(1, "f").leave(2, "g").leave(3, "main").leave(4, "h").enter(5, "late")
-    assert told(archive) == {
+    assert violated(archive) == {
         "exits that do not match their enter": (
             2,
             [(2, 0, "leaves 'g' inside 'f'"), (4, 0, "leaves 'h' outside of all regions")],
@@ -55,12 +55,12 @@ def test_nesting__exits_of_another_region_and_open_ones(archive, told):
     }
 
 
-def test_messages__without_partner(archive, told):
+def test_messages__without_partner(archive, violated):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "MPI_Send").send(2, 1, mpi.world, 7, 64).send(3, 1, mpi.world, 7, 1000).leave(4, "MPI_Send")
     b.enter(0, "MPI_Recv").receive(5, 0, mpi.world, 7, 64).receive(6, 0, mpi.world, 8, 64).leave(7, "MPI_Recv")
-    assert told(archive) == {
+    assert violated(archive) == {
         "sends without receive": (
             1,
             [(3, 0, "sends 1,000 bytes to rank 1 of communicator 0 'MPI_COMM_WORLD', tag 7, in 'MPI_Send'")],
@@ -69,16 +69,16 @@ def test_messages__without_partner(archive, told):
     }
 
 
-def test_messages__cancelled_ones_violate_nothing(archive, told):
+def test_messages__cancelled_ones_violate_nothing(archive, violated):
     mpi = archive.mpi(2)
     a, _ = mpi.ranks
     a.enter(0, "MPI_Isend").start_send(1, 1, mpi.world, 5).leave(2, "MPI_Isend").record(
         3, "MpiRequestCancelled", request=5
     )
-    assert told(archive) == {}
+    assert violated(archive) == {}
 
 
-def test_clocks__messages_and_operations(archive, told):
+def test_clocks__messages_and_operations(archive, violated):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "MPI_Send").send(20, 1, mpi.world).leave(21, "MPI_Send")
@@ -93,7 +93,7 @@ def test_clocks__messages_and_operations(archive, told):
     b.collective(112, 113, mpi.world, "reduce", 0, 8, 0).collective(122, 123, mpi.world, "reduce", 1, 8, 8)
     on = "communicator 0 'MPI_COMM_WORLD'"
     ends = "before another participant begins it"
-    assert told(archive, 9) == {
+    assert violated(archive, 9) == {
         "messages received before they were sent": (
             1,
             [(15, 1, "receives from location 0 'Master thread' of rank 0, tag 0, 0.000000005 s before it was sent")],
@@ -109,14 +109,14 @@ def test_clocks__messages_and_operations(archive, told):
     }
 
 
-def test_collectives__order_and_participants(archive, told):
+def test_collectives__order_and_participants(archive, violated):
     mpi = archive.mpi(3)
     a, b, c = mpi.ranks
     a.collective(0, 9, mpi.world, "barrier").collective(10, 19, mpi.world, "bcast", 0)
     b.collective(0, 9, mpi.world, "barrier").collective(10, 19, mpi.world, "bcast", 0)
     c.collective(1, 9, mpi.world, "scan")
     on = "communicator 0 'MPI_COMM_WORLD'"
-    assert told(archive) == {
+    assert violated(archive) == {
         "collective operations that lack participants": (
             1,
             [(10, 0, f"bcast on {on}: 2 of 3 participants, first missing rank 2")],
@@ -128,26 +128,26 @@ def test_collectives__order_and_participants(archive, told):
     }
 
 
-def test_constructs__order_and_threads(archive, told):
+def test_constructs__order_and_threads(archive, violated):
     (a, b), team = archive.openmp(2)
     a.fork(0, 2).begin_team(1, team).enter(2, PARALLEL).call(3, 4, LOOP).call(5, 6, BARRIER).leave(9, PARALLEL)
     a.end_team(9, team).join(10)
     b.begin_team(1, team).enter(2, PARALLEL).call(3, 4, "!$omp for @a.c:9").leave(9, PARALLEL).end_team(9, team)
-    assert told(archive) == {
+    assert violated(archive) == {
         "constructs that lack threads": (1, [(5, 0, f"'{BARRIER}': 1 of 2 threads")]),
         "constructs in different order": (1, [(3, 0, f"'{LOOP}' at location 0 is '!$omp for @a.c:9' at location 1")]),
     }
 
 
-def test_teams__without_fork(archive, told):
+def test_teams__without_fork(archive, violated):
     (a, b), team = archive.openmp(2)
     a.enter(0, "main").leave(9, "main")
     b.call(1, 2, "warm up").begin_team(3, team).call(4, 5, PARALLEL).end_team(6, team)
-    found = told(archive)
+    found = violated(archive)
     assert found["teams that nobody forked"] == (1, [(3, 1, "begins in communicator 0, which nobody forked")])
 
 
-def test_locks__alternate(archive, told):
+def test_locks__alternate(archive, violated):
     (a, b), _team = archive.openmp(2)
     # a nested lock is acquired twice; lock 2 is taken from who holds it and released by who does not; lock 3 is kept
     a.acquire(1, 1, 1).acquire(2, 1, 2).release(3, 1, 2).release(4, 1, 1)
@@ -156,7 +156,7 @@ def test_locks__alternate(archive, told):
     a.release(14, 2, 1)
     b.release(16, 2, 2)
     b.release(20, 3, 0).acquire(21, 3, 1)
-    assert told(archive, 9) == {
+    assert violated(archive, 9) == {
         "lock events that do not alternate": (
             4,
             [
@@ -170,22 +170,22 @@ def test_locks__alternate(archive, told):
     }
 
 
-def test_locks__nested_ones_alternate_and_are_told_once(archive, told):
+def test_locks__nested_ones_alternate_and_are_told_once(archive, violated):
     """Issue 13, item 8: levels share one acquisition number."""
     (a, b), _team = archive.openmp(2)
     a.acquire(1, 1, 1).acquire(2, 1, 1).acquire(3, 1, 1).release(4, 1, 1).release(5, 1, 1).release(6, 1, 1)
     b.acquire(7, 1, 2).acquire(8, 1, 2).release(9, 1, 2)
-    assert told(archive, 9) == {"locks that were never released": (1, [(9, 1, "holds lock 1 at the end")])}
+    assert violated(archive, 9) == {"locks that were never released": (1, [(9, 1, "holds lock 1 at the end")])}
 
 
-def test_first__the_earliest_of_all_locations(archive, told):
+def test_first__the_earliest_of_all_locations(archive, violated):
     mpi = archive.mpi(3)
     for rank, start in zip(mpi.ranks, (50, 10, 30), strict=True):
         rank.enter(0, "MPI_Send")
         for k in range(5):
             rank.send(start + k, 0, mpi.world, 1)
         rank.leave(90, "MPI_Send")
-    ((count, first),) = told(archive, 7).values()
+    ((count, first),) = violated(archive, 7).values()
     assert count == 15
     assert [(t, x) for t, x, _ in first] == [(10, 1), (11, 1), (12, 1), (13, 1), (14, 1), (30, 2), (31, 2)]
 

@@ -40,7 +40,7 @@ EXPLAINED = 0.7
 N_REGIONS = 3
 """Regions that are named of what a host does in a call path, at most."""
 
-TOLD = 0.01
+LEAST_NAMED = 0.01
 """Part of the time from which on they are."""
 
 Ints = NDArray[np.int64]
@@ -237,7 +237,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     in_memory = int(mine.ticks[regions.device_call[region] == MEMORY].sum())
     total, resolution = int(mine.ticks.sum()), s.model.resolution
     order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
-    order = order[by_name[order] >= TOLD * total]
+    order = order[by_name[order] >= LEAST_NAMED * total]
     n_processes = np.unique(process[mine.location]).size
     evidence: dict[str, Any] = {
         "idle": total / resolution,

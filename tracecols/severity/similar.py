@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_GROUPS = 64
 """Groups, at most; what belongs to none of the first ones is like no other."""
 
-TOLD = 6
+DESCRIBED = 6
 """Groups that are described in words."""
 
 FAR = 5.0
@@ -195,16 +195,16 @@ def groups_in_words(table: pd.DataFrame) -> list[str]:
     kind = str(table.index.name)
     lines = []
     n_groups = int(table.group.max()) + 1 if len(table) else 0
-    for number, members in table[(table.group >= 0) & (table.group < TOLD)].groupby("group"):
+    for number, members in table[(table.group >= 0) & (table.group < DESCRIBED)].groupby("group"):
         numbers = ranges(members.index.tolist())
         numbers = numbers if len(numbers) <= 60 else f"{numbers[:56].rpartition(',')[0]},..."
         lines.append(
             f"group {number}: {len(members):,} {kind}s like {kind} {members.representative.iloc[0]}, within "
             f"{members.distance.max():.1%}: {numbers}"
         )
-    if n_groups > TOLD:
-        rest = int((table.group >= TOLD).sum())
-        lines.append(f"and {n_groups - TOLD:,} more groups of {rest:,} {kind}s")
+    if n_groups > DESCRIBED:
+        rest = int((table.group >= DESCRIBED).sum())
+        lines.append(f"and {n_groups - DESCRIBED:,} more groups of {rest:,} {kind}s")
     outliers = table[table.is_outlier]
     usual = float(table.total.median())
     if len(outliers):
