@@ -232,9 +232,9 @@ class TeamVisits:
         fork, join = (pick(events, self._fork) for events in (self._forks.begin, self._forks.end))
         is_before = np.where(fork >= 0, fork, begin) < border
         is_over = (end >= 0) & (end < border) & ((fork < 0) | ((join >= 0) & (join < border)))
-        cut = np.flatnonzero(is_before & ~is_over)
+        opened = np.flatnonzero(is_before & ~is_over)
         begun, n = (np.bincount(of, minlength=self.team.size) for of in (self.of[is_before], self.of))
-        return TeamsAtBorder(self.team, begun, n, TeamInstances(self.team[self.of[cut]], self.turn[cut]))
+        return TeamsAtBorder(self.team, begun, n, TeamInstances(self.team[self.of[opened]], self.turn[opened]))
 
     def within(self, instances: TeamInstances) -> dict[tuple[int, int], TeamVisit]:
         """Return the visits of some instances, by team and turn."""
@@ -268,7 +268,7 @@ class TeamsAtBorder(NamedTuple):
     begun: NDArray[np.int64]
     n: NDArray[np.int64]
     """`begun` and `n`: (n,), visits in each that begin before the end of the range, and all."""
-    cut: TeamInstances
+    opened: TeamInstances
     """Those of its visits that the end of the range cuts through."""
 
 
@@ -280,8 +280,8 @@ def teams_across(said: Sequence[TeamsAtBorder]) -> TeamInstances:
     latest = Segments(group, teams.size).max(begun)
     # what has begun at some location and will begin at this one
     size = np.maximum(np.minimum(n, latest[group]) - begun, 0)
-    team = np.concatenate([np.repeat(team, size), *(x.cut.team for x in said)])
-    turn = np.concatenate([ranges(begun, size), *(x.cut.turn for x in said)])
+    team = np.concatenate([np.repeat(team, size), *(x.opened.team for x in said)])
+    turn = np.concatenate([ranges(begun, size), *(x.opened.turn for x in said)])
     first = np.unique(combine(team, turn), return_index=True)[1]
     return TeamInstances(team[first], turn[first])
 
