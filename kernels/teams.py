@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import kernel
+from tracecols.kernels.kernel import kernel, part
 
 # what an event does
-NEITHER, FORKS, BEGINS = range(3)
+NEITHER, FORKS, BEGINS, JOINS, ENDS = range(5)
 
 
 class Begins(NamedTuple):
@@ -39,6 +39,16 @@ class Instances(NamedTuple):
     fork: NDArray[np.int64]
     last: NDArray[np.int64]
     size: NDArray[np.int64]
+
+
+class Brackets(NamedTuple):
+    """Pairs of events that nest, in the order in which they begin."""
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    """`begin` and `end`: (n,), number of the event; -1 where a pair never ends."""
+    below: NDArray[np.int64]
+    """(n,): the last pair before that is open when one begins; -1 none."""
 
 
 class Locations(NamedTuple):
@@ -105,6 +115,56 @@ def list_begins(locations, meaning, kind, team, n_defined, turns, begins):
                 at += 1
             has_forked = what == FORKS
     return n_undefined
+
+
+@part
+def begin_bracket(event, top, brackets, n):
+    """Begin pair `n`, after `top` is open; return what is open then."""
+    brackets.begin[n], brackets.end[n], brackets.below[n] = event, -1, top
+    return n
+
+
+@part
+def end_bracket(event, top, brackets):
+    """End the pair that is open, if any; return what is open then."""
+    if top < 0:
+        return top
+    brackets.end[top] = event
+    return brackets.below[top]
+
+
+@kernel
+def list_visits(meaning, kind, forks, visits, fork):
+    """List when a location is in teams.
+
+    Parameters
+    ----------
+    meaning : (256,) int8
+        FORKS, JOINS, BEGINS, ENDS or NEITHER, by kind of event.
+    kind : (n,) uint8
+        Events of threads.
+    forks, visits : Brackets, written
+        From each FORK to its JOIN, and from each begin in a team to its end.
+    fork : (n_visits,) int64, written
+        The FORK right before each begin, -1 none.
+    """
+    n_forks, n, open_fork, open_visit, before = np.int64(0), np.int64(0), np.int64(-1), np.int64(-1), np.int8(NEITHER)
+    for e in range(kind.size):
+        what = meaning[kind[e]]
+        if what == NEITHER:
+            continue
+        if what == FORKS:
+            open_fork = begin_bracket(e, open_fork, forks, n_forks)
+            n_forks += 1
+        elif what == JOINS:
+            open_fork = end_bracket(e, open_fork, forks)
+        elif what == BEGINS:
+            fork[n] = n_forks - 1 if before == FORKS else -1
+            open_visit = begin_bracket(e, open_visit, visits, n)
+            n += 1
+        else:
+            open_visit = end_bracket(e, open_visit, visits)
+        before = what
 
 
 @kernel

@@ -67,10 +67,18 @@ def test_piece__of_a_part_of_the_time_lies_in_it(large):
 
 
 def test_causes__are_left_out_where_there_is_no_memory_to_cut_a_piece(large, monkeypatch):
-    monkeypatch.setattr(piece, "EVENT_BYTES", 1 << 30)
+    monkeypatch.setattr(piece, "OPERATION_BYTES", 1 << 30)
     cube = large.analyze(memory="500MB")
     assert "causes" not in cube.facts and cube.facts["counts"][NO_MEMORY] > 200
     assert cube.diagnosis().findings[0].kind != "computation"
+
+
+def test_memory__to_cut_a_piece_is_that_of_the_process_with_the_most_operations(trace):
+    counts = trace.store.counts("collectives")
+    assert (counts > 0).sum() > 1
+    needed = int(piece.OPERATION_BYTES * counts.max() / piece.PART)
+    assert piece.can_be_cut(trace.store, needed + 1, 1) and not piece.can_be_cut(trace.store, needed - 1, 1)
+    assert piece.can_be_cut(trace.store, None, 1)
 
 
 def test_causes__of_what_cannot_be_replayed_are_none(large, monkeypatch):

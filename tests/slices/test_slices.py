@@ -269,8 +269,8 @@ def test_teams__that_no_end_cuts_through_are_not_looked_at(data, tmp_path, monke
     first, last = (store.manifest[f"{which}_time"] for which in ("first", "last"))
     n_begins = store.manifest["events_by_kind"][str(int(EventKind.THREAD_TEAM_BEGIN))]
     met = []
-    visit_at = plan.TeamVisits.__getitem__
-    monkeypatch.setattr(plan.TeamVisits, "__getitem__", lambda visits, i: met.append(i) or visit_at(visits, i))
+    visit = plan.TeamVisit
+    monkeypatch.setattr(plan, "TeamVisit", lambda *of: met.append(of) or visit(*of))
     for start in np.linspace(first, last, 20).astype(np.int64).tolist():
         met.clear()
         plan.plan_slices(store, None, start, None, 1)

@@ -12,16 +12,19 @@ from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.errors import AnalysisError
 from tracecols.findings.search import MOST_CALLS, facts_of_causes, has_causes
+from tracecols.slices.numbering import TABLES
 from tracecols.slices.opened import open_slice
 from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
 from tracecols.work.progress import Progress
 
 CALLS, CALLS_EACH = 1 << 17, 1 << 9
 """Call instances that the piece has, about: so many, and so many for each location."""
 
-EVENT_BYTES, PART = 8, 0.75
-"""Bytes that it takes to cut the piece for each event of the trace (multizone, 8 x 4, 10^8 events: 0.75 GB), and the
-part of what an analysis may take that this may be."""
+OPERATION_BYTES, TEAM_BYTES, PART = 100, 50, 0.75
+"""Bytes that it takes to cut the piece: for each row that the process with the most has in a table of messages or of
+other operations (halo, 2 x 10^7 events at once: 0.7 GB), and in each thread for each row of the location with the most
+events of teams (multizone, 8 x 4, 10^9 events: 0.7 GB). The part of what an analysis may take that this may be."""
 
 NO_MEMORY = (
     "call instances: causes of lost time are found in a piece of the run, and to cut it takes more memory than the "
@@ -35,10 +38,15 @@ LACKING = -2
 Facts = dict[str, Any]
 
 
-def can_be_cut(store: Store, memory: int | None) -> bool:
+def can_be_cut(store: Store, memory: int | None, jobs: int) -> bool:
     """Say whether the bytes of memory that an analysis may take, None if there is no limit, suffice to cut a piece of a
     trace."""
-    return memory is None or EVENT_BYTES * int(store.manifest["n_events"]) <= PART * memory
+    if memory is None:
+        return True
+    process = to_numpy(store.definitions["locations"].column("process"))
+    operations = max(float(np.bincount(process, store.counts(table)).max(initial=0)) for table in TABLES)
+    teams = jobs * int(store.counts("threads").max(initial=0))
+    return max(OPERATION_BYTES * operations, TEAM_BYTES * teams) <= PART * memory
 
 
 def causes_in_piece(

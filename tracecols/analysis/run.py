@@ -122,7 +122,7 @@ def _facts_of_piece(
     from tracecols.analysis.piece import NO_MEMORY, can_be_cut, causes_in_piece
 
     # what was free when the analysis began, of which it has taken some
-    if not can_be_cut(whole.store, model.executor.budget.memory):
+    if not can_be_cut(whole.store, model.executor.budget.memory, whole.jobs):
         return {"counts": {**cube.facts["counts"], NO_MEMORY: model.n_calls}}
     with watch("finding causes") as report:
         causes = causes_in_piece(whole, trace, model.call_paths.whole, model.n_calls, report)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns as Arrays
-from tracecols.enhance.dataflow.columns import Columns, pick
-from tracecols.enhance.dataflow.grouping import combine, mask_of, number, occurrence, pair_nested, positions, ranges
+from tracecols.enhance.dataflow.columns import Column, Columns, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_nested, ranges
 from tracecols.enhance.dataflow.partitions import whole_processes
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.locations import Locations
@@ -77,61 +77,79 @@ class SliceBounds:
         return row < self.low[location]
 
 
+class Events(NamedTuple):
+    """Some events; (n,) int64 each."""
+
+    location: Ints
+    row: Ints
+
+
+class Keys(NamedTuple):
+    """By what operations are counted."""
+
+    of: Ints
+    """(n,) int64: the key of every operation, in the order in which they are met."""
+    key: tuple[Ints, ...]
+    """tuple of (n_keys,) int64: the keys (`Numbered`); the first column is the process, or the location."""
+    channel: tuple[Ints, ...] = ()
+    """tuple of (n_keys,) int64: what operations that are joined have in common."""
+
+    @classmethod
+    def each(cls, *key: NDArray[np.signedinteger[Any]]) -> Keys:
+        """Number the keys of operations."""
+        of, first = number(combine(*key))
+        return cls(of, tuple(c[first].astype(np.int64) for c in key))
+
+
+class HeldOperations(NamedTuple):
+    """Operations that a slice holds: what those that are joined have in common, their numbers in the whole trace, and
+    rows of their events (-1 none); (n,) int64 each."""
+
+    channel: tuple[Ints, ...]
+    number: Ints
+    rows: tuple[Ints, ...]
+
+
 @dataclass
 class Operations:
     """Operations of one kind of some processes in the whole trace; (n,) each."""
 
     what: Numbered
-    key: tuple[Ints, ...]
-    """tuple of (n,) int64: by what they are counted (`Numbered`)."""
-    channel: tuple[Ints, ...]
-    """tuple of (n,) int64: what those that are joined have in common."""
+    keys: Keys
     number: Ints
     """(n,) int64: their numbers in the whole trace; negative for those that are not counted there."""
     position: Ints
     """(n,) int64: their numbers in the slice; -1 for those that it lacks."""
     is_before: NDArray[np.bool_]
     """(n,): whether they are over before the slice."""
+    held: Ints
+    """(n_held,) int64: those that are in the slice, in the order in which it counts them."""
     rows: tuple[Ints, ...]
     """tuple of (n,) int64: rows of their events; -1 none."""
 
-    def inside(self) -> Operations:
+    def inside(self) -> HeldOperations:
         """Return those that are in the slice."""
-        at = np.flatnonzero(self.position >= 0)
-
-        def taken(columns: tuple[Ints, ...]) -> tuple[Ints, ...]:
-            return tuple(c[at] for c in columns)
-
-        return Operations(
-            self.what,
-            taken(self.key),
-            taken(self.channel),
-            self.number[at],
-            self.position[at],
-            self.is_before[at],
-            taken(self.rows),
-        )
+        of, at = self.keys.of[self.held], self.held
+        return HeldOperations(tuple(c[of] for c in self.keys.channel), self.number[at], tuple(c[at] for c in self.rows))
 
     def numbers(self) -> MemberNumbers:
         """Return the numbers of the operations in the slice."""
-        group, first = number(combine(*self.key))
-        inside = np.flatnonzero(self.position >= 0)
-        inside = inside[np.lexsort((self.position[inside], group[inside]))]
+        group, n_keys = self.keys.of, self.keys.key[0].size
+        inside = self.held[np.argsort(group[self.held].astype(np.min_scalar_type(n_keys)), kind="stable")]
         of, position = group[inside], self.position[inside]
         # an operation that is not counted in the whole trace gets a number that no other has
         numbers = np.where(self.number[inside] >= 0, self.number[inside], -1 - position)
         begins = np.append(True, (np.diff(of) != 0) | (np.diff(numbers) != 1))[: of.size]
-        n = np.bincount(of, minlength=first.size)
-        end = np.full(first.size, np.iinfo(np.int64).max)
         known = self.is_before | (self.position >= 0)
-        np.minimum.at(end, group[~known], np.maximum(self.number[~known], 0))
-        end[group[known]] = 0
-        np.maximum.at(end, group[known], self.number[known] + 1)
+        last, least = Segments(group[known], n_keys), Segments(group[~known], n_keys)
+        end = np.maximum(last.max(self.number[known] + 1), 0)
+        unknown = last.count() == 0
+        end[unknown] = np.maximum(least.min(self.number[~known])[unknown], 0)
         return MemberNumbers(
             self.what,
-            tuple(c[first] for c in self.key),
-            tuple(c[first] for c in self.channel),
-            n,
+            self.keys.key,
+            self.keys.channel,
+            np.bincount(of, minlength=n_keys),
             end,
             of[begins],
             position[begins],
@@ -215,15 +233,13 @@ class Lacking:
         at = np.repeat(head[of], size)
         self._columns = [*(c[at] for c in channels), ranges(low, size)]
 
-    def among(self, operations: Operations) -> NDArray[np.bool_]:
-        """Say which operations of a slice are such; (n,) bool."""
-        own = [*operations.channel, operations.number]
-        n = operations.number.size
+    def among(self, channel: tuple[Ints, ...], numbers: Ints) -> NDArray[np.bool_]:
+        """Say which operations of a slice are such, by their channels and numbers; (n,) bool."""
+        n = numbers.size
         if not n or not self._columns[0].size:
             return np.zeros(n, bool)
-        key = combine(*(np.concatenate([a, b]) for a, b in zip(own, self._columns, strict=True)))
-        found: NDArray[np.bool_] = np.isin(key[:n], key[n:]) & (operations.position >= 0)
-        return found
+        key = combine(*(np.concatenate([a, b]) for a, b in zip([*channel, numbers], self._columns, strict=True)))
+        return np.isin(key[:n], key[n:])
 
 
 class HoldingCalls(NamedTuple):
@@ -300,6 +316,10 @@ class OperationCounter:
         self._groups = GroupMembers(store, locations.process)
         self._order = EventOrder(store, self._first_rows)
         self._numbering = Numbering.of(store)
+        # of locations that are not chosen it is not known which events lie after the slice
+        self._end = np.full(self._process.size, np.iinfo(np.int64).max)
+        if not self._numbering:
+            self._end[chosen] = bounds.high[chosen]
         names = self._regions.paradigm
         self._synchronises = np.append((names == "mpi") | (names == "shmem"), False)
         self._is_file = np.append(self._regions.is_file, False)
@@ -325,11 +345,11 @@ class OperationCounter:
         if held:
             self._leave_out(held, Lacking(numbers))
 
-    def _leave_out(self, held: list[Operations], lacking: Lacking) -> None:
+    def _leave_out(self, held: list[HeldOperations], lacking: Lacking) -> None:
         """Leave out the events of messages and collective operations that lack a partner, and do not repeat them."""
         parts = [np.zeros(0, np.int64)]
         for operations in held:
-            at = lacking.among(operations)
+            at = lacking.among(operations.channel, operations.number)
             parts += [column[at] for column in operations.rows]
         rows = np.unique(np.concatenate(parts))
         rows = rows[rows >= 0]
@@ -353,7 +373,6 @@ class OperationCounter:
         makers: list[Callable[[Ints], Iterator[Operations]]] = [
             self._messages,
             self._collectives,
-            self._nonblocking,
             self._windows,
             self._epochs,
             self._files,
@@ -365,11 +384,9 @@ class OperationCounter:
     def _count(
         self,
         what: Numbered,
-        key: tuple[Ints, ...],
-        channel: tuple[Ints, ...],
-        location: Ints,
-        row: Ints,
-        done: Ints,
+        keys: Keys,
+        begun: Events,
+        done: Events,
         *,
         counts: NDArray[np.bool_] | None = None,
         holds: NDArray[np.bool_] | None = None,
@@ -380,12 +397,12 @@ class OperationCounter:
 
         Parameters
         ----------
-        what, key, channel
-            As those of `Operations`; the first column of `key` is the process, or the location.
-        location, row : (n,) int64
+        what, keys
+            As those of `Operations`.
+        begun : Events
             The events in whose order they are counted.
-        done : (n,) int64
-            Rows of the events at the same process that complete them.
+        done : Events
+            The events at the same process that complete them.
         counts : (n,) bool, optional
             Which are counted in the whole trace; all by default.
         holds : (n,) bool, optional
@@ -396,32 +413,38 @@ class OperationCounter:
         rows : tuple of (n,) int64, optional
             All their events.
         """
-        bounds, n = self._bounds, row.size
-        counts = np.ones(n, bool) if counts is None else counts
-        done_at = self._location_of(done)
-        holds = bounds.holds(done_at, done) if holds is None else holds
-        group = combine(*key)
+        bounds, (location, row) = self._bounds, begun
+        by_time = by_time and self._have_threads(location)
+        order = self._order.argsort(row, self._times(*begun)) if by_time else np.argsort(row, kind="stable")
+        counted = order if counts is None else order[counts[order]]
+        held = order[(bounds.holds(*done) if holds is None else holds)[order]]
+        held = held[self._in_slice(Events(location[held], row[held]), by_time)]
+        numbers, position = np.full((2, row.size), -1, np.int64)
+        for chosen, into in ((counted, numbers), (held, position)):
+            into[chosen] = occurrence(keys.of[chosen])
+        if self._numbering:
+            of = keys.of[counted]
+            numbers[counted] = self._numbering.number(what, numbers[counted], *(c[of] for c in keys.key))
+        return Operations(what, keys, numbers, position, bounds.precedes(*done), held, rows)
+
+    def _in_slice(self, begun: Events, by_time: bool) -> Ints:
+        """Put operations, which are in the order of the whole trace, in that of the slice."""
+        bounds, (location, row) = self._bounds, begun
         early = bounds.precedes(location, row)
         # what is repeated comes before all other events where it is
-        process = self._process[location]
-        at = np.where(early, self._first_location[process], location)
+        at = np.where(early, self._first_location[self._process[location]], location)
         in_slice = np.where(early, 2 * bounds.low[at] - 1, 2 * row)
-        if by_time and np.unique(location).size > np.unique(process).size:
-            time = self._order.time(row, self._times(location, row))
-            tie = np.where(self._order.is_listed(row), self._order.tie_order(row), location << 32)
-            whole = np.lexsort((row, tie, time, group))
-            time, tie = np.where(early, bounds.time, time), np.where(early, at << 32, tie)
-        else:
-            whole = np.lexsort((row, group))
-            time = tie = np.zeros(n, np.int64)
-        part = np.lexsort((positions(whole), in_slice, tie, time, group))
-        numbers, position = np.full((2, n), -1, np.int64)
-        for order, chosen, into in ((whole, counts, numbers), (part, holds, position)):
-            order = order[chosen[order]]
-            into[order] = occurrence(group[order])
-        counted = np.flatnonzero(counts)
-        numbers[counted] = self._numbering.number(what, numbers[counted], *(c[counted] for c in key))
-        return Operations(what, key, channel, numbers, position, bounds.precedes(done_at, done), rows)
+        if not by_time:
+            return np.argsort(in_slice, kind="stable")
+        time = np.where(early, bounds.time, self._order.time(row, self._times(location, row)))
+        tie = np.where(self._order.is_listed(row), self._order.tie_order(row), location << 32)
+        return np.lexsort((in_slice, np.where(early, at << 32, tie), time))
+
+    def _have_threads(self, location: Ints) -> bool:
+        """Say whether several locations of a process are among some, whose elements come location by location."""
+        first = np.flatnonzero(np.diff(location, prepend=-1))
+        found = np.unique(location[first])
+        return np.unique(self._process[found]).size < found.size
 
     def _times(self, location: Ints, row: Ints) -> Ints:
         """Return the times of some events."""
@@ -438,12 +461,13 @@ class OperationCounter:
         side, counts = self._store.read_together(table, members, ["row", "kind", *columns])
         return side, np.repeat(members, counts)
 
-    def _by_time(self, location: Ints, row: Ints) -> Ints:
-        """Put events in the order of time by process."""
+    def _by_time(self, events: Events) -> Ints | slice:
+        """Put events, which come location by location, in the order of time by process."""
+        location, row = events
         process = self._process[location]
-        if np.unique(location).size == np.unique(process).size:
-            return np.argsort(process, kind="stable")
-        return self._order.argsort(row, self._times(location, row), process)
+        if self._have_threads(location):
+            return self._order.argsort(row, self._times(location, row), process)
+        return np.argsort(process, kind="stable") if (np.diff(process) < 0).any() else slice(None)
 
     def _repeat(
         self, at: Ints, location: Ints, row: Ints, kind: NDArray[np.uint8], calls: HoldingCalls | None = None
@@ -471,49 +495,70 @@ class OperationCounter:
     # -- the kinds of operations -------------------------------------------------------------------------------------
 
     def _messages(self, members: Ints) -> Iterator[Operations]:
-        columns = ["peer", "communicator", "tag", "request", "message"]
-        side, location = self._side("p2p", members, columns)
+        side, location = self._side("p2p", members, ["peer", "communicator", "tag", "request"])
         if not location.size:
             return
-        order = self._by_time(location, side["row"])
-        e = Columns(order.size, {"location": location[order], **{c: v[order] for c, v in side.items()}})
+        order = self._by_time(Events(location, side["row"]))
+        columns: dict[str, Column] = {c: v[order] for c, v in side.items()}
+        # read where there are probes
+        columns["message"] = lambda: self._side("p2p", members, ["message"])[0]["message"][order]
+        e = Columns(location.size, {"location": location[order], **columns})
         p2p = pair_events(e, self._process[e.location].astype(np.int32))
         self._repeat_requests(p2p)
-        row = e.row.astype(np.int64)
-        partner_row, partner_at = pick(row, p2p.partner), pick(e.location, p2p.partner)
-        s = np.flatnonzero(SENDS[e.kind])
-        cancelled = p2p.cancelled[s]
-        ends = partner_row[s] < pick(self._bounds.high, partner_at[s], 0)
-        own, other, communicator, tag = self._envelopes(p2p, s, s)
-        yield self._count(
+        yield self._sends(p2p)
+        yield self._receives(p2p)
+
+    def _sends(self, p2p: PointToPoint) -> Operations:
+        """Count the sends of some processes."""
+        e, bounds = p2p.events, self._bounds
+        s = np.flatnonzero(SENDS.take(e.kind))
+        s = s[self._matters(e.location[s], e.row[s])]
+        at, cancelled = Events(e.location[s], e.row[s]), p2p.cancelled[s]
+        holds = bounds.holds(*at)
+        done = p2p.partner[s[cancelled]]
+        holds[cancelled] &= e.row[done] >= bounds.high[e.location[done]]
+        own, other, *rest = (keys := self._channels(p2p, s, s)).key
+        return self._count(
             Numbered.SEND,
-            (own, other, communicator, tag),
-            (np.zeros_like(own), own, other, communicator, tag),
-            e.location[s],
-            row[s],
-            row[s],
+            keys._replace(channel=(np.zeros_like(own), own, other, *rest)),
+            at,
+            at,
             counts=~cancelled,
-            holds=self._bounds.holds(e.location[s], row[s]) & ~(cancelled & ends),
-            rows=(row[s], partner_row[s]),
-        )
-        received = posted_receives(p2p)
-        r, post, matching = received.receive, received.post, received.matching
-        own, other, communicator, tag = self._envelopes(p2p, received.envelope, r)
-        yield self._count(
-            Numbered.RECEIVE,
-            (own, other, communicator, tag),
-            (np.zeros_like(own), other, own, communicator, tag),
-            e.location[matching],
-            row[matching],
-            row[r],
-            rows=(row[r], row[post], row[matching]),
+            holds=holds,
+            rows=(at.row, pick(e.row, p2p.partner[s])),
         )
 
-    def _envelopes(self, p2p: PointToPoint, envelope: Ints, event: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    def _receives(self, p2p: PointToPoint) -> Operations:
+        """Count the receives of some processes."""
+        e, received = p2p.events, posted_receives(p2p)
+        matters = self._matters(e.location[received.matching], e.row[received.matching])
+        r, post, envelope, matching = (c[matters] for c in received)
+        own, other, *rest = (keys := self._channels(p2p, envelope, r)).key
+        return self._count(
+            Numbered.RECEIVE,
+            keys._replace(channel=(np.zeros_like(own), other, own, *rest)),
+            Events(e.location[matching], e.row[matching]),
+            Events(e.location[r], e.row[r]),
+            rows=(e.row[r], e.row[post], e.row[matching]),
+        )
+
+    def _matters(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+        """Say which messages those of the slice depend on, by the events in whose order they are counted.
+
+        Not those after it; but in a slice of a slice they tell what that lacks.
+        """
+        return row < self._end[location]
+
+    def _channels(self, p2p: PointToPoint, envelope: Ints, event: Ints) -> Keys:
         """Return the process of some events, the other process, communicator and tag."""
-        e, own = p2p.events, p2p.process[event]
-        other = self._communicators.process_of(e.communicator[envelope], e.peer[envelope], own)
-        return own.astype(np.int64), other, e.communicator[envelope].astype(np.int64), e.tag[envelope].astype(np.int64)
+        e = p2p.events
+        columns = p2p.process[event], e.communicator[envelope], e.peer[envelope], e.tag[envelope]
+        # the process of a rank is looked up once for all messages
+        of, first = number(combine(*columns))
+        own, communicator, peer, tag = (c[first] for c in columns)
+        other = self._communicators.process_of(communicator, peer.astype(np.int64), own)
+        same = Keys.each(own, other, communicator, tag)
+        return Keys(same.of[of], same.key)
 
     def _repeat_requests(self, p2p: PointToPoint) -> None:
         """Repeat the requests of receives, and the probes that found their messages, that are open at the start."""
@@ -530,29 +575,29 @@ class OperationCounter:
         self._repeat(self._first_location[p2p.process[at]], e.location[at], e.row[at], e.kind[at])
 
     def _collectives(self, members: Ints) -> Iterator[Operations]:
-        side, location = self._side("collectives", members, ["communicator"])
+        side, location = self._side("collectives", members, ["communicator", "request"])
+        yield self._blocking(side, location)
+        yield self._nonblocking(side, location)
+
+    def _blocking(self, side: Arrays, location: Ints) -> Operations:
+        """Count blocking collective operations, given the rows of some locations in the side table."""
         row = side["row"].astype(np.int64)
-        of = self._communicators, side["kind"], side["communicator"], location
-        end, before, communicator = collectives.blocking_operations(*of)
+        given = self._communicators, side["kind"], side["communicator"], location
+        end, before, communicator = collectives.blocking_operations(*given)
         at, begin = location[end], pick(row, before)
         process = self._process[at]
-        channel = self._communicators.channel(communicator, process.astype(np.int32))
-        none = np.zeros_like(process)
-        yield self._count(
-            Numbered.COLLECTIVE,
-            (process, communicator.astype(np.int64)),
-            (none + 1, channel, none, none, none),
-            at,
-            row[end],
-            row[end],
-            rows=(row[end], begin),
-        )
+        keys = Keys.each(process, communicator)
+        own, of = (c.astype(np.int32) for c in keys.key)
+        none = np.zeros(own.size, np.int64)
+        keys = keys._replace(channel=(none + 1, self._communicators.channel(of, own), none, none, none))
+        ends = Events(at, row[end])
+        return self._count(Numbered.COLLECTIVE, keys, ends, ends, rows=(row[end], begin))
 
-    def _nonblocking(self, members: Ints) -> Iterator[Operations]:
-        side, location = self._side("collectives", members, ["communicator", "request"])
+    def _nonblocking(self, side: Arrays, location: Ints) -> Operations:
+        """Count non-blocking collective operations, given the same."""
         mine = np.flatnonzero(mask_of(nonblocking.KINDS)[side["kind"]])
         location, row = location[mine], side["row"][mine].astype(np.int64)
-        order = self._by_time(location, row)
+        order = self._by_time(Events(location, row))
         mine, location, row = mine[order], location[order], row[order]
         process = self._process[location]
         kind = side["kind"][mine]
@@ -561,15 +606,16 @@ class OperationCounter:
         opened = bounds.precedes(location[start], row[start]) & ~bounds.precedes(location[done], row[done])
         first = start[opened]
         self._repeat(self._first_location[process[first]], location[first], row[first], kind[first])
-        key = process[start], side["communicator"][mine][done].astype(np.int64)
-        yield self._count(Numbered.NONBLOCKING, key, (), location[start], row[start], row[done])
+        keys = Keys.each(process[start], side["communicator"][mine][done])
+        begun, ends = (Events(location[x], row[x]) for x in (start, done))
+        return self._count(Numbered.NONBLOCKING, keys, begun, ends)
 
     def _windows(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("rma", members, ["window"])
         end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
-        at, row = location[end], side["row"][end].astype(np.int64)
-        key = self._process[at], side["window"][end].astype(np.int64)
-        yield self._count(Numbered.WINDOW, key, (), at, row, row)
+        ends = Events(location[end], side["row"][end])
+        keys = Keys.each(self._process[ends.location], side["window"][end])
+        yield self._count(Numbered.WINDOW, keys, ends, ends)
 
     def _fenced(self, members: Ints) -> Ints:
         """Find the windows whose last synchronisation before the slice was collective; rows for `Numbering`."""
@@ -612,8 +658,9 @@ class OperationCounter:
             self._repeat(at[opened], at[opened], row[opened], side["kind"][sync][opened], calls.take(opened))
             epoch, other = self._groups.each(side["group"][sync][first].astype(np.int64))
             begin, end = first[epoch], last[epoch]
-            key = self._process[at[begin]], other, window[begin]
-            yield self._count(what, key, (), at[begin], row[begin], row[end], by_time=False)
+            keys = Keys.each(self._process[at[begin]], other, window[begin])
+            begun, ends = (Events(at[x], row[x]) for x in (begin, end))
+            yield self._count(what, keys, begun, ends, by_time=False)
 
     def _locks(self, members: Ints) -> None:
         """Repeat the calls that took locks of windows that are held, or asked for, at the start."""
@@ -650,5 +697,5 @@ class OperationCounter:
         of, first = number(enter)
         in_slice = np.zeros(first.size, bool)
         in_slice[of[holds]] = True
-        key = self._process[at[first]], handle[first]
-        yield self._count(Numbered.FILE, key, (), at[first], enter[first], row[first], holds=in_slice)
+        keys, at = Keys.each(self._process[at[first]], handle[first]), at[first]
+        yield self._count(Numbered.FILE, keys, Events(at, enter[first]), Events(at, row[first]), holds=in_slice)

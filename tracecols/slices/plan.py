@@ -20,26 +20,35 @@ A trace slice is what a recording of the time range would have held, had it know
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
-from tracecols.enhance.dataflow.grouping import combine, pair_nested, pair_with_previous
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import (
+    Segments,
+    combine,
+    number_ascending,
+    occurrence,
+    pair_with_previous,
+    ranges,
+)
 from tracecols.enhance.definitions.locations import CALLSITE, Locations
 from tracecols.enhance.definitions.regions import CONSTRUCTS, COPY, WAIT, Regions
 from tracecols.enhance.scan.numbering import Numbering
 from tracecols.enhance.scan.tasks import SWITCHES, TaskEvents
-from tracecols.enhance.scan.teams import FORKS, JOINS, Teams
-from tracecols.kernels import arrays, cuts
+from tracecols.enhance.scan.teams import MEANING
+from tracecols.kernels import arrays, cuts, teams
 from tracecols.schema import EventKind
 from tracecols.slices.numbering import OperationCounter, Repeated, SliceBounds
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.work.executors import side_by_side
 
 BATCH = 1 << 20
 """Number of events that are read at once."""
@@ -126,34 +135,34 @@ class Stacks:
         self.state = np.zeros(cuts.N_STATE, np.int64)
         self.top = np.full(cuts.TASKS + n_tasks, -1, np.int64)
         self._items = arrays.linked(cuts.Items, 64)
+        self._base, self._batch = -1, Columns()
 
     def walk(self, store: Store, location: int, start: int, stop: int, slots: NDArray[np.int64]) -> None:
         """Go on from one event to before another."""
-        for base in range(start, stop, BATCH):
-            columns = store.read("events", location, ["kind", "region"], base, min(base + BATCH, stop))
-            at = 0
-            while True:
-                at = int(
-                    cuts.walk(
-                        columns["kind"],
-                        columns["region"],
-                        at,
-                        base,
-                        self.state,
-                        cuts.ACTION,
-                        slots,
-                        self.top,
-                        self._items,
-                    )
+        while start < stop:
+            base = start - start % BATCH
+            if base != self._base:
+                # the next walk goes on in the same batch
+                self._batch = store.read("events", location, ["kind", "region"], base, base + BATCH)
+                self._base = base
+            end = min(base + self._batch["kind"].size, stop)
+            self._walk(store, location, start, end, slots)
+            start = end
+
+    def _walk(self, store: Store, location: int, start: int, stop: int, slots: NDArray[np.int64]) -> None:
+        """The same within the batch that was read."""
+        kind, region = (self._batch[c][: stop - self._base] for c in ("kind", "region"))
+        at = start - self._base
+        while True:
+            at = int(cuts.walk(kind, region, at, self._base, self.state, cuts.ACTION, slots, self.top, self._items))
+            if at == kind.size:
+                break
+            if at < 0:
+                raise store.damaged(
+                    f"location {location}, event {self._base - 1 - at}: it switches tasks, but the table tasks has "
+                    "no row for it"
                 )
-                if at == columns["kind"].size:
-                    break
-                if at < 0:
-                    raise store.damaged(
-                        f"location {location}, event {base - 1 - at}: it switches tasks, but the table tasks has "
-                        "no row for it"
-                    )
-                self._items, self.state[cuts.FREE] = arrays.more_linked(self._items)
+            self._items, self.state[cuts.FREE] = arrays.more_linked(self._items)
 
     @property
     def task(self) -> int:
@@ -186,7 +195,6 @@ class TeamVisit(NamedTuple):
     """A thread in a team instance: rows of its begin and end there, and of FORK and JOIN if it forks; -1 there is
     none."""
 
-    instance: int
     location: int
     begin: int
     end: int
@@ -195,37 +203,100 @@ class TeamVisit(NamedTuple):
     fork_kind: int
 
 
-@dataclass
 class TeamVisits:
-    """All threads in all team instances, as columns (`TeamVisit`); (n,) int64 each."""
+    """The visits of a location in team instances, in order, where threads say so themselves.
 
-    instance: NDArray[np.int64]
-    location: NDArray[np.int64]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    fork: NDArray[np.int64]
-    join: NDArray[np.int64]
-    fork_kind: NDArray[np.int64]
+    Attributes
+    ----------
+    team : (n_teams,) int64
+        Teams that it visits, ascending; one of the location's own where they are not defined.
+    of, turn : (n,) int64
+        Number of each visit's team among these, and the how manieth time it is that the location begins in it: visits
+        of all locations with the same team and turn are in one instance.
+    """
 
-    @classmethod
-    def none(cls) -> TeamVisits:
-        """No visits."""
-        return cls(*np.zeros((len(fields(cls)), 0), np.int64))
+    def __init__(self, location: int, row: NDArray[np.int64], kind: NDArray[np.uint8], team: NDArray[np.int32]) -> None:
+        self._location, self._row, self._kind = location, row, kind
+        n, n_forks = (int(np.count_nonzero(MEANING.take(kind) == what)) for what in (teams.BEGINS, teams.FORKS))
+        self._visits, self._forks = (teams.Brackets(*np.empty((3, size), np.int64)) for size in (n, n_forks))
+        self._fork = np.empty(n, np.int64)
+        teams.list_visits(MEANING, kind, self._forks, self._visits, self._fork)
+        own = team[self._visits.begin].astype(np.int64)
+        self.team, self.of = number_ascending(np.where(own < 0, -1 - location, own))
+        self.turn = occurrence(self.of)
 
-    @classmethod
-    def concatenate(cls, visits: list[TeamVisits]) -> TeamVisits:
-        """Join the visits of several locations."""
-        return cls(*(np.concatenate([getattr(v, f.name) for v in [cls.none(), *visits]]) for f in fields(cls)))
+    def at(self, border: int) -> TeamsAtBorder:
+        """Count the visits before an end of the time range: those that begin in rows before it."""
+        border = int(np.searchsorted(self._row, border))
+        begin, end = self._visits.begin, self._visits.end
+        fork, join = (pick(events, self._fork) for events in (self._forks.begin, self._forks.end))
+        is_before = np.where(fork >= 0, fork, begin) < border
+        is_over = (end >= 0) & (end < border) & ((fork < 0) | ((join >= 0) & (join < border)))
+        opened = np.flatnonzero(is_before & ~is_over)
+        begun, n = (np.bincount(of, minlength=self.team.size) for of in (self.of[is_before], self.of))
+        return TeamsAtBorder(self.team, begun, n, TeamInstances(self.team[self.of[opened]], self.turn[opened]))
 
-    def span(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first and the last row of every visit; what never ends is beyond all rows."""
-        forks = self.fork >= 0
-        ends = (self.end >= 0) & (~forks | (self.join >= 0))
-        last = np.where(ends, np.maximum(self.end, self.join), np.iinfo(np.int64).max)
-        return np.where(forks, self.fork, self.begin), last
+    def within(self, instances: TeamInstances) -> dict[tuple[int, int], TeamVisit]:
+        """Return the visits of some instances, by team and turn."""
+        n = self.turn.size
+        key = combine(np.append(self.team[self.of], instances.team), np.append(self.turn, instances.turn))
+        at = np.flatnonzero(np.isin(key[:n], key[n:]))
+        fork = self._fork[at]
+        begin, end = self._visits.begin[at], self._visits.end[at]
+        fork, join = (pick(events, fork) for events in (self._forks.begin, self._forks.end))
+        rows = (pick(self._row, event) for event in (begin, end, fork, join))
+        kind = np.where(fork >= 0, pick(self._kind, fork, 0).astype(np.int64), -1)
+        columns = self.team[self.of[at]], self.turn[at], *rows, kind
+        return {
+            (team, turn): TeamVisit(self._location, *visit)
+            for team, turn, *visit in zip(*(c.tolist() for c in columns), strict=True)
+        }
 
-    def __getitem__(self, i: int) -> TeamVisit:
-        return TeamVisit(*(int(getattr(self, f.name)[i]) for f in fields(self)))
+
+class TeamInstances(NamedTuple):
+    """Team instances; (n,) int64 each, as the columns of `TeamVisits`."""
+
+    team: NDArray[np.int64]
+    turn: NDArray[np.int64]
+
+
+class TeamsAtBorder(NamedTuple):
+    """What a location says of teams at an end of the time range."""
+
+    team: NDArray[np.int64]
+    """(n,): teams that it visits."""
+    begun: NDArray[np.int64]
+    n: NDArray[np.int64]
+    """`begun` and `n`: (n,), visits in each that begin before the end of the range, and all."""
+    opened: TeamInstances
+    """Those of its visits that the end of the range cuts through."""
+
+
+def teams_across(said: Sequence[TeamsAtBorder]) -> TeamInstances:
+    """Return the team instances that are open at an end of the time range, given what all locations say: some visit
+    begins before it, and some visit ends after it."""
+    team, begun, n = (np.concatenate([getattr(x, name) for x in said]) for name in ("team", "begun", "n"))
+    teams, group = number_ascending(team)
+    latest = Segments(group, teams.size).max(begun)
+    # what has begun at some location and will begin at this one
+    size = np.maximum(np.minimum(n, latest[group]) - begun, 0)
+    team = np.concatenate([np.repeat(team, size), *(x.opened.team for x in said)])
+    turn = np.concatenate([ranges(begun, size), *(x.opened.turn for x in said)])
+    first = np.unique(combine(team, turn), return_index=True)[1]
+    return TeamInstances(team[first], turn[first])
+
+
+def by_location(found: Iterable[dict[tuple[int, int], TeamVisit]]) -> dict[int, list[TeamVisit]]:
+    """Return visits by location, given those of each location by their instances: in the order in which the threads of
+    each instance are met, the instances in the order of their first visit."""
+    met: dict[tuple[int, int], list[TeamVisit]] = defaultdict(list)
+    for visits in found:
+        for instance, visit in visits.items():
+            met[instance].append(visit)
+    result: dict[int, list[TeamVisit]] = defaultdict(list)
+    for visit in (visit for visits in met.values() for visit in visits):
+        result[visit.location].append(visit)
+    return result
 
 
 def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
@@ -247,7 +318,7 @@ class SlicePlanner:
     def __init__(
         self, store: Store, chosen: list[int], start: int | None, stop: int | None, jobs: int, leaves_out: bool
     ) -> None:
-        self.store, self._chosen, self._start, self._stop = store, chosen, start, stop
+        self.store, self._chosen, self._start, self._stop, self._jobs = store, chosen, start, stop, jobs
         locations = store.definitions["locations"]
         self._first_rows = to_numpy(locations.column("first_row"))
         self._process = to_numpy(locations.column("process"))
@@ -264,8 +335,7 @@ class SlicePlanner:
         self._waits = np.append(waits, False)
         self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
         self._open_begins: dict[int, list[AddedEvent]] = {}
-        with ThreadPoolExecutor(jobs) as pool:
-            self.slices = dict(zip(chosen, pool.map(self._plan, chosen), strict=True))
+        self.slices = dict(zip(chosen, side_by_side(jobs, self._plan, chosen), strict=True))
         if start is not None:
             self._constructs()
         self._teams(chosen)
@@ -449,73 +519,55 @@ class SlicePlanner:
         So that all of them lie between FORK and JOIN there, as in the whole trace, threads that have left at the start
         enter and leave once more, and threads that have not begun at the end enter and leave there.
         """
-        teams = Teams(self.store, self._locations, np.array(chosen, np.int64))
-        visits = TeamVisits.concatenate([self._visits_of(teams, location) for location in chosen])
-        before = self._visits_across(visits, teams.n_instances, "start") if self._start is not None else {}
-        after = self._visits_across(visits, teams.n_instances, "stop") if self._stop is not None else {}
-        for location, mine in before.items():
-            planned = self.slices[location]
-            known = {x.row for x in planned.before}
-            found = [x for v in mine if v.begin < planned.start for x in self._entered_again(v, planned.start, known)]
-            self._insert(location, found)
-        for location, mine in after.items():
-            planned = self.slices[location]
-            inside: list[AddedEvent] = []
-            for v in sorted(mine, key=lambda v: v.begin):
-                events = self._entered_at_the_end(v, planned.stop)
-                # a thread that forks does so where it is; others are in no region when they begin
-                if v.fork >= 0 or v.begin < planned.stop:
-                    inside += events
-                else:
-                    planned.after += events
-            planned.after[:0] = inside
+        ends = [which for which, at in (("start", self._start), ("stop", self._stop)) if at is not None]
+        said = list(side_by_side(self._jobs, partial(self._said_of_teams, ends), chosen))
+        across = [teams_across(of) for of in zip(*said, strict=True)]
+        # what is held of the whole trace is what locations say, not their visits: these are looked for once more
+        mine = [
+            location
+            for location, of in zip(chosen, said, strict=True)
+            if any(np.isin(own.team, instances.team).any() for own, instances in zip(of, across, strict=True))
+        ]
+        found = list(side_by_side(self._jobs, partial(self._visits_within, across), mine))
+        insert = {"start": self._enter_again, "stop": self._enter_at_the_end}
+        for which, *visits in zip(ends, *found, strict=True):
+            for location, of_location in by_location(visits).items():
+                insert[which](location, of_location)
 
-    def _visits_of(self, teams: Teams, location: int) -> TeamVisits:
-        """Find when a thread is in which team instances, where threads say so themselves."""
-        e = teams.events.at(location)
-        begins = np.flatnonzero(e.is_begin)
-        mine = teams.begins_of(location)
-        if begins.size != mine.stop - mine.start or not begins.size:
-            return TeamVisits.none()
-        # of none: the last element of what is looked up
-        row, kind = np.append(e.row - self._first_rows[location], -1), np.append(e.kind.astype(np.int64), -1)
-        end = pair_nested(e.is_begin, e.kind == EventKind.THREAD_TEAM_END)
-        is_fork = np.isin(e.kind, FORKS)
-        join = np.append(pair_nested(is_fork, np.isin(e.kind, JOINS)), -1)
-        # the thread that forks begins in the team right after its FORK
-        fork = np.where((begins > 0) & is_fork[begins - 1], begins - 1, -1)
-        return TeamVisits(
-            teams.instance[mine],
-            np.full(begins.size, location),
-            row[begins],
-            row[end[begins]],
-            row[fork],
-            row[join[fork]],
-            kind[fork],
-        )
+    def _enter_again(self, location: int, visits: list[TeamVisit]) -> None:
+        """Let a thread be at the start in the team instances that are open there."""
+        planned = self.slices[location]
+        known = {x.row for x in planned.before}
+        begun = [v for v in visits if v.begin < planned.start]
+        self._insert(location, [x for v in begun for x in self._entered_again(v, planned.start, known)])
 
-    def _visits_across(self, visits: TeamVisits, n_instances: int, which: str) -> dict[int, list[TeamVisit]]:
-        """Return by location the visits of team instances that are open at the start or the end of the time range.
+    def _enter_at_the_end(self, location: int, visits: list[TeamVisit]) -> None:
+        """Let a thread be at the end in the team instances that are open there."""
+        planned = self.slices[location]
+        inside: list[AddedEvent] = []
+        for v in sorted(visits, key=lambda v: v.begin):
+            events = self._entered_at_the_end(v, planned.stop)
+            # a thread that forks does so where it is; others are in no region when they begin
+            if v.fork >= 0 or v.begin < planned.stop:
+                inside += events
+            else:
+                planned.after += events
+        planned.after[:0] = inside
 
-        In the order in which the threads of each instance are met, the instances in the order of their first visit.
-        """
-        border = np.array(
-            [getattr(self.slices[i], which) if i in self.slices else 0 for i in range(self._process.size)]
-        )
-        first, last = visits.span()
-        begins_before, ends_after = np.zeros((2, n_instances), bool)
-        begins_before[visits.instance[first < border[visits.location]]] = True
-        ends_after[visits.instance[last >= border[visits.location]]] = True
-        found = np.flatnonzero((begins_before & ends_after)[visits.instance])
-        if not found.size:
-            return {}
-        first_visit = np.full(n_instances, visits.instance.size)
-        first_visit[visits.instance[found][::-1]] = found[::-1]
-        result: dict[int, list[TeamVisit]] = defaultdict(list)
-        for i in found[np.argsort(first_visit[visits.instance[found]], kind="stable")].tolist():
-            visit = visits[i]
-            result[visit.location].append(visit)
-        return result
+    def _visits_of(self, location: int) -> TeamVisits:
+        """Find when a thread is in which team instances."""
+        e = self._side("threads", location, "kind", "team")
+        return TeamVisits(location, e["row"], e["kind"], e["team"])
+
+    def _said_of_teams(self, ends: list[str], location: int) -> list[TeamsAtBorder]:
+        """Return what a location says of teams at some ends of the time range."""
+        visits, planned = self._visits_of(location), self.slices[location]
+        return [visits.at(getattr(planned, which)) for which in ends]
+
+    def _visits_within(self, across: list[TeamInstances], location: int) -> list[dict[tuple[int, int], TeamVisit]]:
+        """Return the visits of a location in the team instances that are open at each end of the time range."""
+        visits = self._visits_of(location)
+        return [visits.within(instances) for instances in across]
 
     def _parallel_region(self, visit: TeamVisit) -> list[AddedEvent]:
         """Return ENTER and EXIT of the parallel region a thread enters in a team; nothing if it enters none."""

@@ -16,24 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick, pieced
-from tracecols.enhance.dataflow.grouping import (
-    Segments,
-    combine,
-    join_occurrences,
-    mask_of,
-    number,
-    occurrence,
-    pair_with_previous,
-)
+from tracecols.enhance.dataflow.grouping import Segments, combine, join_occurrences, mask_of, number, occurrence
 from tracecols.enhance.dataflow.outgoing import OutgoingRows
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.gaps import ENDS, STARTS
+from tracecols.enhance.scan.gaps import OPEN
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.numbering import Numbered
 from tracecols.enhance.scan.scan import LocationScan
+from tracecols.kernels import groups
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
 from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
@@ -41,8 +34,9 @@ from tracecols.schema.compound import SENDS as SENDS_TABLE
 
 SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
 RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
-PROBES = mask_of((K.MPI_PROBE,))
-POSTS = mask_of((K.MPI_MRECV, K.MPI_IMRECV_REQUEST))
+OF_REQUESTS, OF_PROBES = (begins + 2 * ends.astype(np.int8) for begins, ends in OPEN.values())
+"""What kinds of events do to requests, and to messages that a probe has found: 1 begin, 2 end, 0 neither."""
+
 REQUESTED = mask_of((K.MPI_IRECV, K.MPI_IMRECV))
 
 CALL = ("enter", "exit", "enter_time", "exit_time", "call_path")
@@ -86,14 +80,10 @@ def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> di
     return {f"{role}_{name}": partial(pick, v, call) for name, v in zip(CALL, values, strict=True)}
 
 
-def _pairs(key: NDArray[np.int64], first: NDArray[np.bool_], second: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Pair neighbours of the same key; what is neither costs nothing."""
-    result = np.full(key.size, -1, np.int64)
-    chosen = np.flatnonzero(first | second)
-    if chosen.size:
-        partner = pair_with_previous(key[chosen], first[chosen], second[chosen])
-        result[chosen] = pick(chosen, partner)
-    return result
+def _pairs(key: NDArray[np.int64], role: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Pair neighbours of the same key that begin (1) and end (2) something; others are passed over."""
+    group, first = number(key)
+    return groups.pair_neighbours(group, role, first.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +123,14 @@ def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
     """Find which point-to-point events, by process in order of time, belong to one request: from `kind`, `request` and
     `message`."""
     kind = e.kind
-    starts, ends = STARTS[kind], ENDS[kind]
-    partner = _pairs(combine(process, e.request), starts, ends)
-    cancelled = starts & (partner >= 0) & (pick(kind, partner, 0) == K.MPI_REQUEST_CANCELLED)
+    role = OF_REQUESTS.take(kind)
+    partner = _pairs(combine(process, e.request), role) if role.any() else np.full(kind.size, -1)
+    cancelled = np.zeros(kind.size, bool)
+    ends = np.flatnonzero(kind == K.MPI_REQUEST_CANCELLED)
+    cancelled[partner[ends[partner[ends] >= 0]]] = True
     # a matched probe knows the envelope of the message that a later call receives
-    posts = POSTS[kind]
-    probe = _pairs(combine(process, e.message), PROBES[kind], posts) if posts.any() else None
+    role = OF_PROBES.take(kind)
+    probe = _pairs(combine(process, e.message), role) if (role == 2).any() else None
     return PointToPoint(e, process, partner, cancelled, probe)
 
 

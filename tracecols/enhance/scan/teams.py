@@ -25,7 +25,9 @@ KEPT = mask_of(kinds_that(FORK, JOIN, TEAM_BEGIN, TEAM_END))
 
 MEANING = np.where(IS_FORK, np.int8(kernels.FORKS), np.int8(kernels.NEITHER))
 """What kinds of events mean to teams that say who begins in them."""
+MEANING[IS_JOIN] = kernels.JOINS
 MEANING[EventKind.THREAD_TEAM_BEGIN] = kernels.BEGINS
+MEANING[EventKind.THREAD_TEAM_END] = kernels.ENDS
 
 COLUMNS = ["row", "kind", "team"]
 """What is read of events of threads."""
