@@ -81,24 +81,3 @@ def find_places(row, begin, before, found):
         if begin.size > 0:
             near = _range_of(row[i], near, begin)
             found[i] = max(row[i] - begin[near] + before[near], 0)
-
-
-@kernel
-def pick_places(values, row, begin, before, null, found):
-    """Take the values at some rows, all of which are held but for negative ones; these are null.
-
-    Parameters
-    ----------
-    values : (n_held,)
-    row, begin, before
-        As for `find_places`.
-    null : int
-    found : (n,), as `values`, written
-    """
-    near = 0
-    for i in range(row.size):
-        if row[i] < 0:
-            found[i] = null
-        else:
-            near = _range_of(row[i], near, begin)
-            found[i] = values[row[i] - begin[near] + before[near]]

@@ -3,9 +3,12 @@ smallest of the group, and 0 for the null value -1."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from tracecols.kernels.kernel import kernel, part
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import inner_part, kernel, part
 
 NULL = -1
 
@@ -91,44 +94,89 @@ def pack(values, base, widths, lows, starts, words):
         starts[g + 1] = starts[g] + at - begin
 
 
+class Codes(NamedTuple):
+    """How the groups of rows of a column are coded, and where they are."""
+
+    widths: NDArray[np.uint8]
+    """(n_groups,): bits of each code."""
+    lows: NDArray[np.int64]
+    """(n_groups,): what code 1 means."""
+    starts: NDArray[np.int64]
+    """(n_groups + 1,): first word of each group, and one past the last."""
+
+
+@inner_part
+def _code_at(words, bit, width):
+    """Return the code of so many bits that begins at a bit of some words."""
+    if width == 0:
+        return np.uint64(0)
+    at, filled = bit >> 6, bit & 63
+    code = words[at] >> np.uint64(filled)
+    if filled + width > 64:
+        code |= words[at + 1] << np.uint64(64 - filled)
+    return code & (~np.uint64(0) >> np.uint64(64 - width))
+
+
+@inner_part
+def _value_of(code, width, low, base):
+    """Return what a code means, beside the value that it is relative to, or 0."""
+    if width == RAW:
+        return np.int64(code)
+    return np.int64(NULL) if code == 0 else np.int64(code) - 1 + low + base
+
+
 @kernel
-def unpack(words, widths, lows, first, base, values):
-    """Turn codes back into values.
+def unpack(words, first_word, codes, begin, end, base, values):
+    """Turn the codes of some ranges of rows back into values, one range after the other.
 
     Parameters
     ----------
     words : (n_words,) uint64
-        Those of some groups.
-    widths, lows : (n_groups,) uint8, int64
-    first : int
-        Place of the first value in the first of the groups.
+    first_word : int
+        Which of all words `words` begin with.
+    codes : Codes
+    begin, end : (n_ranges,) int64
+        First row of each range, and one past its last.
     base : (n,) or (0,) int64
-        As for `pack`.
+        As for `pack`, of these rows.
+    values : (n,) signed integers, written
+    """
+    is_relative, i = base.size > 0, 0
+    for k in range(begin.size):
+        row = begin[k]
+        while row < end[k]:
+            g = row // GROUP
+            width, low, first = np.int64(codes.widths[g]), codes.lows[g], g * GROUP
+            bit = (codes.starts[g] - first_word) * 64 + (row - first) * width
+            stop = min(first + GROUP, end[k])
+            while row < stop:
+                values[i] = _value_of(_code_at(words, bit, width), width, low, base[i] if is_relative else np.int64(0))
+                bit += width
+                row += 1
+                i += 1
+
+
+@kernel
+def unpack_rows(words, first_word, codes, row, null, base, values):
+    """Turn the codes of some rows back into values; of negative rows into `null`.
+
+    Parameters
+    ----------
+    words, first_word, codes
+        As for `unpack`.
+    row : (n,) int64
+    null : int
+    base : (n,) or (0,) int64
+        As for `pack`, of these rows.
     values : (n,) signed integers, written
     """
     is_relative = base.size > 0
-    i, begin = 0, np.int64(0)
-    for g in range(widths.size):
-        width, low = np.int64(widths[g]), lows[g]
-        mask = ~np.uint64(0) >> np.uint64(64 - width) if width else np.uint64(0)
-        place = np.int64(first) if g == 0 else np.int64(0)
-        stop = min(i + GROUP - place, values.size)
-        bit = begin * 64 + place * width
-        begin += width * (GROUP // 64)
-        while i < stop:
-            code = np.uint64(0)
-            if width:
-                at, filled = bit >> 6, bit & 63
-                code = words[at] >> np.uint64(filled)
-                if filled + width > 64:
-                    code |= words[at + 1] << np.uint64(64 - filled)
-                code &= mask
-            value = np.int64(code)
-            if width < RAW:
-                if value == 0:
-                    value = np.int64(NULL)
-                else:
-                    value = value - 1 + low + base[i] if is_relative else value - 1 + low
-            values[i] = value
-            bit += width
-            i += 1
+    for i in range(row.size):
+        if row[i] < 0:
+            values[i] = null
+            continue
+        g = row[i] // GROUP
+        width = np.int64(codes.widths[g])
+        bit = (codes.starts[g] - first_word) * 64 + (row[i] - g * GROUP) * width
+        added = base[i] if is_relative else np.int64(0)
+        values[i] = _value_of(_code_at(words, bit, width), width, codes.lows[g], added)

@@ -571,14 +571,15 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
     pieces = pieced(in_memory)
     assert pieces.search("x", [-1, 0, 49**3 + 1, 57**3, 10**9]).tolist() == [0, 0, 50, 57, 110]
     for source in (columns, spilled, pieces):
-        of = near.Near(source, first, stop)
-        x, y, at = of.column("x"), of.column("y"), of.place(first)
+        of = near.Near(source, first, stop, LargeArrays())
+        (x, y), at = of.columns("x", "y"), of.place(first)
         for a, (begin, n) in zip(at.tolist(), ranges, strict=True):
             if n:
                 assert x[a : a + n].tolist() == columns.x[begin : begin + n].tolist()
                 assert y[a : a + n].tolist() == columns.y[begin : begin + n].tolist()
         rows = np.append(first, -1)
-        assert near.picked(source, ("x",), rows)[0].tolist() == [*columns.x[first].tolist(), -1]
+        found = source.several_at(("y", "x"), rows, -7)
+        assert [of.tolist() for of in found] == [[*of[first].tolist(), -7] for of in (columns.y, columns.x)]
         kept = near.KeptTable(SYNC_POINTS, 110, dict.fromkeys(SYNC_POINTS.names, columns.x), {"y": source})
         # in more than one block
         monkeypatch.setattr(large, "BLOCK", 3)

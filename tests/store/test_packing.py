@@ -17,12 +17,18 @@ WIDE = st.integers(-(2**63), 2**63 - 1)
 COLUMN = st.sampled_from([SMALL, st.integers(0, 2**34), st.integers(10**15, 10**15 + 70_000), WIDE])
 
 
+def rows_between(begin, end):
+    """Return the rows of some ranges, one range after the other."""
+    return np.concatenate([np.arange(*of) for of in zip(begin.tolist(), end.tolist(), strict=True)])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 @settings(max_examples=150)
 @given(data=st.data())
 def test_packing__gives_back_every_value(compiled, data):
-    pack, unpack = (f if compiled else f.py_func for f in (packing.pack, packing.unpack))
+    kernels = packing.pack, packing.unpack, packing.unpack_rows
+    pack, unpack, unpack_rows = (f if compiled else f.py_func for f in kernels)
     # more than one group, of values that are alike
     n, n_same = data.draw(st.integers(1, 20)), data.draw(st.sampled_from([1, 1, 300, 5000 if compiled else 300]))
     values = np.repeat(np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n)), np.int64), n_same)
@@ -34,11 +40,20 @@ def test_packing__gives_back_every_value(compiled, data):
     first = data.draw(st.integers(0, values.size - 1))
     stop = data.draw(st.integers(first + 1, values.size))
     some, again = slice(first // packing.GROUP, -(-stop // packing.GROUP)), np.zeros(stop - first, np.int64)
+    begin, end = np.array([[first, stop], [values.size // 2, values.size]]).T.copy()
+    row = np.append(rows_between(begin, end)[::-1], -1)
+    several, picked = np.zeros(row.size - 1, np.int64), np.zeros(row.size, np.int64)
     with np.errstate(over="ignore"):
         pack(values, base, widths, lows, starts, words)
-        read = words[starts[some.start] : starts[some.stop]]
-        unpack(read, widths[some], lows[some], first % packing.GROUP, base[first:stop], again)
+        first_word, codes = int(starts[some.start]), packing.Codes(widths, lows, starts)
+        read = words[first_word : starts[some.stop]]
+        unpack(read, first_word, codes, begin[:1], end[:1], base[first:stop], again)
+        based = base[row[-2::-1]] if base.size else base
+        unpack(words, 0, codes, begin, end, based, several)
+        unpack_rows(words, 0, codes, row, -5, base[row] if base.size else base, picked)
     assert again.tolist() == values[first:stop].tolist()
+    assert several.tolist() == values[row[-2::-1]].tolist()
+    assert picked.tolist() == [*values[row[:-1]].tolist(), -5]
     spans = [int(of.max()) - int(of.min()) for of in np.split(values, range(packing.GROUP, values.size, packing.GROUP))]
     if not base.size:
         assert all(w <= min(64, (s + 1).bit_length()) for w, s in zip(widths.tolist(), spans, strict=True))
@@ -82,6 +97,19 @@ def test_spill__reads_what_it_wrote(spilling):
             stop = min(stop, array.size)
             if start <= stop:
                 assert kept.rows(name, start, stop).tolist() == array[start:stop].tolist()
+
+
+def test_spill__reads_rows_anywhere(spilling):
+    given, kept = columns(), spilling.keep(columns(), RELATIVE)
+    names = [name for name in given.names if name not in ("kind", "flag", "empty")]
+    index, begin, end = np.array([999, 0, -1, 7, 7]), np.array([3, 990]), np.array([5, 1000])
+    for name, found in zip(names, kept.several_at(names, index), strict=True):
+        assert found.tolist() == [given[name][i] if i >= 0 else -1 for i in index.tolist()]
+        assert found.dtype == given[name].dtype
+    filled = {name: np.empty(12, given[name].dtype) for name in names}
+    kept.fill(filled, begin, end)
+    for name, found in filled.items():
+        assert found.tolist() == [*given[name][3:5].tolist(), *given[name][990:].tolist()]
 
 
 def test_spill__writes_few_bits(spilling):

@@ -89,18 +89,36 @@ class Intervals:
         `since` -1 is the beginning of the location, `until` -1 is no interval. Where a thread idles until its master
         comes (`idle`) the interval begins after a JOIN, elsewhere when `since` begins to complete.
         """
-        points, index, spent, n = self._points, self._index, self._spent, until.size
+        return self.found(self.described(since, until, idle), since, until, idle)
+
+    def described(
+        self, since: NDArray[np.int64], until: NDArray[np.int64], idle: NDArray[np.bool_] | None = None
+    ) -> kernels.Spans:
+        """Return intervals as `spans` does, of any locations, with the rows of the cuts of both points in place of
+        entries."""
+        points, index, n = self._points, self._index, until.size
         counts_of = index.waits_before
         counts = counts_of.dtype
         spans = kernels.Spans(
             *(np.empty(n, t) for t in (np.int64, np.int64, counts, counts, np.int32, index.wait.dtype))
         )
         known = kernels.Known(
-            points.location, points.call_path, self._facts.call_paths.whole.met, index.start, spent.shift, counts_of
+            points.location, points.call_path, self._facts.call_paths.whole.met, index.start, index.shift, counts_of
         )
         completion, total = points.several_at(("completion", "total"), since)
         is_whole = np.ones(n, bool) if idle is None else ~idle
         kernels.describe_spans(since, until, is_whole, completion - total, known, spans)
+        return spans
+
+    def found(
+        self,
+        spans: kernels.Spans,
+        since: NDArray[np.int64],
+        until: NDArray[np.int64],
+        idle: NDArray[np.bool_] | None = None,
+    ) -> tuple[kernels.Spans, kernels.Entries]:
+        """Return intervals that were `described`, and their entries."""
+        points, spent = self._points, self._spent
         first, stop = spent.between(spans.first, spans.stop)
         begins, absent = np.flatnonzero((since < 0) & (until >= 0)), np.flatnonzero(until < 0)
         first[absent] = 0
@@ -212,7 +230,7 @@ def find_delays(
         order = order[np.argsort(of_partition[order], kind="stable")]
         of_partition = of_partition[order]
         others, begin = np.unique(of_partition, return_index=True)
-        compared.begin(pair[order], order, np.flatnonzero(of_partition == partition))
+        compared.begin(pair[order], order, slice(*np.searchsorted(of_partition, (partition, partition + 1)).tolist()))
         for other, rows in zip(others.tolist(), pairwise([*begin.tolist(), order.size]), strict=True):
             compared.compare(slice(*rows), None if other == partition else every_segments[other])
         compared.keep(pair)
@@ -254,7 +272,7 @@ class Comparison:
         self._filled = self._n_kept = 0
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
-    def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64], inside: NDArray[np.int64]) -> None:
+    def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64], inside: slice) -> None:
         """Describe the causing sides of some pairs, which are compared one after the other, and the waiting sides that
         are in the same partition: entries near both are read once.
 
@@ -263,11 +281,18 @@ class Comparison:
         names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
         cause, own, since, self._waiting, self._waiting_since = numbers_of(self._pairs, pair, *names)
         is_idle, has_own, self._row = self._pairs.kind[pair] == IDLE, own >= 0, row
+        begins = np.where(has_own, own, since)
+        causing = self._intervals.described(begins, cause, is_idle)
+        self._waits = waits = self._intervals.described(self._waiting_since, self._waiting)
+        both = kernels.Spans(*map(np.append, causing, kernels.part_of(waits, inside)))
         # nothing waits where threads idle
-        idle = np.append(is_idle, np.zeros(inside.size, bool))
-        begins = np.append(np.where(has_own, own, since), self._waiting_since[inside])
-        both, self._of_causing = self._intervals.spans(begins, np.append(cause, self._waiting[inside]), idle)
-        self._causing, self._waits = (kernels.part_of(both, of) for of in (slice(pair.size), slice(pair.size, None)))
+        until = np.append(cause, self._waiting[inside])
+        idle = np.append(is_idle, np.zeros(until.size - cause.size, bool))
+        both, self._of_causing = self._intervals.found(
+            both, np.append(begins, self._waiting_since[inside]), until, idle
+        )
+        self._causing = kernels.part_of(both, slice(pair.size))
+        waits.first[inside], waits.stop[inside] = both.first[pair.size :], both.stop[pair.size :]
         limited = has_own if self._quirks.needs_shared_call_paths else has_own[:0]
         self._within, self._of_within = self._intervals.spans(
             since[: limited.size], np.where(limited, cause[: limited.size], -1)
@@ -279,9 +304,10 @@ class Comparison:
         `rows` are some of those that `begin` was given; `other` is the partition of the waiting sides if it is another
         one.
         """
-        waits, of_waiting = self._waits, self._of_causing
+        waits, of_waiting = kernels.part_of(self._waits, rows), self._of_causing
         if other is not None:
-            waits, of_waiting = Intervals(*self._given, other).spans(self._waiting_since[rows], self._waiting[rows])
+            intervals = Intervals(*self._given, other)
+            waits, of_waiting = intervals.found(waits, self._waiting_since[rows], self._waiting[rows])
         causing, within = (kernels.part_of(of, rows) for of in (self._causing, self._within))
         sides, row = kernels.Sides(causing, waits, within), self._row[rows]
         # what is read near the intervals of some pairs has other numbers than what is read near those of others

@@ -14,6 +14,7 @@ from tracecols.causes.pairs import location_starts
 from tracecols.causes.points import Times, number_type
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import ranges
+from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
@@ -81,6 +82,9 @@ class PointIndex:
     """(n_waits,): their call paths, in the order in which call paths are met."""
     wait: Times
     """(n_waits,) float64 or int64: how long each waits."""
+    shift: NDArray[np.int64]
+    """(n_locations,): how much greater the number of a point of each location is than its place among the points of its
+    partition, one location after the other."""
     cause_start: NDArray[np.int64]
     """(n_locations + 1,): first pair by the location of its cause; pairs are in the order of their causes."""
 
@@ -99,7 +103,7 @@ class PointIndex:
 
 @step(CAUSES, "point_index", keeps=("point_index",))
 def index_points(
-    facts: Facts, sync_points: KeptTable, delay_pairs: CompoundTable, spill: Spill | None, jobs: int
+    facts: Facts, division: Division, sync_points: KeptTable, delay_pairs: CompoundTable, spill: Spill | None, jobs: int
 ) -> PointIndex:
     """Find where the points and the pairs of each location are, and which points wait."""
     large, n = large_arrays(spill, jobs), len(sync_points)
@@ -110,11 +114,16 @@ def index_points(
     waits, wait_path, waited = (large.empty(n_waits, of) for of in (number, met.dtype, wait.dtype))
     kernels.list_waits(wait, call_path, met, waits, wait_path, waited)
     start = location_starts(facts, sync_points.location)
+    shift, n_points = np.zeros(facts.n_locations, np.int64), np.diff(start)
+    for partition in division.partitions:
+        mine = np.sort(partition.members)
+        shift[mine] = start[mine] - (np.cumsum(n_points[mine]) - n_points[mine])
     return PointIndex(
         start=start,
         waits_before=waits_before,
         waits=waits,
         wait_path=wait_path,
         wait=waited,
+        shift=shift,
         cause_start=np.searchsorted(delay_pairs.cause, start.astype(delay_pairs.cause.dtype)),
     )

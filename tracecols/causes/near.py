@@ -9,27 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, PiecedColumns, joined, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, PiecedColumns
 from tracecols.kernels import near as kernels
 from tracecols.schema import Table
-from tracecols.work.large import LargeArrays, blocks
+from tracecols.work.large import LargeArrays
 
-BITS = 12
-"""Rows of a file are read in groups of 2 ** BITS neighbours: to read so many takes no longer than another access."""
+BITS = 6
+"""Rows of a file are read in groups of 2 ** BITS neighbours: to find what lies near takes a pass over all groups."""
 
 
 class Near:
     """Ranges of rows of a column source, from `first` to before `stop`: all of what is in memory already, of several
     pieces all of the one that has all of the rows.
 
-    Ranges may overlap, and those that begin at -1 are left out. `large` makes the arrays of what is read; by default
-    they are in memory.
+    Ranges may overlap, and those that begin at -1 are left out. `large` makes the arrays of what is read.
     """
 
     def __init__(
-        self, source: ColumnSource, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays | None = None
+        self, source: ColumnSource, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays
     ) -> None:
-        self._large, start = large or LargeArrays(), 0
+        self._large, start = large, 0
         if isinstance(source, PiecedColumns):
             source, start = source.piece_with(*kernels.find_extent(first, stop))
         self._source, self._is_whole = source, start == 0 and isinstance(source, Columns)
@@ -48,32 +47,22 @@ class Near:
         kernels.find_places(row, self._begin, self._before, found)
         return found
 
-    def pick(self, name: str, row: NDArray[np.int64], null: int) -> NDArray[Any]:
-        """Return a column at rows that the ranges have, and `null` at negative ones; (n,)."""
-        values = self.column(name)
-        if self._is_whole or not values.size:
-            return pick(values, row, null)
-        found = np.empty(row.size, values.dtype)
-        kernels.pick_places(values, row, self._begin, self._before, null, found)
-        return found
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a column of the ranges, one after the other."""
+    def columns(self, *names: str) -> list[NDArray[Any]]:
+        """Return columns of the ranges, one range after the other."""
         if isinstance(self._source, Columns):
-            return self._source.column(name)
-        found = self._large.empty(int((self._end - self._begin).sum()), self._source.rows(name, 0, 0).dtype)
-        for begin, end, before in zip(self._begin.tolist(), self._end.tolist(), self._before.tolist(), strict=True):
-            for here in blocks(end - begin):
-                found[before + here.start : before + here.stop] = self._source.rows(
-                    name, begin + here.start, begin + here.stop
-                )
-        return found
+            return [self._source.column(name) for name in names]
+        n = int((self._end - self._begin).sum())
+        found = {name: self._large.empty(n, self._source.rows(name, 0, 0).dtype) for name in names}
+        self._source.fill(found, self._begin, self._end)
+        return list(found.values())
 
 
 def whole(source: ColumnSource, name: str, large: LargeArrays) -> NDArray[Any]:
     """Return a whole column; (n,), of a file in an array that `large` makes."""
-    n = np.array([0, len(source)])
-    return Near(source, n[:1], n[1:], large).column(name)
+    if isinstance(source, Columns):
+        return source.column(name)
+    dtype = source.rows(name, 0, 0).dtype
+    return large.computed(len(source), dtype, lambda here: source.rows(name, here.start, here.stop))
 
 
 class KeptTable(CompoundTable):
@@ -103,12 +92,11 @@ class KeptTable(CompoundTable):
         """Return a column at some rows, anything at negative ones; (n_index,)."""
         return self.several_at((name,), index)[0] if name in self._kept else super().at(name, index)
 
-    def several_at(self, names: Sequence[str], index: NDArray[np.signedinteger[Any]]) -> list[NDArray[Any]]:
-        """Return columns that are kept together at some rows, anything at negative ones; (n_index,) each."""
-        source = self._kept[names[0]]
-        # of all rows together all of the column might be near
-        parts = [picked(source, names, index[here]) for here in blocks(max(index.size, 1))]
-        return [joined(of) for of in zip(*parts, strict=True)]
+    def several_at(
+        self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
+    ) -> list[NDArray[Any]]:
+        """Return columns that are kept together at some rows, and `null` at negative ones; (n_index,) each."""
+        return self._kept[names[0]].several_at(names, index, null)
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows of a column with start <= row < stop."""
@@ -118,9 +106,3 @@ class KeptTable(CompoundTable):
     def whole(self, name: str, large: LargeArrays) -> NDArray[Any]:
         """Return a column in an array that `large` makes, and hold it no longer than who asks."""
         return whole(self._kept[name], name, large) if name in self._kept else self[name]
-
-
-def picked(source: ColumnSource, names: Sequence[str], row: NDArray[np.int64], null: int = -1) -> list[NDArray[Any]]:
-    """Return columns at some rows, and `null` at negative ones; (n,) each."""
-    near = Near(source, row, row + 1)
-    return [near.pick(name, row, null) for name in names]

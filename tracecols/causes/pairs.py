@@ -48,10 +48,11 @@ HELD = ("location", "kind", "wait", "call_path", "partner", "communicator")
 """Columns of points that are looked at in any order while pairs are matched; the others are read where they are."""
 
 RANGES = 256
-"""Ranges of rows, at most, whose points are put in order one after the other."""
+"""Ranges of rows, at most, whose points are put in order one after the other. What is read at any points is looked for
+in the columns of each."""
 
 SEVERAL = 1 << 20
-"""Rows of events from which on points are put in order in several ranges of rows."""
+"""Rows of events from which on points are put in order in several ranges of about so many rows or more."""
 
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
@@ -264,7 +265,8 @@ def _ranges_of_rows(facts: Facts, n_rows: int, jobs: int) -> list[tuple[int, int
     """Divide the rows of events by processes, since most points are found process by process: all that is written to a
     range is written together. Of few processes ranges are equal."""
     start = facts.first_rows[np.flatnonzero(np.diff(facts.process, prepend=-1))]
-    start = start[np.diff(start * RANGES // max(n_rows, 1), prepend=-1) > 0]
+    n_ranges = min(RANGES, max(n_rows // max(SEVERAL, 1), 2 * jobs))
+    start = start[np.diff(start * n_ranges // max(n_rows, 1), prepend=-1) > 0]
     if start.size < 2 * jobs:
         start = np.linspace(0, n_rows, jobs + 1, dtype=np.int64)[:-1]
     return [*pairwise([0, *start[1:].tolist(), n_rows])]

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.edges import EdgeCollector, PeriodEdges, dividing_of, join_edges
 from tracecols.causes.index import PointIndex, Ranges
-from tracecols.causes.near import Near, picked, whole
+from tracecols.causes.near import Near, whole
 from tracecols.causes.pairs import CREATED, END, FORK
 from tracecols.causes.points import ParallelRegions, Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
@@ -97,7 +97,8 @@ class Segments:
     `left`, of the one after the begin of its call (int32 or int64), and `time`, until when the time before the cut is
     counted."""
     shift: NDArray[np.int64]
-    """(n_locations,): how much greater the number of a point of each location is than its place in `cut`."""
+    """(n_locations,): how much greater the number of a point of each location is than its place in `cut`
+    (`PointIndex.shift`)."""
     first: NDArray[np.int64]
     """(n_locations,): first segment of each location; -1 where it has none here."""
     begin: NDArray[np.int64]
@@ -128,9 +129,8 @@ class Segments:
         self, since: NDArray[np.int64], until: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the segments that begin at cuts, and those after the begins of the calls of others; -1 for -1."""
-        either = np.append(since, until)
-        near = Near(self.cuts, either, either + 1)
-        return near.pick("cut", since, -1).astype(np.int64), near.pick("left", until, -1).astype(np.int64)
+        (cut,), (left,) = self.cuts.several_at(("cut",), since), self.cuts.several_at(("left",), until)
+        return cut.astype(np.int64, copy=False), left.astype(np.int64, copy=False)
 
     def left_time(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
         """Return until when the time before the begin of the calls of points is counted."""
@@ -142,17 +142,17 @@ class Segments:
 
     def _at(self, name: str, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[Any]:
         """Return a column of the cuts at points of locations; -1 for point -1."""
-        return picked(self.cuts, (name,), np.where(point < 0, -1, point - self.shift[location]))[0]
+        return self.cuts.several_at((name,), np.where(point < 0, -1, point - self.shift[location]))[0]
 
     def entries_between(
         self, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], intervals.Entries]:
         """Return the first entries of some runs of segments, one past their last, and what these are numbers of."""
         bounds = np.append(first, np.maximum(first, stop)) - 1
-        first, stop = picked(self.ends, ("end",), bounds, 0)[0].reshape(2, -1)
+        first, stop = self.ends.several_at(("end",), bounds, 0)[0].reshape(2, -1)
         near = Near(self.entries, first, stop, large)
         begin = near.place(first)
-        return begin, begin + (stop - first), intervals.Entries(near.column("call_path"), near.column("time"))
+        return begin, begin + (stop - first), intervals.Entries(*near.columns("call_path", "time"))
 
 
 class _Collector:
@@ -255,9 +255,7 @@ def segments(
     of_cuts = {"cut": number, "left": number, "time": dtype}
     cuts = Columns(n, {name: large.empty(n, of) for name, of in of_cuts.items()})
     left, resumed = [], []
-    # points in the order of the locations
-    shift = np.zeros(n_locations, np.int64)
-    shift[mine] = point_index.start[mine] - (np.cumsum(n_points) - n_points)
+    shift = point_index.shift
     same = kernels.Tree(tree_of.action, tree_of.parent, tree_of.tasks)
     for some in bounded(n_points, TOGETHER):
         group, stops = mine[some], flush_stops[some]

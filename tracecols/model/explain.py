@@ -179,7 +179,7 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
     n_partitions = len(divide(definitions.process, 2 * rows))
     kept = {
         "outgoing_messages": n_sends * row_bytes(SEND_HALF) + n_receives * row_bytes([*KEY, *RECV_HALF]),
-        "match_result": n_sends * row_bytes(RECV_HALF),
+        "match_result": n_sends * np.dtype(np.int64).itemsize,
         "late_calls": 16 * n_receives,
         # tests that fail are recorded, probes that fail are not
         "polling_calls": np.dtype(np.int64).itemsize * len(POLL) * (n_receives + n_tests),

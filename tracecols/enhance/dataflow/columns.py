@@ -3,7 +3,8 @@
 Five classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
 `SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, `PiecedColumns` has the rows of
 several of them one after the other, and `ColumnSlice` is some rows of any of them. All have `len()`, `names`,
-`column(name)` and `rows(name, start, stop)`; all but the last `search(name, values)`.
+`column(name)` and `rows(name, start, stop)`; all but the last `several_at(names, index)`,
+`fill(arrays, begin, end)` and `search(name, values)`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.schema import Table
 
 if TYPE_CHECKING:
@@ -39,6 +41,14 @@ class ColumnSource(Protocol):
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows of a column with start <= row < stop."""
+
+    def several_at(
+        self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
+    ) -> list[NDArray[Any]]:
+        """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
+
+    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+        """Fill arrays, by the names of columns, with the rows of some ranges, ascending, one range after the other."""
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
         """Find where values belong in an ascending column; (n_values,) int64."""
@@ -97,6 +107,17 @@ class Columns:
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows of a column with start <= row < stop."""
         return self[name][start:stop]
+
+    def several_at(
+        self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
+    ) -> list[NDArray[Any]]:
+        """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
+        return [pick(self[name], index, null) for name in names]
+
+    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+        """Fill arrays, by the names of columns, with the rows of some ranges, one range after the other."""
+        for name, values in arrays.items():
+            values[:] = self[name].take(ranges(begin, end - begin))
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
         """Find where values belong in an ascending column; (n_values,) int64."""
@@ -203,6 +224,34 @@ class PiecedColumns:
                 for piece, before in zip(self._pieces[first:last], self._start[first:last], strict=True)
             ]
         )
+
+    def several_at(
+        self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
+    ) -> list[NDArray[Any]]:
+        """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
+        found = [np.full(index.size, null, self._pieces[0].rows(name, 0, 0).dtype) for name in names]
+        n = len(self._pieces)
+        # narrow numbers are sorted by counting
+        piece = (np.searchsorted(self._start, index, "right") - 1).astype(np.min_scalar_type(-n - 1))
+        order = np.argsort(piece, kind="stable")
+        bounds = np.searchsorted(piece[order], np.arange(n + 1, dtype=piece.dtype))
+        for k in np.flatnonzero(np.diff(bounds)).tolist():
+            here = order[bounds[k] : bounds[k + 1]]
+            some = self._pieces[k].several_at(names, index[here] - self._start[k], null)
+            for values, of_piece in zip(found, some, strict=True):
+                values[here] = of_piece
+        return found
+
+    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+        """Fill arrays, by the names of columns, with the rows of some ranges, ascending, one range after the other."""
+        done = 0
+        for piece, (start, stop) in zip(self._pieces, pairwise(self._start), strict=True):
+            here = slice(np.searchsorted(end, start, "right"), np.searchsorted(begin, stop))
+            first, last = np.maximum(begin[here], start) - start, np.minimum(end[here], stop) - start
+            n = int((last - first).sum())
+            if n:
+                piece.fill({name: values[done : done + n] for name, values in arrays.items()}, first, last)
+            done += n
 
     def piece_with(self, start: int, stop: int) -> tuple[ColumnSource, int]:
         """Return the piece in memory that has all rows with start <= row < stop, and how many rows are before it; all

@@ -3,6 +3,7 @@ of a cluster see. It is decided here, and nowhere else."""
 
 from __future__ import annotations
 
+import mmap
 import shutil
 import uuid
 import weakref
@@ -13,18 +14,19 @@ from pathlib import Path
 from queue import SimpleQueue
 from tempfile import mkdtemp
 from threading import Lock, Thread
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, read_only
+from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
 from tracecols.work.large import LargeArrays, blocks
-from tracecols.work.memory import Budget, Held
+from tracecols.work.memory import Budget, Held, read_at_random
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, bytes_in, temporary_folder
 
 SMALLEST = 1 << 12
@@ -38,19 +40,11 @@ no more than fresh pages of memory."""
 PIECE = 64 * packing.GROUP
 """Rows that are coded together."""
 
+WORD = 8
+"""Bytes of the words that codes are in."""
+
 NOTHING = np.zeros(0, np.int64)
 """Base of codes that are relative to no column."""
-
-
-class Codes(NamedTuple):
-    """How the groups of rows of a column are coded, and where they are (`kernels.packing.pack`)."""
-
-    widths: NDArray[np.uint8]
-    """(n_groups,): bits of each code."""
-    lows: NDArray[np.int64]
-    """(n_groups,): what code 1 means."""
-    starts: NDArray[np.int64]
-    """(n_groups + 1,): first word of each group, and one past the last."""
 
 
 @dataclass
@@ -63,19 +57,22 @@ class StoredColumn:
     dtype: np.dtype[Any]
     base: str | None = None
     """Column that its codes are relative to."""
-    codes: Codes | None = None
+    codes: packing.Codes | None = None
     """None if its values are in the file as they are."""
 
     @classmethod
     def written(cls, file: BinaryIO, name: str, columns: Columns, base: str | None) -> StoredColumn:
         """Write a column to the end of a file."""
         array = columns[name]
+        # words are mapped into memory
+        file.write(bytes(-file.tell() % WORD))
         found = cls(file.tell(), array.size, array.dtype)
         if array.dtype not in (np.int32, np.int64):
             write_array(file, array)
             return found
         n_groups = -(-array.size // packing.GROUP)
-        codes = Codes(np.empty(n_groups, np.uint8), np.empty(n_groups, np.int64), np.zeros(n_groups + 1, np.int64))
+        widths, lows = np.zeros(n_groups, np.uint8), np.zeros(n_groups, np.int64)
+        codes = packing.Codes(widths, lows, np.zeros(n_groups + 1, np.int64))
         below = NOTHING if base is None else columns[base]
         words = np.empty(min(array.size, PIECE) + PIECE // packing.GROUP, np.uint64)
         for rows in blocks(array.size, PIECE):
@@ -90,7 +87,7 @@ class StoredColumn:
     @property
     def nbytes(self) -> int:
         """Bytes in the file."""
-        return self.n * self.dtype.itemsize if self.codes is None else 8 * int(self.codes.starts[-1])
+        return self.n * self.dtype.itemsize if self.codes is None else WORD * int(self.codes.starts[-1])
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
@@ -126,6 +123,8 @@ class SpilledColumns:
             self._stored = {
                 name: StoredColumn.written(file, name, columns, relative.get(name)) for name in columns.names
             }
+            stored = self._stored.values()
+            self._extent = min((of.offset for of in stored), default=0), file.tell()
 
     def __len__(self) -> int:
         return self._n
@@ -148,13 +147,59 @@ class SpilledColumns:
         if (codes := column.codes) is None:
             read_into(values, self._path, column.offset + start * column.dtype.itemsize)
             return values
-        some = slice(start // packing.GROUP, -(-stop // packing.GROUP))
-        first_word, end = codes.starts[[some.start, some.stop]].tolist()
+        first_word, end = codes.starts[[start // packing.GROUP, -(-stop // packing.GROUP)]].tolist()
         words = np.empty(end - first_word, np.uint64)
-        read_into(words, self._path, column.offset + 8 * first_word)
+        read_into(words, self._path, column.offset + WORD * first_word)
         base = NOTHING if column.base is None else self.rows(column.base, start, stop)
-        packing.unpack(words, codes.widths[some], codes.lows[some], start % packing.GROUP, base, values)
+        packing.unpack(read_only(words), first_word, codes, np.array([start]), np.array([stop]), base, values)
         return values
+
+    def several_at(
+        self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
+    ) -> list[NDArray[Any]]:
+        """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
+        mapped = self._mapped()
+        row = index.astype(np.int64, copy=False)
+        return [self._at(self._stored[name], row, null, mapped) for name in names]
+
+    def _at(self, column: StoredColumn, row: NDArray[np.int64], null: int, mapped: NDArray[np.uint8]) -> NDArray[Any]:
+        stored, values = self._in(column, mapped), np.empty(row.size, column.dtype)
+        if column.codes is None:
+            return pick(stored, row, null)
+        base = NOTHING if column.base is None else self._at(self._stored[column.base], row, null, mapped)
+        packing.unpack_rows(stored, 0, column.codes, row, null, base, values)
+        return values
+
+    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+        """Fill arrays, by the names of columns, with the rows of some ranges, one range after the other."""
+        mapped = self._mapped()
+        for name, values in arrays.items():
+            column = self._stored[name]
+            stored = self._in(column, mapped)
+            if column.codes is None:
+                values[:] = stored.take(ranges(begin, end - begin))
+                continue
+            base = NOTHING
+            if column.base is not None:
+                base = np.empty(values.size, self._stored[column.base].dtype)
+                self.fill({column.base: base}, begin, end)
+            packing.unpack(stored, 0, column.codes, begin, end, base, values)
+
+    def _mapped(self) -> NDArray[np.uint8]:
+        """Map the part of the file that has these columns into memory: of many places in it few bytes are needed."""
+        first, end = self._extent
+        before = first % mmap.ALLOCATIONGRANULARITY
+        if first == end:
+            return np.zeros(0, np.uint8)
+        with open(self._path, "rb", buffering=0) as file:
+            pages = mmap.mmap(file.fileno(), end - first + before, access=mmap.ACCESS_READ, offset=first - before)
+        read_at_random(pages)
+        return np.frombuffer(pages, np.uint8, offset=before)
+
+    def _in(self, column: StoredColumn, mapped: NDArray[np.uint8]) -> NDArray[Any]:
+        """Return a column, or the words of its codes, among the bytes of all columns."""
+        first = column.offset - self._extent[0]
+        return mapped[first : first + column.nbytes].view(column.dtype if column.codes is None else np.uint64)
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
         """Find where values belong in an ascending column of integers without nulls that is not relative to another

@@ -19,7 +19,7 @@ from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, Co
 from tracecols.enhance.dataflow.grouping import Segments, combine, join_occurrences, mask_of, number, occurrence
 from tracecols.enhance.dataflow.outgoing import OutgoingRows
 from tracecols.enhance.dataflow.partitions import Division
-from tracecols.enhance.dataflow.spill import Spill
+from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import OPEN
@@ -269,29 +269,20 @@ def outgoing_messages(
 
 
 class MatchResult:
-    """The receives that the sends to a partition matched: `matched` has for each send its receive, -1 if it was never
-    received; those of each window begin at `start`.
+    """Which receives of a partition the sends to it matched: `matched` has for each send its receive, -1 if it was
+    never received; those of each window begin at `start`."""
 
-    `spill` keeps the columns, for senders that ask when the receives are no longer there.
-    """
-
-    def __init__(
-        self, receives: ColumnSource, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None
-    ) -> None:
-        def column(name: str) -> NDArray[Any]:
-            return pick(receives.column(name), matched)
-
+    def __init__(self, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None) -> None:
         self._start = start
-        columns = Columns(matched.size, {name: partial(column, name) for name in RECV_HALF})
-        self._kept: ColumnSource = columns if spill is None else spill.keep(columns, RELATIVE)
+        self._kept = keep(Columns(matched.size, {"matched": matched}), spill)
 
     def size(self, sender: int) -> int:
         """Count what was sent in a window."""
         return int(self._start[sender + 1] - self._start[sender])
 
-    def column(self, name: str, sender: int) -> NDArray[Any]:
-        """Return a column of the receives of what was sent in a window; null where there is none."""
-        return self._kept.rows(name, int(self._start[sender]), int(self._start[sender + 1]))
+    def matched(self, sender: int) -> NDArray[np.int64]:
+        """Return the receives of what was sent in a window, by their places among all of the partition; -1 none."""
+        return self._kept.rows("matched", int(self._start[sender]), int(self._start[sender + 1]))
 
 
 def _filled(sizes: NDArray[np.int64]) -> list[int]:
@@ -351,7 +342,7 @@ def match_messages(
     """Build the tables of the messages a partition receives and of all its receives, and find what every send
     matched."""
     own = [every_outgoing_messages[k] for k in division.windows_of(partition)]
-    receives = pieced([o.receives.kept for o in own])
+    receives = _receives_of(partition, division, every_outgoing_messages)
     ends = np.stack([o.start[partition : partition + 2] for o in every_outgoing_messages])
     sizes = np.diff(ends, axis=1)[:, 0]
     n = int(sizes.sum())
@@ -397,7 +388,14 @@ def match_messages(
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
     every = all_receives(facts, table, receives, np.flatnonzero(match < 0))
-    return table, every, MatchResult(receives, matched, np.append(0, np.cumsum(sizes)), spill)
+    return table, every, MatchResult(matched, np.append(0, np.cumsum(sizes)), spill)
+
+
+def _receives_of(
+    partition: int, division: Division, every_outgoing_messages: Sequence[OutgoingMessages]
+) -> ColumnSource:
+    """Return the receives of a partition, `KEY` and `RECV_HALF`."""
+    return pieced([every_outgoing_messages[k].receives.kept for k in division.windows_of(partition)])
 
 
 def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any]], n_sends: int) -> NDArray[np.int64]:
@@ -472,12 +470,15 @@ def gather_sent(
     windows = division.windows_of(partition)
     own = [every_outgoing_messages[k] for k in windows]
 
-    pieces = [(result, k) for k in windows for result in every_match_result]
-    sizes = np.array([result.size(k) for result, k in pieces])
-    pieces = [pieces[i] for i in _filled(sizes)]
+    sizes = np.array([result.size(k) for k in windows for result in every_match_result])
+    pieces = []
+    for i in _filled(sizes):
+        k, receiver = divmod(i, len(every_match_result))
+        receives = _receives_of(receiver, division, every_outgoing_messages)
+        pieces.append((receives, every_match_result[receiver].matched(windows[k])))
 
     def matched(name: str) -> NDArray[Any]:
-        return joined([result.column(name, k) for result, k in pieces])
+        return joined([receives.several_at((name,), matched)[0] for receives, matched in pieces])
 
     def sends(name: str) -> NDArray[Any]:
         return joined([o.sends.rows(name, 0, int(o.start[-1])) for o in own])
