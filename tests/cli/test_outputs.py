@@ -132,13 +132,13 @@ def test_temporary_files__of_epilog_find_no_room(made, tmp_path, monkeypatch):
     from tracecols.converters import temporary
 
     monkeypatch.setattr(temporary, "IN_MEMORY", 0)
-    if hasattr(os, "pwrite"):
+    if hasattr(os, "posix_fallocate"):
 
         def fail(*_: object) -> None:
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, "pwrite", fail)
+            patch.setattr(os, "posix_fallocate", fail)
             with pytest.raises(
                 TracecolsError, match=r"cannot write a temporary file in .*: No space .*\n  make room"
             ) as e:

@@ -132,12 +132,12 @@ def test_files__are_made_longer_where_they_are(tmp_path):
     assert np.array_equal(grown[: 1 << 20], np.arange(1 << 20))
 
 
-@pytest.mark.skipif(not hasattr(os, "pwrite"), reason="disk space cannot be reserved")
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="disk space cannot be reserved")
 def test_files__for_which_there_is_no_disk_space(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(
         AnalysisError, match=r"cannot make a temporary file of 2,000,000 bytes in .*: No space left"
     ) as e:

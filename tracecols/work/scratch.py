@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -34,25 +35,18 @@ def free_for_files(parent: Path | None = None) -> int:
         return 0
 
 
-ZEROS = bytes(1 << 20)
-"""What is written to files that are mapped later."""
-
-
 def reserve(descriptor: int, size: int) -> None:
     """Make a file that is to be mapped so many bytes long, with disk space for all of them: to write to a mapped page
-    for which there is none ends the process.
-
-    What is new are zeros that are written, which leaves large pages in the cache of the system. With `posix_fallocate`,
-    which not every file system has, the first access to each page of 4 kB is a fault of 9 to 15 us, instead of 2 (ext4,
-    Linux 6.18). Raises OSError if there is no space.
-    """
-    if not hasattr(os, "pwrite"):
+    for which there is none ends the process. What is new is 0. Raises OSError if there is no space."""
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            # not every file system can
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+    if os.fstat(descriptor).st_size < size:
         os.ftruncate(descriptor, size)
-        return
-    at = os.fstat(descriptor).st_size
-    while at < size:
-        # where the space ends some bytes fewer are written, and none of those that are left
-        at += os.pwrite(descriptor, ZEROS[: size - at], at)
 
 
 def bytes_in(folder: Path) -> int:
