@@ -24,6 +24,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments
 from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, lookup, number, ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
@@ -572,7 +573,7 @@ def divide_causes(
         return charged_causes
     labels, of, charged = labels_of(facts), Weights.joined(cause_weights, quirks), charged_causes
     parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64), charged.charged[:0])]
-    for which in np.unique(charged.property).tolist():
+    for which in distinct(charged.property).tolist():
         # one property after the other: there are many cells where there are many locations
         mine, own = np.flatnonzero(charged.property == which), np.flatnonzero(of.property == which)
         path, label = charged.call_path[mine], of.label[own]

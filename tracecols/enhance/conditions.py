@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested, positions
@@ -225,11 +226,11 @@ def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions
     there."""
     m = startups
     found = ClockConditions(facts, None)
-    for is_init, world in product((True, False), np.unique(m.communicator).tolist()):
+    for is_init, world in product((True, False), distinct(m.communicator).tolist()):
         at = np.flatnonzero((m.is_init == is_init) & (m.communicator == world))
         # who calls it once more is refused by MPI
         at = at[np.unique(m.location[at], return_index=True)[1]]
-        n_started = np.unique(m.location[m.is_init & ((m.communicator == world) | (world < 0))]).size
+        n_started = distinct(m.location[m.is_init & ((m.communicator == world) | (world < 0))]).size
         if at.size < 2 or at.size < n_started:
             continue
         everybody = np.ones(at.size, bool)

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.definitions.topologies import Topology
@@ -113,10 +114,10 @@ def positions(model: Model, with_lines: bool = False) -> Positions:
 
 def _neighbours(coordinates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Say for some positions on which sides another one is; (n_rows, 2 * N_DIMENSIONS) bool."""
-    values = [np.unique(coordinates[:, d]) for d in range(N_DIMENSIONS)]
+    values = [distinct(coordinates[:, d]) for d in range(N_DIMENSIONS)]
     sizes = [v.size for v in values]
     number = np.stack([np.searchsorted(v, coordinates[:, d]) for d, v in enumerate(values)])
-    occupied = np.unique(np.ravel_multi_index(tuple(number), sizes))
+    occupied = distinct(np.ravel_multi_index(tuple(number), sizes))
     result = np.zeros((rows.size, 2 * N_DIMENSIONS), bool)
     for side in range(2 * N_DIMENSIONS):
         d, step = side // 2, 1 if side % 2 else -1

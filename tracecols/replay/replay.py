@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.definitions.locations import PIECE
 from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.focus import find_focus
@@ -173,7 +174,7 @@ class Replay(Replayable):
             return 0
         focus = find_focus(model.store, model.regions, model.locations)
         creates, found = np.append(self.contexts, False), []
-        for location in np.unique(model.locations.master[model.locations.is_cpu]).tolist():
+        for location in distinct(model.locations.master[model.locations.is_cpu]).tolist():
             if not model.store.n_rows("events", location):
                 continue
             events = events_of(model, self.nodes, location)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
@@ -284,7 +285,7 @@ def _complete(
         table = np.stack(by_cause)
         best = table.argmax(0)
         enough = (table.max(0) >= MOST * whole) & (whole > 0)
-        for cause in np.unique(best[enough]).tolist():
+        for cause in distinct(best[enough]).tolist():
             mine = (enough & (best == cause))[path]
             if p in taken[cause]:
                 taken[cause][p][mine] += remaining[mine]

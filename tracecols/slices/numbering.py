@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns as Arrays
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, pick
 from tracecols.enhance.dataflow.grouping import combine, mask_of, number, occurrence, pair_nested, positions, ranges
 from tracecols.enhance.dataflow.partitions import whole_processes
@@ -331,7 +332,7 @@ class OperationCounter:
         for operations in held:
             at = lacking.among(operations)
             parts += [column[at] for column in operations.rows]
-        rows = np.unique(np.concatenate(parts))
+        rows = distinct(np.concatenate(parts))
         rows = rows[rows >= 0]
         location = self._location_of(rows)
         own = rows - self._first_rows[location]
@@ -406,7 +407,7 @@ class OperationCounter:
         process = self._process[location]
         at = np.where(early, self._first_location[process], location)
         in_slice = np.where(early, 2 * bounds.low[at] - 1, 2 * row)
-        if by_time and np.unique(location).size > np.unique(process).size:
+        if by_time and distinct(location).size > distinct(process).size:
             time = self._order.time(row, self._times(location, row))
             tie = np.where(self._order.is_listed(row), self._order.tie_order(row), location << 32)
             whole = np.lexsort((row, tie, time, group))
@@ -441,7 +442,7 @@ class OperationCounter:
     def _by_time(self, location: Ints, row: Ints) -> Ints:
         """Put events in the order of time by process."""
         process = self._process[location]
-        if np.unique(location).size == np.unique(process).size:
+        if distinct(location).size == distinct(process).size:
             return np.argsort(process, kind="stable")
         return self._order.argsort(row, self._times(location, row), process)
 
@@ -590,7 +591,7 @@ class OperationCounter:
         side, location = self._side("rma", members, ["window"])
         end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
         window = side["window"][end].astype(np.int64)
-        return self._told(Numbered.WINDOW, np.unique(self._process[members]), self._process[location[end]], window)
+        return self._told(Numbered.WINDOW, distinct(self._process[members]), self._process[location[end]], window)
 
     def _told(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
         """Return what this trace, itself a slice, says of locations or processes but for some keys of two columns."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick, pieced
 from tracecols.enhance.dataflow.grouping import (
     Segments,
@@ -444,7 +445,7 @@ def all_receives(
         send."""
         rows, location = receives.column("recv")[unmatched], receives.column("recv_location")[unmatched]
         length = np.empty(rows.size, np.int64)
-        for of in np.unique(location).tolist():
+        for of in distinct(location).tolist():
             side, mine = facts.store.read("p2p", of, ["row", "length"]), location == of
             length[mine] = side["length"][np.searchsorted(side["row"], rows[mine])]
         return length

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of, number
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
@@ -245,7 +246,7 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
     master nor the location itself has a call path; (n_locations,).
     """
     master, result = facts.locations.master, np.full(facts.n_locations, -1, np.int64)
-    sources = np.unique(np.append(master[chosen], chosen))
+    sources = distinct(np.append(master[chosen], chosen))
     found = np.full(facts.n_locations + 1, -1, np.int64)
     for some in bounded(np.ones(sources.size, np.int64), ROOTED):
         _find_longest_roots(facts, scans, sources[some][sources[some] >= 0], found)
