@@ -7,9 +7,8 @@ The interval of a pair begins, on either side, at the last point that synchronis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -497,8 +496,7 @@ def is_by_members(quirks: Quirks) -> bool:
     return quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths
 
 
-@dataclass(frozen=True, eq=False)
-class _LastSynchronisations:
+class _LastSynchronisations(NamedTuple):
     """Finds the last points at which locations synchronised with processes."""
 
     start: NDArray[np.int64]

@@ -441,8 +441,7 @@ def startup_points(
     return Synchronisation(quirks, points, pairs)
 
 
-@dataclass(frozen=True, eq=False)
-class ParallelRegions:
+class ParallelRegions(NamedTuple):
     """The parallel regions that threads begin and leave."""
 
     regions: ColumnSource

@@ -9,8 +9,8 @@ those that are waited for counts in the sums: a location that it does not violat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +137,7 @@ def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | Non
     return found.kept()
 
 
-@dataclass(frozen=True, eq=False)
-class Dependence:
+class Dependence(NamedTuple):
     """Who depends on whom in collective operations that all members take part in."""
 
     gives: NDArray[np.bool_]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,7 @@ SMALLEST = 1 << 12
 """Parts into which a block is divided, at most."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The sweeps of a function, as most of them are."""
 
     n_ranks: int

@@ -6,7 +6,7 @@ of them is the same as in the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,7 @@ def _most_visits(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A region or call whose executions could be the phases of a program."""
 
     phases: str

@@ -12,7 +12,7 @@ is no such neighbour the message is missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -80,8 +80,7 @@ def has_grid(model: Model, n_dimensions: int, is_defined: bool = False) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Positions:
+class Positions(NamedTuple):
     """Where locations are, on the first grid each is on; a thread is where its process is."""
 
     grid: NDArray[np.int64]
@@ -155,8 +154,7 @@ def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[
     return rows[~region_of(model, m.recv_call_path[rows], EXCHANGE)]
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
+class Blocks(NamedTuple):
     """The blocks of sweeps that locations receive, location by location in order."""
 
     first: NDArray[np.int64]
@@ -181,8 +179,7 @@ def read_sweeps(side: NDArray[np.int8], location: NDArray[np.int32], has: NDArra
     return Blocks(first[:n].copy(), np.diff(first[:n], append=side.size), corner[:n].copy())
 
 
-@dataclass(frozen=True, eq=False)
-class Sweeps:
+class Sweeps(NamedTuple):
     """The sweeps that locations take part in."""
 
     rows: NDArray[np.int64]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -331,7 +331,7 @@ class Replay(Replayable):
 
         def saved(parts: NDArray[np.float64]) -> NDArray[np.float64]:
             tried = [
-                replace(given, rules=(*given.rules, scaled(1 - part, mask)))
+                given._replace(rules=(*given.rules, scaled(1 - part, mask)))
                 for part, mask in zip(parts, masks, strict=True)
             ]
             runtime = runtimes_of(self, graph, [given, *tried], fine)

@@ -7,8 +7,7 @@ that prove it, and what it explains of the time of each call path and location.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +36,7 @@ MOST = 0.5
 """Part of a property on a call path from which on a cause has all of it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Explained:
+class Explained(NamedTuple):
     """A cause, and what it explains of a cube."""
 
     facts: Mapping[str, Any]

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +48,7 @@ ARITY = range(2, 9)
 """Children of a node in trees whose nodes are in order."""
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(NamedTuple):
     """An undirected graph without loops."""
 
     n: int
@@ -77,8 +77,7 @@ class Found:
         return self.kind not in ("star", "tree")
 
 
-@dataclass(frozen=True, eq=False)
-class Shape:
+class Shape(NamedTuple):
     """A shape that was found."""
 
     found: Found
@@ -91,8 +90,7 @@ class Shape:
     """(n, n_dimensions) int64: where they are."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
+class _Fit(NamedTuple):
     """A shape of `n` nodes as it fits the edges `used` of a graph; `copies` is the logarithm of the number of graphs
     that would be taken for it, `n_edges` what it has itself."""
 

@@ -8,7 +8,6 @@ matches them (`match_messages`); what they matched comes back to the senders (`g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -97,8 +96,7 @@ def _pairs(key: NDArray[np.int64], first: NDArray[np.bool_], second: NDArray[np.
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class PointToPoint:
+class PointToPoint(NamedTuple):
     """The point-to-point events of some processes, and which of them belong together."""
 
     events: Columns
@@ -195,8 +193,7 @@ def list_sends(point_to_point: PointToPoint, call_instances: CallInstances) -> C
     )
 
 
-@dataclass(frozen=True, eq=False)
-class OutgoingMessages:
+class OutgoingMessages(NamedTuple):
     """The sends and receives of a partition: what it sends to others, and what it waits for."""
 
     sends: OutgoingRows

@@ -4,9 +4,8 @@ side tables."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -274,8 +273,7 @@ def _find_longest_roots(
     found[locations[has_paths]] = labels.outside(roots[total.argmax(axis=1)])[has_paths]
 
 
-@dataclass(frozen=True, eq=False)
-class WalkedEvents:
+class WalkedEvents(NamedTuple):
     """Events of some locations, one location after the other, with the call path at each of them."""
 
     locations: NDArray[np.int64]
@@ -358,8 +356,7 @@ def _scan_again(
     return scan
 
 
-@dataclass(frozen=True, eq=False)
-class LocationStacks:
+class LocationStacks(NamedTuple):
     """Where the region stack of a location is at each of its events."""
 
     time: NDArray[np.int64]
