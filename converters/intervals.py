@@ -41,6 +41,7 @@ from tracecols.converters.nesting import (
     write_events,
 )
 from tracecols.converters.temporary import temporary_file, write
+from tracecols.distinct import distinct
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, VALUE_TYPES
 
@@ -150,7 +151,7 @@ def _ranges(stored: NDArray[Any], pieces: list[_Piece]) -> Iterator[tuple[int, i
     if n_ranges > 1:
         step = max(1, n // (n_ranges * 1024))
         sample = np.sort(np.concatenate([stored["begin"][p.start : p.stop : step] for p in pieces]))
-        cuts = np.unique(sample[np.arange(1, n_ranges) * sample.size // n_ranges]).tolist()
+        cuts = distinct(sample[np.arange(1, n_ranges) * sample.size // n_ranges]).tolist()
         for cut in cuts:
             if low < cut < top:
                 yield low, cut

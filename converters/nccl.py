@@ -4,13 +4,12 @@ kernels."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """An operation."""
 
     function: str

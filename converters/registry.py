@@ -84,7 +84,7 @@ def _open_nsight_files(files: tuple[Path, ...]) -> Source:
 
 
 def _is_kineto(path: Path) -> bool:
-    if path.is_file() and not _may_begin(path, b"{"):
+    if not (_may_begin(path, b"{") if path.is_file() else any(path.glob("*.json*"))):
         return False
     from tracecols.converters.kineto.files import files_of
 

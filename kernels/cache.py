@@ -203,12 +203,12 @@ def _path(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Path | None:
 
 
 @cache
-def _machine() -> tuple[object, ...]:
-    """Return what machine code depends on besides its sources."""
+def _machine() -> str:
+    """Return a digest of what machine code depends on besides its sources."""
     from llvmlite import binding
 
     cpu = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-    return sys.implementation.cache_tag, _files(_numba(), "_version.py"), cpu, settings()
+    return digest((sys.implementation.cache_tag, _files(_numba(), "_version.py"), cpu, settings()))
 
 
 def settings() -> list[tuple[str, str]]:

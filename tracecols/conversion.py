@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -277,8 +277,7 @@ def _opened_again(given: Path | tuple[Path, ...]) -> OpenedSource:
     return OpenedSource(_opened_on_worker(given, tuple((f.st_mtime_ns, f.st_ctime_ns, f.st_size) for f in found)))
 
 
-@dataclass(frozen=True)
-class OpenedSource:
+class OpenedSource(NamedTuple):
     """An opened archive; a worker of a cluster opens it again.
 
     Attributes

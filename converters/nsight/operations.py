@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tracecols.converters.nccl import GROUP, Operation, find_operation, fits_kernel
 from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.payloads import Payload
+from tracecols.distinct import distinct
 
 Ints = NDArray[np.int64]
 
@@ -92,10 +93,10 @@ def _innermost(launches: Ints, hints: Ints, of_hint: Mapping[int, tuple[int, Ope
     if not launches.size or not hints.size:
         return result
     sort = np.array([of_hint[r][0] for r in hints[:, 3].tolist()])
-    for wanted in np.unique(sort).tolist():
+    for wanted in distinct(sort).tolist():
         some = hints[sort == wanted]
         some = some[np.lexsort((some[:, 1], some[:, 0]))]
-        for thread in np.unique(some[:, 0]).tolist():
+        for thread in distinct(some[:, 0]).tolist():
             mine, calls = some[some[:, 0] == thread], launches[launches[:, 1] == thread]
             at = np.searchsorted(mine[:, 1], calls[:, 2], "right") - 1
             holds = (at >= 0) & (mine[at, 2] >= calls[:, 2])

@@ -18,6 +18,7 @@ from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, read_markers, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
 from tracecols.converters.otf2.records import MAPS
+from tracecols.distinct import distinct
 from tracecols.errors import SourceError
 from tracecols.given.files import is_denied
 from tracecols.kernels.arrays import empty, first
@@ -405,7 +406,7 @@ class Archive:
         rows = np.flatnonzero(kind == EventKind.METRIC)
         source, start = values[rows, 0], values[rows, 2]
         of = self._metric_class[source]
-        for number in np.unique(of[of >= 0]).tolist():
+        for number in distinct(of[of >= 0]).tolist():
             mine = of == number
             batch.sides[f"metrics_{number}"] = sides.metric_table(
                 event[rows[mine]], source[mine].astype(np.int32), start[mine], extra, self.metric_types[number]

@@ -17,6 +17,7 @@ from tracecols.converters.otf2 import attic, decode, tables
 from tracecols.converters.otf2.files import HEADER, Chunks, explain
 from tracecols.converters.otf2.records import DEFINITION_RECORDS, MAPS, MARKER_RECORDS, Record
 from tracecols.converters.threads import UNKNOWN, number_threads
+from tracecols.distinct import distinct
 from tracecols.errors import SourceError
 from tracecols.schema import DEFINITIONS, enums
 
@@ -111,7 +112,7 @@ def read_records(
         chunks, _ = split_records(file, table)
     for records, values, text in chunks:
         n += len(records)
-        for code in np.unique(records[:, 0]).tolist():
+        for code in distinct(records[:, 0]).tolist():
             starts = records[records[:, 0] == code, 1]
             record = by_code.get(code)
             if record is None:

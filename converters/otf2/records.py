@@ -8,7 +8,7 @@ fields are present only while the record has bytes left. ``map`` names the kind 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAPS = (
     "STRING", "ATTRIBUTE", "LOCATION", "REGION", "GROUP", "METRIC", "COMM", "PARAMETER", "RMA_WIN", "SCL",
@@ -24,8 +24,7 @@ VALUE_MAPS = {
 """The kind of identifier an attribute value of each type holds."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field of a record."""
 
     type: str
@@ -34,8 +33,7 @@ class Field:
     optional: bool = False
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """One record type: its code, name and fields."""
 
     code: int

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -51,8 +52,8 @@ class Operations:
         self._task = task
         found = [c.joined() for c in calls]
         self.roots = [np.full(of[0].size, -1, np.int32) for of in found]
-        used = [np.unique(of[1]) for of in found]
-        for communicator in np.unique(np.concatenate([np.zeros(0, np.int32), *used])).tolist():
+        used = [distinct(of[1]) for of in found]
+        for communicator in distinct(np.concatenate([np.zeros(0, np.int32), *used])).tolist():
             self._join(communicator, found)
 
     def _join(self, communicator: int, found: list[tuple[NDArray[Any], ...]]) -> None:

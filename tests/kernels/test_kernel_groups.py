@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import groups as oracle
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import (
     combine,
     join_occurrences,
@@ -146,6 +147,12 @@ def test_combine__keeps_different_rows_different(rows):
     key = combine(*columns).tolist()
     for i, row in enumerate(rows):
         assert [k == key[i] for k in key] == [other == row for other in rows]
+
+
+@given(values=KEYS)
+def test_distinct__is_what_numpy_finds(values):
+    assert distinct(array(values)).tolist() == np.unique(array(values)).tolist()
+    assert distinct(array([values, values], np.int64)).tolist() == sorted(set(values))
 
 
 @pytest.mark.parametrize(("how", "reduce", "start"), [

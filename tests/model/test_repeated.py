@@ -9,7 +9,6 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -200,7 +199,7 @@ def test_threads__make_what_partitions_keep_once(part, store, monkeypatch):
         time.sleep(0.005)
         return step.function(facts, division, *given)
 
-    steps = {**STEP_OF, "outgoing_messages": replace(step, function=outgoing_messages)}
+    steps = {**STEP_OF, "outgoing_messages": step._replace(function=outgoing_messages)}
     monkeypatch.setattr("tracecols.model.model.STEP_OF", steps)
     model = enhance(Store(store), 1)
     expected = sorted(model.messages.recv.tolist()), sorted(model.sent_messages.send.tolist())

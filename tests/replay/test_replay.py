@@ -1316,7 +1316,7 @@ def test_graph__is_the_same_for_any_partitions(stores, path, monkeypatch):
         np.testing.assert_array_equal(divided.times(changes), whole.times(changes))
 
 
-@pytest.mark.parametrize("periods", [*slow([NO_PERIODS]), Periods(bins=3)], ids=["whole", "bins"])
+@pytest.mark.parametrize("periods", [*slow([(NO_PERIODS,)]), Periods(bins=3)], ids=["whole", "bins"])
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(stores, path, periods, monkeypatch):
     whole = tracecols.open(stores(path)).replay

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracecols.enhance.scan.periods import ask
 from tracecols.errors import AnalysisError
@@ -20,8 +19,7 @@ from tracecols.search.choice import EVERYTHING, Choice, check_conventions, choos
 from tracecols.severity.formulas import definition
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What an analysis is asked for, checked as far as that is possible without a trace."""
 
     conventions: str = DEFAULT

@@ -18,6 +18,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import LIMIT, Segments
 from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, number, ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
@@ -414,7 +415,7 @@ def _differences(
     waits = pairs.at("wait", np.flatnonzero(np.isin(DELAYS, UNKNOWN_DELAYS)[pairs.kind]))
     n_lost, lost = factors.lost
     location = np.concatenate([o.location for o in own])
-    here = np.unique(location)
+    here = distinct(location)
     many = int((np.bincount(location, minlength=1) > LIMIT).sum())
     workers = int((facts.locations.master[here] != here).sum()) if has_openmp(facts) else 0
     absent = np.concatenate(

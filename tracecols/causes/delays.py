@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,8 +156,7 @@ class Intervals:
         return TimeMaps(out.end, large.trimmed(out.path, filled), large.trimmed(out.value, filled))
 
 
-@dataclass(frozen=True, eq=False)
-class TimeMaps:
+class TimeMaps(NamedTuple):
     """Time by call path of intervals."""
 
     end: NDArray[np.int64]
@@ -189,8 +188,7 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
     return [pairs.at(name, rows).astype(np.int64, copy=False) for name in columns]
 
 
-@dataclass(frozen=True, eq=False)
-class Delays:
+class Delays(NamedTuple):
     """What the causing sides of pairs spent more time on than the waiting sides."""
 
     pairs: ColumnSource
@@ -340,8 +338,7 @@ class Comparison:
         return Delays(pieced(pairs), pieced(entries))
 
 
-@dataclass(frozen=True, eq=False)
-class OwnTimes:
+class OwnTimes(NamedTuple):
     """The time of locations by call path without the waits: `location` int32, `call_path` int32, `time`
     (`points.time_type`), by location."""
 

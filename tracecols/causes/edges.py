@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -21,8 +21,7 @@ ROOM = 1 << 12
 """Entries of edges that there is room for at first."""
 
 
-@dataclass(frozen=True, eq=False)
-class PeriodEdges:
+class PeriodEdges(NamedTuple):
     """Where periods begin on some locations, one location after the other."""
 
     time: Times

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.pairs import has_openmp
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import SPENT, step
@@ -46,7 +47,7 @@ def host_lines(
     roots = roots_of_lines(facts, scans, members)
     cpus = np.sort(members[facts.locations.is_cpu[members]]) if facts.locations.is_device.any() else members[:0]
     line = lines_of_locations(facts)[cpus]
-    parts += [_line(facts, scans, team_instances, cpus[line == i], i, roots) for i in np.unique(line).tolist()]
+    parts += [_line(facts, scans, team_instances, cpus[line == i], i, roots) for i in distinct(line).tolist()]
     columns = dict(
         zip(
             ("host", "time", "location", "call_path", "is_outside"),
@@ -62,11 +63,11 @@ def roots_of_lines(
 ) -> dict[int, tuple[int, int]]:
     """Return by line the thread and the call path to which what lies outside of all regions is charged: the outermost
     call path of the master."""
-    masters = np.unique(facts.locations.master[members])
+    masters = distinct(facts.locations.master[members])
     masters = masters[masters >= 0]
     path = outermost_call_paths(facts, scans, masters)
     lines = lines_of_locations(facts)[members]
-    return {i: (i, int(path[facts.locations.master[i]])) for i in np.unique(lines[lines >= 0]).tolist()}
+    return {i: (i, int(path[facts.locations.master[i]])) for i in distinct(lines[lines >= 0]).tolist()}
 
 
 def _line(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +68,7 @@ class Ranges:
         return np.append(0, np.minimum(self.end[of], here.stop) - here.start)
 
 
-@dataclass(frozen=True, eq=False)
-class PointIndex:
+class PointIndex(NamedTuple):
     """Where the points and the pairs of each location are, and which points wait."""
 
     start: NDArray[np.int64]

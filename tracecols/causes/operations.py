@@ -7,8 +7,7 @@ Who waits is found by the rules of the wait states (`enhance.mpi.operation_waits
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +42,7 @@ from tracecols.store.arrow import to_numpy
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Events:
+class Events(NamedTuple):
     """Events at which locations wait, or let others wait.
 
     Attributes
@@ -67,8 +65,7 @@ class Events:
         return Events(*(pick(column, rows) for column in columns))
 
 
-@dataclass(frozen=True, eq=False)
-class Waiting:
+class Waiting(NamedTuple):
     """Waits in operations of one kind, and who causes them."""
 
     delay: str

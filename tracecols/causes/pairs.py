@@ -7,9 +7,8 @@ The interval of a pair begins, on either side, at the last point that synchronis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from tracecols.causes.points import (
     time_type,
 )
 from tracecols.causes.quirks import Quirks
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, pieced
 from tracecols.enhance.dataflow.grouping import lookup, number
 from tracecols.enhance.dataflow.partitions import Division
@@ -404,12 +404,12 @@ def _idle_between(
     left = np.maximum.accumulate(np.where(leaves == AT_END, -1, leaves)) if leaves.size else leaves
     before = np.append(-1, left[:-1])
     outer = enter > before[: enter.size]
-    for i in np.unique(of[open_here]).tolist():
+    for i in distinct(of[open_here]).tolist():
         # a region that is never left holds all that follow
         mine = np.flatnonzero(of == i)
         outer[mine[int(np.argmax(leaves[mine] == AT_END)) + 1 :]] = False
     order, leaves, of, enter = order[outer], leaves[outer], of[outer], enter[outer]
-    stays_open = np.unique(of[(leaves == AT_END) | (regions["join_row"][order] < 0)])
+    stays_open = distinct(of[(leaves == AT_END) | (regions["join_row"][order] < 0)])
     ends = ends[~np.isin(location[ends], stays_open)]
     idle = np.concatenate([points_at(rows, enter), ends])
     # the JOIN of the outermost region before, of the same location
@@ -498,8 +498,7 @@ def is_by_members(quirks: Quirks) -> bool:
     return quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths
 
 
-@dataclass(frozen=True, eq=False)
-class _LastSynchronisations:
+class _LastSynchronisations(NamedTuple):
     """Finds the last points at which locations synchronised with processes."""
 
     start: NDArray[np.int64]
@@ -587,9 +586,9 @@ def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: Large
     """Collect the processes that points synchronise with together: communicators, and what takes part in one
     operation."""
     used = [_met(of[here]) for of in (points.communicator, more) for here in blocks(of.size)]
-    channel = np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
+    channel = distinct(np.concatenate([np.zeros(0, np.int64), *used]))
     channel = channel[channel != NOBODY]
-    everybody = np.unique(facts.process[facts.locations.is_cpu]).astype(np.int64)
+    everybody = distinct(facts.process[facts.locations.is_cpu]).astype(np.int64)
     members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
     collective = POINTS.index("collective")
     in_set = large.chosen(len(points), lambda here: points.kind[here] == collective)
@@ -610,4 +609,4 @@ def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: Large
 
 def _met(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the different ones of values, most of which are as the one before."""
-    return np.unique(values[np.append(True, values[1:] != values[:-1])[: values.size]])
+    return distinct(values[np.append(True, values[1:] != values[:-1])[: values.size]])

@@ -9,8 +9,7 @@ last bit of float64 (`divide_cells`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments
 from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, lookup, number, ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
@@ -63,8 +63,7 @@ def _divided(amount: Times, end: NDArray[np.int64], weight: NDArray[np.int64]) -
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class Weights:
+class Weights(NamedTuple):
     """What cells are divided in proportion to."""
 
     property: NDArray[np.int16]
@@ -87,8 +86,7 @@ class Weights:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class PeriodTimes:
+class PeriodTimes(NamedTuple):
     """The time of intervals by call path and period."""
 
     period: NDArray[np.int32]
@@ -147,8 +145,7 @@ class PeriodTimes:
         return Parts(end, label, weight)
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
+class Parts(NamedTuple):
     """The parts of amounts: where those of each end, their call paths in periods, and what they are proportional to."""
 
     end: NDArray[np.int64]
@@ -308,8 +305,7 @@ def _before_interval(
     return less, kernels.Part(path, done - np.maximum(completion, 0), done)
 
 
-@dataclass(frozen=True, eq=False)
-class DelayPeriods:
+class DelayPeriods(NamedTuple):
     """In which periods the causing sides of the pairs of a partition spent the time that they are charged for."""
 
     comes: NDArray[np.int32]
@@ -326,8 +322,7 @@ class DelayPeriods:
         return charging.Spread(self.interval, self.comes, *times, labels.whole.creation, labels.of_kernels)
 
 
-@dataclass(frozen=True, eq=False)
-class PathPeriods:
+class PathPeriods(NamedTuple):
     """In which periods the stretches of the critical path on some locations lie."""
 
     facts: Facts
@@ -572,7 +567,7 @@ def divide_causes(
         return charged_causes
     labels, of, charged = labels_of(facts), Weights.joined(cause_weights, quirks), charged_causes
     parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64), charged.charged[:0])]
-    for which in np.unique(charged.property).tolist():
+    for which in distinct(charged.property).tolist():
         # one property after the other: there are many cells where there are many locations
         mine, own = np.flatnonzero(charged.property == which), np.flatnonzero(of.property == which)
         path, label = charged.call_path[mine], of.label[own]

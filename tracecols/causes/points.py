@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.quirks import Quirks
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, number
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
@@ -413,7 +414,7 @@ def startup_points(
     points: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     kinds = (True, "MPI_Init"), (False, "MPI_Finalize")
-    for (is_init, kind), world in product(kinds, np.unique(m.communicator).tolist()):
+    for (is_init, kind), world in product(kinds, distinct(m.communicator).tolist()):
         of = np.flatnonzero((m.is_init == is_init) & (m.communicator == world) & (m.exit >= 0))
         members = world if world >= 0 else EVERYBODY
         of = of[np.argsort(m.exit[of], kind="stable")]
@@ -440,8 +441,7 @@ def startup_points(
     return Synchronisation(quirks, points, pairs)
 
 
-@dataclass(frozen=True, eq=False)
-class ParallelRegions:
+class ParallelRegions(NamedTuple):
     """The parallel regions that threads begin and leave."""
 
     regions: ColumnSource

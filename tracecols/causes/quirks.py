@@ -7,11 +7,10 @@ every cell of the reference is met; under the conventions `exact` all are off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Quirks:
+class Quirks(NamedTuple):
     """Peculiarities of the reference; the numbers are those of docs/root-causes.md."""
 
     rounds_seconds: bool
@@ -64,7 +63,7 @@ class Quirks:
     @classmethod
     def all(cls, value: bool) -> Quirks:
         """Return all switches on, or off."""
-        return cls(**{f.name: value for f in fields(cls)})
+        return cls(**dict.fromkeys(cls._fields, value))
 
 
 OF_SCALASCA, NONE = Quirks.all(True), Quirks.all(False)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -54,8 +53,7 @@ ACTION_WITHOUT_TASKS = np.where(np.isin(ACTION, [TASK_SWITCH, TASK_COMPLETE]), n
 """The same where time is counted from region to region only (`quirks.Quirks.counts_unexecuted`)."""
 
 
-@dataclass(frozen=True, eq=False)
-class NestedCuts:
+class NestedCuts(NamedTuple):
     """Cuts inside of the calls of points that execute other regions or tasks."""
 
     point: NDArray[np.int64]
@@ -82,8 +80,7 @@ class NestedCuts:
         return np.where(at >= 0, pick(self.cut, at), cut), np.where(at >= 0, pick(self.time, at), time)
 
 
-@dataclass(frozen=True, eq=False)
-class Segments:
+class Segments(NamedTuple):
     """The time of some locations by call path, from cut to cut; call paths are numbered in the order in which they are
     met.
     """
@@ -335,8 +332,7 @@ def _since(
     return np.where(late & (not quirks.counts_unexecuted), first_times, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Places:
+class _Places(NamedTuple):
     """Where cuts are made on some locations, and after these have been gone through, which segments begin there."""
 
     points: Ranges
@@ -392,8 +388,7 @@ class _Places:
         kernels.put_cuts(self.points.end, self.of_point, self.marks, stop, last, *written)
 
 
-@dataclass(frozen=True, eq=False)
-class _CallTree:
+class _CallTree(NamedTuple):
     """Call paths by the order in which they are met."""
 
     met: NDArray[np.int64]

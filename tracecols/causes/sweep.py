@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -38,8 +37,7 @@ Rows = slice | NDArray[np.int64]
 """Some of many rows."""
 
 
-@dataclass(frozen=True, eq=False)
-class Amounts:
+class Amounts(NamedTuple):
     """What few of many rows have; all others have nothing."""
 
     row: NDArray[np.signedinteger[Any]]
@@ -77,8 +75,7 @@ class Amounts:
         return self.row[chosen].astype(np.int64), self.amount[chosen]
 
 
-@dataclass(frozen=True, eq=False)
-class Factors:
+class Factors(NamedTuple):
     """What the delays of pairs cost."""
 
     scale: Times
@@ -99,8 +96,7 @@ class Factors:
     """Points gone through before all they depend on, because they depend on each other."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Sides:
+class _Sides(NamedTuple):
     """What the causing sides of pairs lost."""
 
     total: Times
@@ -355,8 +351,7 @@ class _Sums:
         return np.where(stop > start, sums, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
+class Path(NamedTuple):
     """The critical path."""
 
     since: NDArray[np.int64]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -17,8 +16,7 @@ from tracecols.schema.notes import note, worth_telling
 from tracecols.schema.severity import DEFAULT
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """What is printed of an analysis."""
 
     explain: bool

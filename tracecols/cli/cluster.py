@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from tracecols.work.cluster import Cluster
 
 
-@dataclass(frozen=True)
-class GivenCluster:
+class GivenCluster(NamedTuple):
     """Who is asked to do the work: worker processes of this machine, the workers of a scheduler, or, if nothing is
     given, threads.
     """

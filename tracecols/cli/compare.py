@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -27,8 +27,7 @@ def growth(_ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return share(_ctx, param, value)
 
 
-@dataclass(frozen=True)
-class How:
+class How(NamedTuple):
     """How runs are compared, and how much is printed."""
 
     by: str

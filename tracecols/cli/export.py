@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -19,8 +18,7 @@ PIECES = (".otf2", *TIMELINES)
 """Endings of what holds events, which can be cut."""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """How a table is written."""
 
     table: str | None
@@ -30,8 +28,7 @@ class Table:
     subdomains: Path | None
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """The part of a trace that is written."""
 
     start: float | None
@@ -39,8 +36,7 @@ class Cut:
     locations: list[int] | None
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(NamedTuple):
     """What a timeline shows besides the events."""
 
     waits: str | None
@@ -154,7 +150,7 @@ def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions:
     if is_piece and (table.table is not None or table.wide or table.raw):
         what = "a timeline" if is_timeline else "an archive (.otf2)"
         raise click.UsageError(f"--table, --raw and --wide have no meaning for {what}, which holds the whole trace.")
-    for name, value in vars(timeline).items():
+    for name, value in timeline._asdict().items():
         if value is not None and not is_timeline:
             raise click.UsageError(
                 f"--{name.replace('_', '-')}: only for a timeline as output ({', '.join(TIMELINES)}), not for "
@@ -183,7 +179,7 @@ def _archive(source: Path, output: Path, cut: Cut, jobs: int | None) -> None:
     from tracecols.export.archive import export_archive
 
     with progress("exporting") as show:
-        report = export_archive(source, output, **vars(cut), jobs=jobs, progress=show)
+        report = export_archive(source, output, **cut._asdict(), jobs=jobs, progress=show)
     echo(f"{output}")
     for what, n in report.unknown.items():
         echo(f"left out, as OTF2 has no record for them: {note(n, what)}", err=True)
@@ -200,7 +196,7 @@ def _timeline(source: Path, output: Path, cut: Cut, timeline: Timeline, **how: A
         shown = export_timeline(
             source,
             output,
-            **vars(cut),
+            **cut._asdict(),
             waits=chosen,
             around=timeline.around,
             critical_path=shown_path,

@@ -35,7 +35,7 @@ def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
             model = enhance(store, n_jobs(jobs), report)
         found = propose_phases(model)
     if as_json:
-        echo_json([{**vars(c), "score": c.score} for c in found])
+        echo_json([{**c._asdict(), "score": c.score} for c in found])
         return
     if not found:
         echo(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -38,8 +37,7 @@ def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None
     return found
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """Which runs of an experiment a command looks at, and of what."""
 
     properties: tuple[str, ...]
@@ -153,8 +151,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     echo_parts([head_of(series), severities_table(table, series, rows, text_width())])
 
 
-@dataclass(frozen=True)
-class Looked:
+class Looked(NamedTuple):
     """What a trend is looked at for."""
 
     rate: float

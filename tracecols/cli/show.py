@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
 
 
-@dataclass(frozen=True)
-class Selected:
+class Selected(NamedTuple):
     """What of a cube is shown, and how it is laid out."""
 
     name: str | None
@@ -27,8 +25,7 @@ class Selected:
     over_time: bool
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """How values are written, and how many."""
 
     relative: bool

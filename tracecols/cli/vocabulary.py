@@ -4,11 +4,11 @@ commands and the table in docs/commands.md are made."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -236,17 +236,17 @@ def option(
     return click.option(*term.spelled, called or name, cls=TermOption, term=term, old=old, **given)
 
 
-def grouped(**groups: type) -> Callable[[Command], Command]:
+def grouped(**groups: Any) -> Callable[[Command], Command]:
     """Return the decorator that lets a command get options that belong together as one value.
 
-    `groups` are dataclasses by the name of the argument; their fields are called as the parameters of the options.
+    `groups` are named tuples by the name of the argument; their fields are called as the parameters of the options.
     """
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def call(*arguments: Any, **given: Any) -> Any:
             for name, group in groups.items():
-                given[name] = group(**{part.name: given.pop(part.name) for part in fields(group)})
+                given[name] = group(**{part: given.pop(part) for part in group._fields})
             return command(*arguments, **given)
 
         return call
@@ -254,8 +254,7 @@ def grouped(**groups: type) -> Callable[[Command], Command]:
     return decorate
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """The part of a run that a command looks at."""
 
     within: str | None
@@ -268,8 +267,7 @@ class Part:
         return self.start is not None or self.stop is not None
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """Where a command writes, and in which form."""
 
     output: Path | None

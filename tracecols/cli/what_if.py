@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -35,8 +34,7 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return result
 
 
-@dataclass(frozen=True)
-class GivenChanges:
+class GivenChanges(NamedTuple):
     """What is different in the predicted run: the parameters of `Trace.what_if`."""
 
     scale: dict[str, float]
@@ -50,8 +48,7 @@ class GivenChanges:
     with_startup: bool
 
 
-@dataclass(frozen=True)
-class GivenTable:
+class GivenTable(NamedTuple):
     """What is printed besides the runtimes."""
 
     faster: float
@@ -151,7 +148,7 @@ def what_if(
         check_not_read(output, source)
         store_output(output, {**properties_of(source), REPLAYED: ""}, force=written.force).check()
     with piece(source, part, jobs) as trace:
-        given = dict(vars(changes))
+        given = changes._asdict()
         predicted = trace.what_if(given.pop("scale"), whole_run=given.pop("with_startup"), **given)
         found = (
             predicted.slack(table.rows, part.within)

@@ -9,12 +9,13 @@ those that are waited for counts in the sums: a location that it does not violat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested, positions
@@ -136,8 +137,7 @@ def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | Non
     return found.kept()
 
 
-@dataclass(frozen=True, eq=False)
-class Dependence:
+class Dependence(NamedTuple):
     """Who depends on whom in collective operations that all members take part in."""
 
     gives: NDArray[np.bool_]
@@ -225,11 +225,11 @@ def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions
     there."""
     m = startups
     found = ClockConditions(facts, None)
-    for is_init, world in product((True, False), np.unique(m.communicator).tolist()):
+    for is_init, world in product((True, False), distinct(m.communicator).tolist()):
         at = np.flatnonzero((m.is_init == is_init) & (m.communicator == world))
         # who calls it once more is refused by MPI
         at = at[np.unique(m.location[at], return_index=True)[1]]
-        n_started = np.unique(m.location[m.is_init & ((m.communicator == world) | (world < 0))]).size
+        n_started = distinct(m.location[m.is_init & ((m.communicator == world) | (world < 0))]).size
         if at.size < 2 or at.size < n_started:
             continue
         everybody = np.ones(at.size, bool)

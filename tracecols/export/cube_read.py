@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element, damaged
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
@@ -297,7 +298,7 @@ def _index_of(where: str, index: memoryview, n_call_paths: int) -> tuple[str, ND
     if not words.size or words.size != words[0] + 1 or len(body) % 4:
         raise damaged(f"{where}: its index is {len(body):,} bytes long, which is not what it counts")
     numbers = words[1:]
-    if numbers.size and (numbers.max() >= n_call_paths or np.unique(numbers).size < numbers.size):
+    if numbers.size and (numbers.max() >= n_call_paths or distinct(numbers).size < numbers.size):
         raise damaged(f"{where}: its index names a call path twice, or one beyond the {n_call_paths:,} there are")
     return byte_order, numbers
 
@@ -478,7 +479,7 @@ def _compute(cube: SeverityCube, metric: Element, pending: Set[str]) -> bool:
     n_call_paths, n_locations = len(cube.call_paths), cube.system.n_locations
     along = "iie" if kind == "PREDERIVED_INCLUSIVE" else "iee"
     of = {name: cube.cells_of(name, along) for name in operands}
-    keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
+    keys = distinct(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
     if formula.evaluate(lambda _: 0.0) != 0:
         # what has none of them has a value, too
         if n_call_paths * n_locations > MAX_CELLS // 16:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.errors import AnalysisError, ExportError
@@ -222,9 +223,9 @@ class Timeline:
         """Add the call paths that details tell to the texts; returns the text of each."""
         if model is None:
             return {}
-        named = [np.unique(w.cause_call_path) for w in self._waits]
-        named += [] if stretches is None else [np.unique(stretches.end_call_path)]
-        found = np.unique(np.concatenate([np.zeros(0, np.int64), *named]))
+        named = [distinct(w.cause_call_path) for w in self._waits]
+        named += [] if stretches is None else [distinct(stretches.end_call_path)]
+        found = distinct(np.concatenate([np.zeros(0, np.int64), *named]))
         found = found[found >= 0].tolist()
         first = len(self.texts)
         names = model.regions.name
@@ -526,7 +527,7 @@ class Timeline:
         inside = (at >= self._first) & (at < self._stop)
         at, source = self.ns(at[inside]), found["source"][inside]
         members = d["metric_classes"].column("members")[int(table.removeprefix("metrics_"))].as_py()
-        for number in np.unique(source).tolist():
+        for number in distinct(source).tolist():
             of = source == number
             for i, member in enumerate(members):
                 values = found[f"value_{i}"][inside][of]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,7 @@ from tracecols.replay.events import Computation
 from tracecols.replay.nodes import Nodes
 
 
-@dataclass(frozen=True, eq=False)
-class CellSums:
+class CellSums(NamedTuple):
     """Ticks of computation by cell, in the order of call paths, those of one in that of locations."""
 
     rows: kernels.Rows

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
@@ -145,7 +146,7 @@ def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray
     mean, call_path, unit = cells.sum(ticks) / cells.count(), call_path[head], unit[head]
     path, _ = number(call_path)
     n_units, whole = np.bincount(path), np.bincount(path, mean)
-    has_peers = (n_units > 1) & (2 * n_units >= np.unique(unit).size)
+    has_peers = (n_units > 1) & (2 * n_units >= distinct(unit).size)
     others = np.where(has_peers[path], (whole[path] - mean) / np.maximum(n_units[path] - 1, 1), mean)
     return Peers(of, call_path, unit, mean, others)
 
@@ -154,7 +155,7 @@ def _slowest_units(peers: Peers) -> NDArray[np.int64]:
     """Return the unit that computes longest beyond its peers, or several that are clearly apart from more others."""
     excess, total = (np.bincount(peers.unit, of) for of in (peers.mean - peers.others, peers.mean))
     worst = np.array([int(excess.argmax())])
-    units = np.unique(peers.unit)
+    units = distinct(peers.unit)
     is_high = total[units] > (total[units].max() + total[units].min()) / 2
     several = units[is_high]
     if 1 < several.size < units.size / 2 and worst[0] in several and _are_apart(total[units], is_high):
@@ -190,7 +191,7 @@ class Computing:
     @once
     def _n_computing(self) -> int:
         """How many locations compute."""
-        return np.unique(self.cells.location).size
+        return distinct(self.cells.location).size
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:
@@ -291,7 +292,7 @@ class Computing:
     @once
     def steps(self) -> Sizes:
         """The computation of steps with running numbers, each family as one."""
-        same, paths = self.scenarios.merged.of, np.unique(self.cells.call_path)
+        same, paths = self.scenarios.merged.of, distinct(self.cells.call_path)
         several = np.bincount(same[paths], minlength=same.size) >= STEPS
         mine = paths[several[same[paths]] & (self.same[paths] != same[paths])]
         return self._sizes(np.where(np.isin(same, same[mine]), same, -1), same)
@@ -302,7 +303,7 @@ class Computing:
         paths, nobody = self.scenarios.call_paths, np.full(len(self.scenarios.call_paths), -1)
         found = [self._sizes(nobody, self.same)]
         # those of one depth do not overlap
-        for depth in np.unique(paths.depth[self.is_nest]).tolist():
+        for depth in distinct(paths.depth[self.is_nest]).tolist():
             above = outermost_of(self.is_nest & (paths.depth == depth), paths.end)
             found.append(self._sizes(pick(self.same, above), self.same))
         *columns, _ = zip(*found, strict=True)
@@ -340,7 +341,7 @@ class Computing:
         if not self.cells.location.size:
             return []
         threads, of = np.arange(self.process.size), self.process[self.cells.location]
-        n_processes = np.unique(of).size
+        n_processes = distinct(of).size
         units = [self.process] * (n_processes > 1) + [threads] * (self._n_computing > n_processes)
         return [c for unit_of in units for c in self._slow(unit_of)]
 
@@ -366,7 +367,7 @@ class Computing:
             "others": float(others[mine].sum() / resolution),
             "functions": list(dict.fromkeys(map(str, model.regions.name[paths.region[at[longest]]])))[:4],
         }
-        who = np.unique(cells.location[unit_of[cells.location] == worst[0]])
+        who = distinct(cells.location[unit_of[cells.location] == worst[0]])
         is_process = worst.size == 1 < who.size
         yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracecols.causes.device_chains import BEFORE, ON_HOST, ON_STREAM
 from tracecols.causes.device_costs import WAITING
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.dataflow.steps import SWEEP
@@ -40,7 +41,7 @@ def of_devices(s: Scenarios) -> list[Cause]:
     process = np.asarray(s.model.facts.process, np.int64)
     of = process[blame.cause_location]
     waits = np.bincount(of, blame.ticks)
-    least = LEAST * s.runtime * np.unique(process[s.model.locations.is_device]).size
+    least = LEAST * s.runtime * distinct(process[s.model.locations.is_device]).size
     chosen = np.argsort(-waits, kind="stable")[:N_TRIED]
     parts = [blame.take(np.flatnonzero(of == p)) for p in chosen[waits[chosen] >= max(least, 1)].tolist()]
     found = [c for c in (_late(s, part, int(waits.sum()), s.merged.below_steps) for part in parts) if c is not None]
@@ -69,7 +70,7 @@ def _late(s: Scenarios, blame: Columns, whole: int, same: NDArray[np.int64]) -> 
     evidence: dict[str, Any] = {
         "waits": int(blame.ticks.sum()) / resolution,
         "share": int(blame.ticks.sum()) / whole,
-        "n_last": int(np.unique(blame.cause).size),
+        "n_last": int(distinct(blame.cause).size),
         "on_host": by[ON_HOST],
         "on_stream": by[ON_STREAM],
         "earlier": by[WAITING],

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.findings.cause import PHASES, Cause
 from tracecols.findings.computation import Computing, Work
@@ -106,7 +107,7 @@ class Evidence:
         elsewhere: the nearest region above in which they do not; empty otherwise."""
         comp, paths, names = self.s.computation, self.s.call_paths, self.s.model.regions.name
         region = paths.region[c.call_path]
-        others = np.unique(
+        others = distinct(
             comp.call_path[(paths.region[comp.call_path] == region) & ~np.isin(comp.location, c.locations)]
         )
         above = set(paths.region[_above(paths.parent, others)].tolist())
@@ -150,7 +151,7 @@ class Evidence:
             "n_messages": int(mine.sum()),
             "mean_bytes": float(length.mean()),
             "bytes": int(length.sum()),
-            "n_senders": int(np.unique(m.send_location[mine]).size),
+            "n_senders": int(distinct(m.send_location[mine]).size),
             "passed_on": float(np.isin(m.send_location[mine], m.recv_location[mine]).mean()),
         } | self._calls(c)
 
@@ -238,8 +239,8 @@ class Evidence:
         inside = with_descendants(heads, s.call_paths.end)
         is_head, on_master = heads[self._profiled], self.computing.is_master[p.location]
         n = int(p.visits[is_head & on_master].sum())
-        n_threads = int(np.unique(p.location[is_head]).size)
-        n_masters = int(np.unique(p.location[is_head & on_master]).size)
+        n_threads = int(distinct(p.location[is_head]).size)
+        n_masters = int(distinct(p.location[is_head & on_master]).size)
         found: dict[str, Any] = {"n_regions": n, "n_threads": n_threads}
         if n and n_masters:
             each = n * n_threads / n_masters * self.resolution
@@ -286,7 +287,7 @@ class Evidence:
         if len(small) < 2:
             return list(causes)
         small.sort(key=lambda c: -c.gain)
-        node = np.unique(np.concatenate([c.change.node for c in small]))
+        node = distinct(np.concatenate([c.change.node for c in small]))
         change = self.s.without_weight(node)
         head = small[0]
         joined = Cause(head.kind, head.call_path, head.locations, change, self.s.gain(change))

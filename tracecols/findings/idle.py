@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.host_lines import lines_of_locations
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before, lookup, number, ranges
 from tracecols.enhance.dataflow.steps import SPENT
@@ -209,7 +210,7 @@ def _causes(s: Scenarios, tree: Tree, head: int, spent: Columns) -> list[Cause]:
     process = np.asarray(s.model.facts.process, np.int64)
     found, of = np.unique(process[mine.location], return_inverse=True)
     ticks = Segments(of, found.size).sum(mine.ticks)
-    n = np.unique(process[spent.location]).size
+    n = distinct(process[spent.location]).size
     worst = ticks >= CLEARLY * ticks.sum() / n
     if n == 1:
         return [_cause(s, tree, head, mine, found)]
@@ -238,7 +239,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     total, resolution = int(mine.ticks.sum()), s.model.resolution
     order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
     order = order[by_name[order] >= LEAST_NAMED * total]
-    n_processes = np.unique(process[mine.location]).size
+    n_processes = distinct(process[mine.location]).size
     evidence: dict[str, Any] = {
         "idle": total / resolution,
         "idle_share": total / max(s.replay.without_start(s.runtime) * n_processes, 1),
@@ -263,8 +264,8 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
 
 def _first_of(values: Ints, wanted: Ints) -> Ints:
     """Return where each of some values is first; (n_wanted,) int64."""
-    distinct, first = np.unique(values, return_index=True)
-    found: Ints = first[np.searchsorted(distinct, wanted)]
+    known, first = np.unique(values, return_index=True)
+    found: Ints = first[np.searchsorted(known, wanted)]
     return found
 
 
@@ -273,7 +274,7 @@ def _without(s: Scenarios, spent: Columns) -> Change:
     waiting."""
     nodes, n_paths = s.graph.nodes, len(s.call_paths)
     low, high = np.zeros(len(spent), np.int64), np.full(len(spent), -1, np.int64)
-    for location in np.unique(spent.location).tolist():
+    for location in distinct(spent.location).tolist():
         first, stop = (int(nodes.location_start[i]) for i in (location, location + 1))
         at = np.flatnonzero(spent.location == location)
         low[at] = first + np.searchsorted(nodes.time[first:stop], spent.since[at], "right")

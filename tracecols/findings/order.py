@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import combine, occurrence
 from tracecols.enhance.scan.region_rules import named
 from tracecols.findings.cause import Cause, tried
@@ -33,7 +34,7 @@ def of_order(s: Scenarios) -> list[Cause]:
         mine = edge[np.isin(s.graph.edges.head[edge], of)]
         moved, to = _in_order_of_sending(s, mine)
         if moved.size:
-            who = np.unique(nodes.location[to]).astype(np.int64)
+            who = distinct(nodes.location[to]).astype(np.int64)
             evidence = family | {"n_moved": int(moved.size), "n_received": int(mine.size)}
             found.append(
                 Cause("order", where, who if who.size == 1 else who[:0], Change(moved=moved, to=to), evidence=evidence)
@@ -52,7 +53,7 @@ def _in_order_of_sending(s: Scenarios, edge: Rows) -> tuple[Rows, Rows]:
     turn = occurrence(combine(location, nodes.location[tail].astype(np.int64)))
     # rounds that overlap are none
     goes_on = location[1:] == location[:-1]
-    overlap = np.unique(location[1:][goes_on & (turn[1:] < turn[:-1])])
+    overlap = distinct(location[1:][goes_on & (turn[1:] < turn[:-1])])
     kept = ~np.isin(location, overlap)
     edge, head, tail, location, turn = (of[kept] for of in (edge, head, tail, location, turn))
     by_sending = np.lexsort((s.time[tail], turn, location))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import combine, number
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
@@ -209,7 +210,7 @@ def largest(
     by_path = np.bincount(user[known], ticks[known], len(s.call_paths))
     region, merged = s.call_paths.region.astype(np.int64), s.merged
     of_family = merged.counts_as[region]
-    n_steps = np.bincount(merged.counts_as[np.unique(region[by_path > 0])], minlength=2 * len(s.model.regions))
+    n_steps = np.bincount(merged.counts_as[distinct(region[by_path > 0])], minlength=2 * len(s.model.regions))
     for group, least in ((region, 0), (of_family, STEPS)):
         by_group = np.bincount(group, by_path, n_steps.size)
         of, taking = pick(group, user), np.flatnonzero((by_group > 0) & (n_steps >= least))
@@ -248,7 +249,7 @@ def _has_one_last(s: Scenarios, calls: NDArray[np.int64]) -> bool:
     """Say whether a process hardly waits in calls in which the others do: it comes last each time."""
     waits = np.maximum(s.recorded_losses[calls] - s.weight[calls], 0)
     location = s.graph.nodes.location[calls]
-    by_location = np.bincount(location, waits, s.model.n_locations)[np.unique(location)]
+    by_location = np.bincount(location, waits, s.model.n_locations)[distinct(location)]
     return bool(by_location.min() < LAST * by_location.mean())
 
 
@@ -268,7 +269,10 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
     heads = heads[s.in_window[heads]]
     lost = s.losses(mended) if mended else s.recorded_losses
     of_edge = s.graph.edges.head[edge]
-    cuts = ((where, edge[np.isin(of_edge, of)], family) for where, of, family in largest(s, heads, lost[heads]))
+    cuts = (
+        (where, edge[np.isin(of_edge, of, kind="table")], family)
+        for where, of, family in largest(s, heads, lost[heads])
+    )
     found = [Cause(kind, where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts]
     return tried(s, found, mended)
 
@@ -300,7 +304,7 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     edges = message_edges(s)
     heads = s.distinct(head)
     for where, of, family in largest(s, heads, losses[heads]):
-        mine = np.isin(head, of)
+        mine = np.isin(head, of, kind="table")
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue

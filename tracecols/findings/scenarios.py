@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import bounded
@@ -109,7 +110,7 @@ class Scenarios:
     @once
     def merged(self) -> Merged:
         """The call paths without running numbers of steps."""
-        return Merged(self.model, np.unique(self.model.locations.master[self.model.locations.is_cpu]))
+        return Merged(self.model, distinct(self.model.locations.master[self.model.locations.is_cpu]))
 
     @once
     def user_call_path(self) -> Rows:

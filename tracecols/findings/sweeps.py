@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import latest_before
 from tracecols.enhance.definitions.shapes import components
@@ -25,8 +25,7 @@ SMALLEST = 1 << 12
 """Parts into which a block is divided, at most."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The sweeps of a function, as most of them are."""
 
     n_ranks: int
@@ -171,9 +170,9 @@ def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int
     """Return the ranks between opposite corners of the grid on which most messages of sweeps are, both included."""
     grid = np.bincount(where.grid[m.recv_location[rows]]).argmax()
     mine = rows[where.grid[m.recv_location[rows]] == grid]
-    at = where.at[np.unique(np.concatenate([m.send_location[mine], m.recv_location[mine]]))]
+    at = where.at[distinct(np.concatenate([m.send_location[mine], m.recv_location[mine]]))]
     moves = np.abs(where.at[m.send_location[mine]] - where.at[m.recv_location[mine]]).any(0)
-    return 1 + sum(np.unique(at[:, d]).size - 1 for d in range(N_DIMENSIONS) if moves[d])
+    return 1 + sum(distinct(at[:, d]).size - 1 for d in range(N_DIMENSIONS) if moves[d])
 
 
 def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.errors import TracecolsError
 from tracecols.given.arguments import show
 
@@ -63,7 +64,7 @@ def find_subdomains(
             raise error(
                 f"{len(unknown):,} of the subdomains are of ranks or threads that {what} does not have, such as "
                 f"{show(unknown[0])}\n"
-                f"  it has {len(places):,} locations on {np.unique(rank).size:,} ranks"
+                f"  it has {len(places):,} locations on {distinct(rank).size:,} ranks"
             )
         chosen = [by_place.get(place, by_place.get(place[0])) for place in places]
     if wrong := [name for name in chosen if name is not None and not isinstance(name, str)]:

@@ -10,6 +10,7 @@ import numpy as np
 from tracecols.causes.device_operations import OPERATION, SYNC
 from tracecols.causes.device_waits import PART, WAIT
 from tracecols.causes.points import OF_PAIR, OF_POINT, number_type
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import mask_of
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, divide
 from tracecols.enhance.dataflow.steps import BUCKET, ONCE, Step
@@ -193,7 +194,7 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
     scanned = (
         sum(np.dtype(c.dtype).itemsize for t in (CALL_INSTANCES, ATTRIBUTED_EVENTS) for c in t.columns) * n_attributed
     )
-    n_processes = int(np.unique(definitions.process).size)
+    n_processes = int(distinct(definitions.process).size)
     plan = [
         PlannedStep(
             "scan",

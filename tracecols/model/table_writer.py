@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import write_array
@@ -242,7 +243,7 @@ def merge_slices(
     sampled = np.sort(np.concatenate([np.zeros(0, np.int64), *(key[::SAMPLE] for key in first)]))
     at, done = [0] * len(found), 0
     with Parts(folder, 0, spec.schema, PART_ROWS) as parts:
-        for cut in [*np.unique(sampled[ROWS // SAMPLE :: ROWS // SAMPLE]).tolist(), None]:
+        for cut in [*distinct(sampled[ROWS // SAMPLE :: ROWS // SAMPLE]).tolist(), None]:
             stop = [key.size if cut is None else int(np.searchsorted(key, cut)) for key in first]
             spans = [(i, a, b) for i, (a, b) in enumerate(zip(at, stop, strict=True)) if a < b]
             at = stop

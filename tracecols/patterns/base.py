@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,8 +135,7 @@ class Property:
         return self.found.table if isinstance(self.found, Pattern | Charged) else ""
 
 
-@dataclass(frozen=True)
-class Conventions:
+class Conventions(NamedTuple):
     """Whose rules are followed, as far as that is not declared with the properties.
 
     Attributes

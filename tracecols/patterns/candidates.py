@@ -6,11 +6,12 @@ of them is the same as in the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.scan.instances import walk_stacks
 from tracecols.enhance.scan.paths import merged_below_steps, merged_paths, without_numbers
 from tracecols.enhance.scan.periods import FROM
@@ -82,8 +83,7 @@ def _most_visits(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A region or call whose executions could be the phases of a program."""
 
     phases: str
@@ -114,7 +114,7 @@ def propose_phases(model: Model) -> list[Candidate]:
     proposed. What the recording says to be phases need not be equally often, nor `LEAST` times.
     """
     locations = model.locations
-    masters = np.unique(locations.master[np.flatnonzero(locations.is_cpu)])
+    masters = distinct(locations.master[np.flatnonzero(locations.is_cpu)])
     masters = masters[masters >= 0]
     masters = masters[[model.scans[i].n > 0 for i in masters.tolist()]] if masters.size else masters
     merged = Merged(model, masters)
@@ -169,7 +169,7 @@ class Lengths:
 
 def _lengths(model: Model, masters: NDArray[np.int64], merged: Merged, paths: NDArray[np.int64]) -> Lengths:
     """Look at the instances of call paths in some processes."""
-    looked_at = masters[np.unique(np.linspace(0, masters.size - 1, LOOKED_AT).round().astype(np.int64))]
+    looked_at = masters[distinct(np.linspace(0, masters.size - 1, LOOKED_AT).round().astype(np.int64))]
     visits = np.bincount(merged.of, _visits(model, masters[:1]), len(model.call_paths)).astype(np.int64)[paths]
     result = Lengths(visits, looked_at.size)
     for location in looked_at.tolist():
@@ -286,7 +286,7 @@ def _equally_often(model: Model, masters: NDArray[np.int64], merged: Merged) -> 
         before = np.concatenate([[0.0], np.cumsum(own)])
         inclusive = np.bincount(merged.of, before[tree.end] - before[:-1], n)
         by_time, by_visits = np.argsort(-inclusive[found], kind="stable"), np.argsort(most[found], kind="stable")
-        found = found[np.unique(np.concatenate([by_time[: MOST // 2], by_visits[: MOST // 2]]))]
+        found = found[distinct(np.concatenate([by_time[: MOST // 2], by_visits[: MOST // 2]]))]
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.conditions import COLLECTIVE, LOCK, MESSAGE, START, Dependence
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine
@@ -251,7 +252,7 @@ def forks(partition: Model, names: Names) -> Found:
     begin = np.searchsorted(np.sort(teams.instance), of)
     begin = np.argsort(teams.instance, kind="stable")[begin] if of.size else of
     time, location = np.zeros(of.size, np.int64), teams.location[begin].astype(np.int64)
-    for at in np.unique(location).tolist():
+    for at in distinct(location).tolist():
         events, mine = teams.events.at(at), location == at
         rows = events.row[events.is_begin][begin[mine] - teams.begin_start[at]] - partition.scans[at].first_row
         time[mine] = partition.store.read("events", at, ["time"])["time"][rows]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +106,7 @@ def _sum(call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -
         return Cells.sum(call_path, location, value.astype(np.float64))
 
 
-@dataclass(frozen=True, eq=False)
-class _MetricEvents:
+class _MetricEvents(NamedTuple):
     """METRIC events of some locations, or consecutive ones of a single location."""
 
     locations: NDArray[np.int64]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tracecols.causes.periods import divide_cells
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.scan.call_paths import PeriodCallPaths
 from tracecols.enhance.scan.periods import BIN, FOCUS
@@ -68,7 +69,7 @@ def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
     cpus = np.flatnonzero(model.locations.is_cpu)
     of_process = np.zeros(int(model.process.max(initial=-1)) + 1, np.int64)
     np.maximum.at(of_process, model.process[cpus], n_phases[cpus])
-    of_process = of_process[np.unique(model.process[cpus])]
+    of_process = of_process[distinct(model.process[cpus])]
     notes = {
         FEWER: int(((of_process > 0) & (of_process < n)).sum()),
         NO_PHASES: int((of_process == 0).sum()),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -205,7 +203,7 @@ SCALASCA = Conventions(
     ends_with_call=True,
     quirks=OF_SCALASCA,
 )
-EXACT = replace(SCALASCA, name="exact", idle=idle_cells_by_tree, quirks=NONE)
+EXACT = SCALASCA._replace(name="exact", idle=idle_cells_by_tree, quirks=NONE)
 EXPERT = Conventions(
     "expert",
     lambda model, findings: cells_in_teams(model, profile_cells(model)),

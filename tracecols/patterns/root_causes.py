@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.pairs import has_openmp
+from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.kernels import imbalance as kernels
 from tracecols.model.model import Model
@@ -440,7 +441,7 @@ class Imbalance:
     def __init__(self, model: Model, findings: Findings) -> None:
         tree, locations = model.call_paths, model.locations
         self.cpus = np.flatnonzero(locations.is_cpu)
-        self.masters = np.unique(locations.master[self.cpus])
+        self.masters = distinct(locations.master[self.cpus])
         opens = np.array([str(name).startswith("!$omp parallel") for name in model.regions.name.tolist()], bool)
         self.parallel = with_descendants(opens[tree.region], tree.end)
         self.with_openmp = has_openmp(model.facts)

@@ -12,12 +12,13 @@ is no such neighbour the message is missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.definitions.topologies import Topology
@@ -79,8 +80,7 @@ def has_grid(model: Model, n_dimensions: int, is_defined: bool = False) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Positions:
+class Positions(NamedTuple):
     """Where locations are, on the first grid each is on; a thread is where its process is."""
 
     grid: NDArray[np.int64]
@@ -113,10 +113,10 @@ def positions(model: Model, with_lines: bool = False) -> Positions:
 
 def _neighbours(coordinates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Say for some positions on which sides another one is; (n_rows, 2 * N_DIMENSIONS) bool."""
-    values = [np.unique(coordinates[:, d]) for d in range(N_DIMENSIONS)]
+    values = [distinct(coordinates[:, d]) for d in range(N_DIMENSIONS)]
     sizes = [v.size for v in values]
     number = np.stack([np.searchsorted(v, coordinates[:, d]) for d, v in enumerate(values)])
-    occupied = np.unique(np.ravel_multi_index(tuple(number), sizes))
+    occupied = distinct(np.ravel_multi_index(tuple(number), sizes))
     result = np.zeros((rows.size, 2 * N_DIMENSIONS), bool)
     for side in range(2 * N_DIMENSIONS):
         d, step = side // 2, 1 if side % 2 else -1
@@ -154,8 +154,7 @@ def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[
     return rows[~region_of(model, m.recv_call_path[rows], EXCHANGE)]
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
+class Blocks(NamedTuple):
     """The blocks of sweeps that locations receive, location by location in order."""
 
     first: NDArray[np.int64]
@@ -180,8 +179,7 @@ def read_sweeps(side: NDArray[np.int8], location: NDArray[np.int32], has: NDArra
     return Blocks(first[:n].copy(), np.diff(first[:n], append=side.size), corner[:n].copy())
 
 
-@dataclass(frozen=True, eq=False)
-class Sweeps:
+class Sweeps(NamedTuple):
     """The sweeps that locations take part in."""
 
     rows: NDArray[np.int64]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.model.model import Model
@@ -31,7 +32,7 @@ def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
         # an operation begins when it is asked for, also where nobody waits
         nodes.mark[head[(tail >= 0) & (head >= 0)]] |= BEGUN
     depends = model.get("device_operations").dependencies
-    for stream in np.unique(depends.location).tolist():
+    for stream in distinct(depends.location).tolist():
         at = np.flatnonzero(depends.location == stream)
         tail = _last_before(nodes, stream, depends.end[at])
         found.add(tail, nodes.at(depends.row[at]), is_inferred=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracecols.distinct import distinct
 from tracecols.errors import AnalysisError
 from tracecols.kernels.replay import IS_CALL
 from tracecols.model.model import Model
@@ -32,7 +33,7 @@ def is_replayed(model: Model) -> bool:
     communicate by MPI, no device executes a part, and the replay costs no more than the analysis (`MOST_CALLS`)."""
     return (
         bool((model.regions.paradigm == "mpi").any())
-        and np.unique(model.process[model.locations.is_cpu]).size > 1
+        and distinct(model.process[model.locations.is_cpu]).size > 1
         and not model.has_device_work
         and model.n_calls <= MOST_CALLS
     )
@@ -75,7 +76,7 @@ def as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
     last = np.full(model.n_locations, origin)
     some = np.flatnonzero(np.diff(nodes.location_start))
     last[some] = nodes.time[nodes.location_start[some + 1] - 1]
-    masters = np.unique(model.locations.master[model.locations.is_cpu])
+    masters = distinct(model.locations.master[model.locations.is_cpu])
     outside = (last - origin - in_mpi)[masters]
     useful = _in_hundredths(int(outside.max(initial=0)), resolution)
     return replace(
@@ -100,7 +101,7 @@ def ideal_within(replay: Replay, within: str) -> int:
     model = replay.model
     inside = np.append(replay.call_paths_of(within), False)
     longest = 0
-    for location in np.unique(model.locations.master[model.locations.is_cpu]).tolist():
+    for location in distinct(model.locations.master[model.locations.is_cpu]).tolist():
         if not model.store.n_rows("events", location):
             continue
         events = events_of(model, replay.nodes, location)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,7 @@ from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 from tracecols.work.executors import side_by_side
 
 
-@dataclass(frozen=True, eq=False)
-class LocationEvents:
+class LocationEvents(NamedTuple):
     """The events of a location, and where it is from each of them on."""
 
     time: NDArray[np.int64]

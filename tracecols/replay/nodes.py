@@ -268,8 +268,7 @@ def find_nodes(model: Model) -> NodesOfSlice:
     return _together(model, members, of_location, found, begin_rows, np.concatenate(taskwaits))
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
+class _Group(NamedTuple):
     """Locations whose nodes are found together: their numbers, ascending, the rows of their first events, and where
     those of each begin among those of all of them."""
 

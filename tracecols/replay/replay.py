@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.definitions.locations import PIECE
 from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.focus import find_focus
@@ -173,7 +174,7 @@ class Replay(Replayable):
             return 0
         focus = find_focus(model.store, model.regions, model.locations)
         creates, found = np.append(self.contexts, False), []
-        for location in np.unique(model.locations.master[model.locations.is_cpu]).tolist():
+        for location in distinct(model.locations.master[model.locations.is_cpu]).tolist():
             if not model.store.n_rows("events", location):
                 continue
             events = events_of(model, self.nodes, location)
@@ -330,7 +331,7 @@ class Replay(Replayable):
 
         def saved(parts: NDArray[np.float64]) -> NDArray[np.float64]:
             tried = [
-                replace(given, rules=(*given.rules, scaled(1 - part, mask)))
+                given._replace(rules=(*given.rules, scaled(1 - part, mask)))
                 for part, mask in zip(parts, masks, strict=True)
             ]
             runtime = runtimes_of(self, graph, [given, *tried], fine)

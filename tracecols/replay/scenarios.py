@@ -18,7 +18,7 @@ region and of what it calls. Eight scenarios take one and a half times as long a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,7 @@ OVERHEAD = (NodeClass.OPENMP, NodeClass.LOCK)
 """Classes of what OpenMP and locks take beyond waiting."""
 
 
-@dataclass(frozen=True, eq=False)
-class Rule:
+class Rule(NamedTuple):
     """What is different on some call paths of some locations."""
 
     call_paths: Mask | None = None
@@ -79,8 +78,7 @@ class Rule:
         return self.transfer != 1 or self.overhead != 1 or not self.is_waiting
 
 
-@dataclass(frozen=True, eq=False)
-class Scenario:
+class Scenario(NamedTuple):
     """A run in which something is different."""
 
     rules: tuple[Rule, ...] = ()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.given.parameters import Parameter
 from tracecols.patterns.base import Property
 from tracecols.patterns.found_by import Pattern
@@ -38,7 +39,7 @@ def load_imbalance_at_barrier(e: Evidence) -> Result:
     is_barrier = (c.op == COLLECTIVE_OPS.index("barrier")).to_numpy()[m.collective]
     m = m[is_barrier & (m.exit >= 0).to_numpy() & (m.enter >= 0).to_numpy() & e.within[m.call_path]]
     duration = (m.exit_time - m.enter_time).groupby(m.collective)
-    everyone = np.unique(e.cube.system.rank).size
+    everyone = distinct(e.cube.system.rank).size
     whole = duration.transform("size") == everyone
     idle = (m.exit_time - m.enter_time - duration.transform("min"))[whole].sum()
     n, n_whole = m.collective.nunique(), m.collective[whole].nunique()

@@ -7,9 +7,8 @@ a number never changes its meaning.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class EventKind(IntEnum):
@@ -103,8 +102,7 @@ class EventKind(IntEnum):
     UNKNOWN = 255
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """An event kind: its number, the family (side table) of its attributes, and what happens."""
 
     number: EventKind

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells, Made
@@ -417,7 +418,7 @@ def _extremes(operation: str, how: str, cubes: Sequence[Cube], by: str) -> Cube:
                 found = found.joined(cube.cells[name], how)
             cells[name] = found
             continue
-        keys = np.unique(np.concatenate([cube.cells[name].key for cube in cubes]))
+        keys = distinct(np.concatenate([cube.cells[name].key for cube in cubes]))
         values = REDUCTIONS[how][0].reduce(np.stack([cube.cells[name].at(keys) for cube in cubes]), axis=0)
         cells[name] = Cells(keys, values).where(values != 0)
     return _result(operation, cubes, cells)

@@ -7,12 +7,12 @@ that prove it, and what it explains of the time of each call path and location.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
@@ -36,8 +36,7 @@ MOST = 0.5
 """Part of a property on a call path from which on a cause has all of it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Explained:
+class Explained(NamedTuple):
     """A cause, and what it explains of a cube."""
 
     facts: Mapping[str, Any]
@@ -284,7 +283,7 @@ def _complete(
         table = np.stack(by_cause)
         best = table.argmax(0)
         enough = (table.max(0) >= MOST * whole) & (whole > 0)
-        for cause in np.unique(best[enough]).tolist():
+        for cause in distinct(best[enough]).tolist():
             mine = (enough & (best == cause))[path]
             if p in taken[cause]:
                 taken[cause][p][mine] += remaining[mine]

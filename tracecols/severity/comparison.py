@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import as_texts, show
 from tracecols.given.quantities import counted
@@ -363,7 +364,7 @@ class Comparison:
         """
         s = cube.system
         runs = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
-        return int(np.unique(s.rank[runs]).size), max(int(runs.sum()), 1)
+        return int(distinct(s.rank[runs]).size), max(int(runs.sum()), 1)
 
     def regressions(self, threshold: float, properties: str | Sequence[str] = ("time",)) -> pd.DataFrame:
         """Return the rows of `totals` whose last value exceeds the first by more than a share of the first.

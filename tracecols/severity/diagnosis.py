@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
@@ -306,7 +307,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     )
     runtime = _runtime(cube, with_startup, recorded)
     between = (interval["end"] - interval["begin"]) / cube.resolution if interval and not narrowed else math.nan
-    threads = np.unique(np.stack([s.rank[is_thread], s.thread[is_thread]]), axis=1).shape[1] if is_thread.any() else 0
+    threads = distinct((s.rank[is_thread].astype(np.int64) << 32) + s.thread[is_thread]).size
     words = focus.in_words(looked_at.facts) or ("the whole run" if not narrowed else "what the cube is narrowed to")
     devices = dict(cube.facts.get("device_efficiencies") or {})
     n_devices = len(devices.pop("devices", ())) or len(
@@ -318,7 +319,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         runtime=runtime,
         recorded=recorded,
         between=between,
-        n_processes=int(np.unique(s.rank[is_thread]).size),
+        n_processes=int(distinct(s.rank[is_thread]).size),
         n_threads=threads,
         n_devices=n_devices,
         n_events=int(trace.get("n_events", 0)),
@@ -619,7 +620,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     subject = wording.Subject(region_of_cause, words, title_of(cube, name), where, unit, "!$omp" in path_of_cause)
     # where no waiting is recorded, a replay says nothing
     gain = float(facts["gain"]) / resolution or None
-    ranks = np.unique(cube.system.rank[who])
+    ranks = distinct(cube.system.rank[who])
     return Finding(
         property=name,
         title=title_of(cube, name),
@@ -652,7 +653,7 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
     masters do."""
     if len(who) == 1:
         return int(cube.system.thread[who[0]])
-    threads = np.unique(cube.system.thread[who])
+    threads = distinct(cube.system.thread[who])
     if len(who) > 1 and threads.size == 1:
         return int(threads[0])
     return 0 if facts["kind"] == "serial" and not who else None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.schema import properties as ids
@@ -115,7 +116,7 @@ class RunTimes:
     @property
     def n_processes(self) -> int:
         """Number of processes."""
-        return int(np.unique(self.process).size)
+        return int(distinct(self.process).size)
 
 
 def ratio(numerator: float, denominator: float) -> float:

@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +37,7 @@ SIGNS = {"+": 1, "-": 1, "*": 2, "/": 2}
 Values = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Formula:
+class Formula(NamedTuple):
     """A number, a metric, or what an operation makes of others."""
 
     operation: str

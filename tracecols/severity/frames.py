@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.subdomains import Given
@@ -240,7 +241,7 @@ def wide(
         else [p for p in cube.properties.id if len(cube.cells[p]) or cube.properties.is_computed(p)]
     )
     cells = {name: cube.cells_of(name, aggregation) for name in names}
-    keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(c.key for c in cells.values())]))
+    keys = distinct(np.concatenate([np.zeros(0, np.int64), *(c.key for c in cells.values())]))
     call_path, location = (keys >> 32).astype(np.int64), keys & 0xFFFFFFFF
     columns = {
         "call_path": _named_call_paths(cube.call_paths, call_path),
@@ -357,7 +358,7 @@ def _locations_at(system: SystemAxis, rank: int | None, thread: int | None) -> N
         if given is None:
             continue
         if not is_whole_number(given) or not (column == given).any():
-            there_are = np.unique(column)
+            there_are = distinct(column)
             known = f"they go from {there_are[0]} to {there_are[-1]}" if there_are.size else "there are no locations"
             raise SeverityError(f"no location of this cube has {what} {show(given)}\n  {known}")
         at &= column == given

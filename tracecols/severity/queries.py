@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.scan.paths import find_paths, without_numbers
 from tracecols.errors import SeverityError
@@ -262,7 +263,7 @@ class Severities:
         """Compute a property for each call path and location that have any of the properties in its formula."""
         operands = set(parse(self.properties.formula[self.properties.number[name]]).names())
         of = {operand: self.cells_of(operand, aggregation) for operand in operands}
-        keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
+        keys = distinct(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
         values = self.computed(name, lambda operand: of[operand].at(keys) * self.scale(operand))
         return Cells(keys, np.broadcast_to(values, keys.shape) / self.scale(name)).where(values != 0)
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, keys_above
@@ -44,7 +45,7 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     axis = cube.call_paths
     n, n_periods = len(axis), len(cube.periods) + 1
     found = [c.call_path.astype(np.int64) * n_periods + (c.period + 1) for c in cube.period_cells.values()]
-    key = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    key = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
     path, period = np.divmod(key, n_periods)
     head = _heads(axis, path[period > 0], cube.periods.kind == "bin" or cube.periods.words.startswith("from:"))
     is_root = head < 0
@@ -52,10 +53,10 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     inside = period > 0
     key = keys_above(path[inside], period[inside], np.where(np.arange(n) == head, -1, axis.parent).astype(np.int32))
     around = head[path[inside]]
-    outside = np.unique(np.concatenate([path[~inside], around[around >= 0]]))
+    outside = distinct(np.concatenate([path[~inside], around[around >= 0]]))
     key = np.sort(np.concatenate([key, keys_above(outside, np.zeros(outside.size, np.int64), axis.parent)]))
     path, period = key >> 32, key & 0xFFFFFFFF
-    roots = np.unique(period[(period > 0) & is_root[path]])
+    roots = distinct(period[(period > 0) & is_root[path]])
     path, period = np.append(path, np.full(roots.size, -1)), np.append(period, roots)
     inside = period > 0
     of = np.where(path >= 0, head[path], -1)

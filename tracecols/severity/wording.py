@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import function_name
 from tracecols.given.quantities import in_words
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
@@ -146,7 +147,7 @@ def culprits(
         return ""
     if is_process:
         return f"rank {rank[locations[0]]}"
-    threads, n_ranks = np.unique(thread[locations]), np.unique(rank).size
+    threads, n_ranks = distinct(thread[locations]), distinct(rank).size
     if n_ranks > 1 and len(locations) == n_ranks * threads.size:
         among = f"{threads[0]}" if threads.size == 1 else ranges(threads.tolist())
         return f"thread{'s' * (threads.size > 1)} {among} of every rank"

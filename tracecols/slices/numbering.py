@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns as Arrays
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_nested, ranges
 from tracecols.enhance.dataflow.partitions import whole_processes
@@ -351,7 +352,7 @@ class OperationCounter:
         for operations in held:
             at = lacking.among(operations.channel, operations.number)
             parts += [column[at] for column in operations.rows]
-        rows = np.unique(np.concatenate(parts))
+        rows = distinct(np.concatenate(parts))
         rows = rows[rows >= 0]
         location = self._location_of(rows)
         own = rows - self._first_rows[location]
@@ -443,8 +444,8 @@ class OperationCounter:
     def _have_threads(self, location: Ints) -> bool:
         """Say whether several locations of a process are among some, whose elements come location by location."""
         first = np.flatnonzero(np.diff(location, prepend=-1))
-        found = np.unique(location[first])
-        return np.unique(self._process[found]).size < found.size
+        found = distinct(location[first])
+        return distinct(self._process[found]).size < found.size
 
     def _times(self, location: Ints, row: Ints) -> Ints:
         """Return the times of some events."""
@@ -628,7 +629,7 @@ class OperationCounter:
         first = first[side["kind"][mine][first] == K.RMA_COLLECTIVE_END]
         rows = np.zeros((first.size, N_COLUMNS), np.int64)
         rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 6] = Numbered.FENCED, at[first], window[first], 1
-        return np.concatenate([rows, self._told(Numbered.FENCED, members, at, window)])
+        return np.concatenate([rows, self._rows_besides(Numbered.FENCED, members, at, window)])
 
     def _next_on_windows(self, members: Ints) -> Ints:
         """Keep the next numbers on windows that this trace, itself a slice, does not synchronise; rows for
@@ -636,9 +637,11 @@ class OperationCounter:
         side, location = self._side("rma", members, ["window"])
         end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
         window = side["window"][end].astype(np.int64)
-        return self._told(Numbered.WINDOW, np.unique(self._process[members]), self._process[location[end]], window)
+        return self._rows_besides(
+            Numbered.WINDOW, distinct(self._process[members]), self._process[location[end]], window
+        )
 
-    def _told(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
+    def _rows_besides(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
         """Return what this trace, itself a slice, says of locations or processes but for some keys of two columns."""
         known = self._numbering.rows[(self._numbering.rows[:, 0] == what) & np.isin(self._numbering.rows[:, 1], of)]
         both = combine(*(np.append(column, known[:, 1 + i]) for i, column in enumerate(key)))

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import (
     Segments,
@@ -635,7 +636,7 @@ class SlicePlanner:
             events = self.store.read("events", location, ["kind", "region"], begin, planned.start)
             role = np.append(construct, -1)[events["region"]]
             is_enter = events["kind"] == EventKind.ENTER
-            for number in np.unique(role[role > PARALLEL]).tolist():
+            for number in distinct(role[role > PARALLEL]).tolist():
                 enters = np.flatnonzero(is_enter & (role == number))
                 exits = np.flatnonzero((events["kind"] == EventKind.EXIT) & (role == number))
                 is_open = enters.size > exits.size

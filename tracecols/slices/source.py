@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
+from tracecols.distinct import distinct
 from tracecols.enhance.definitions.locations import (
     PIECE,
     PIECE_CALLS,
@@ -276,9 +277,9 @@ class StoreSource:
                 # events at the ends of a time range have no tie order of their own
                 continue
             parts = []
-            for i in np.unique(source_location[mine]).tolist():
+            for i in distinct(source_location[mine]).tolist():
                 of = mine[source_location[mine] == i]
-                found = side_rows(self.store, name, i, self._first_rows[i], np.unique(source[of]))
+                found = side_rows(self.store, name, i, self._first_rows[i], distinct(source[of]))
                 if found is None:
                     continue
                 low, high = (np.searchsorted(found["row"], source[of], side) for side in ("left", "right"))

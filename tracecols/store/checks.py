@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.schema import DEFINITIONS, KINDS, NAMES, SIDE_TABLES, Column, Table
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS, VALUE_TARGETS, VALUE_TYPES
 from tracecols.store.arrow import to_numpy
@@ -175,7 +176,7 @@ def wrong_sides(kind: NDArray[np.uint8], sides: Mapping[str, Mapping[str, NDArra
 
 def _wrong_values(types: NDArray[np.uint8], values: NDArray[np.int64], sizes: Sizes) -> tuple[int, str, str]:
     """Check the values of additional attributes that are references."""
-    for number in np.unique(types).tolist():
+    for number in distinct(types).tolist():
         target = VALUE_TARGETS.get(VALUE_TYPES[number]) if number < len(VALUE_TYPES) else None
         if target is not None:
             mine = np.flatnonzero(types == number)
@@ -232,7 +233,7 @@ def own_ancestor(parent: NDArray[Any]) -> int:
 def _wrong_groups(table: pa.Table, sizes: Sizes) -> str:
     values, row = _flat(table.column("members"))
     kinds = np.array(table.column("type").to_pylist(), object)
-    for kind in np.unique(kinds.astype(str)).tolist():
+    for kind in distinct(kinds.astype(str)).tolist():
         target = "locations" if kind in GROUPS_OF_LOCATIONS else "regions" if kind == "regions" else ""
         if target:
             mine = np.flatnonzero(kinds[row] == kind)

@@ -13,10 +13,9 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.given.files import check_path, kind_of
@@ -36,8 +35,7 @@ CORRECTED, REPLAYED = "TRACECOLS::CLOCKS_CORRECTED", "TRACECOLS::REPLAYED"
 _TIMES = {CORRECTED: "corrected clocks", REPLAYED: "predicted times"}
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """A file or folder that is to be written."""
 
     path: Path

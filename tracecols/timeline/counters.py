@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.export.drawing import counter_label
 from tracecols.given.printable import printable
 from tracecols.store import Store
@@ -187,7 +188,7 @@ class Block:
     @property
     def counters(self) -> list[tuple[int, int]]:
         """Every source with each of the members."""
-        return [(source, i) for source in np.unique(self.source).tolist() for i in range(len(self.values))]
+        return [(source, i) for source in distinct(self.source).tolist() for i in range(len(self.values))]
 
     @classmethod
     def read(cls, store: Store, table: str, location: int, start: int, stop: int) -> Block:
@@ -235,7 +236,7 @@ class Block:
 def _times(store: Store, location: int, events: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the times of some events of a location, by their numbers there, which ascend."""
     found = np.empty(events.size, np.int64)
-    for base in np.unique(events // BLOCK).tolist():
+    for base in distinct(events // BLOCK).tolist():
         low, high = np.searchsorted(events, [base * BLOCK, (base + 1) * BLOCK])
         first, last = int(events[low]), int(events[high - 1])
         time = store.read("events", location, ["time"], first, last + 1)["time"]

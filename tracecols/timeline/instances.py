@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.timeline.intervals import Columns, Intervals
 
 WORST = 200
@@ -20,7 +21,7 @@ def worst_instances(waits: Intervals, n_properties: int) -> list[list[Instance]]
     """Return the longest instances of each wait state, the worst first."""
     kept: list[list[Columns]] = [[] for _ in range(n_properties)]
     for batch in waits.batches():
-        for number in np.unique(batch["property"]).tolist():
+        for number in distinct(batch["property"]).tolist():
             kept[number].append(_longest(waits, batch, batch["property"] == number))
     return [_worst(waits, of_property) for of_property in kept]
 

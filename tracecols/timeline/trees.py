@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
 from tracecols.analysis.run import run, unwatched
+from tracecols.distinct import distinct
 from tracecols.given.printable import printable
 from tracecols.report.viewer.container import Opened, pack
 from tracecols.report.viewer.page import page_of, title_of
@@ -192,7 +193,7 @@ def call_path_named(cube: SeverityCube, names: Sequence[str], location: int = -1
         is_right = (above >= 0) & _named(calls, name)[above]
         fits, above = fits[is_right], calls.parent[above[is_right]]
     cells = cube.cells["time"]
-    spent = np.unique(cells.call_path if location < 0 else cells.call_path[cells.location == location])
+    spent = distinct(cells.call_path if location < 0 else cells.call_path[cells.location == location])
     has_time = np.searchsorted(spent, calls.end[fits]) > np.searchsorted(spent, fits)
     fits = fits[has_time] if has_time.any() else fits
     return int(fits[0]) if fits.size else -1

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.causes.device_chains import BEFORE, LATENCY, ON_HOST, ON_STREAM
 from tracecols.causes.device_costs import WAITING
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before, lookup, number
 from tracecols.enhance.dataflow.steps import CAUSES, SPENT, SWEEP, WITHIN
@@ -67,7 +68,7 @@ def find_steps(trace: OpenedTrace, steps: str | None) -> Steps:
     mine = model.locations.is_cpu[location]
     location, path, begin, end = (of[mine] for of in (location, path, begin, end))
     if not location.size:
-        of = np.unique(process[model.locations.is_device | model.locations.is_cpu])
+        of = distinct(process[model.locations.is_device | model.locations.is_cpu])
         return Steps(of, np.full(of.size, first), np.full(of.size, last), np.full(of.size, WHOLE, object))
     order = np.lexsort((begin, trace.readable.thread[location], process[location]))
     of = process[location[order]]
@@ -304,7 +305,7 @@ def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -
     by_fault = np.stack([groups.sum(np.where(blame.spent_in == k, blame.ticks, 0)) for k in fault_of])
     fault = by_fault.argmax(0)
     mine = np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM)))
-    masters = np.unique(model.locations.master[model.locations.is_cpu])
+    masters = distinct(model.locations.master[model.locations.is_cpu])
     # steps that differ in their number are one
     same = Merged(model, masters).below_steps[blame.call_path[mine]]
     path, ticks = _largest_path(key[mine], same, blame.ticks[mine], first.size)

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.scan.instances import scan_charges, scan_location
 from tracecols.enhance.scan.paths import named
@@ -213,7 +214,7 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
     numbers: dict[str, NDArray[Any]] = {"rank": readable.rank, SUBDOMAIN: readable.subdomain_numbers}
     of_location = numbers.get(by)
     groups = Groups(model, readable, by if of_location is None else "paradigm")
-    members = np.unique([] if of_location is None else of_location[cpus])
+    members = distinct([] if of_location is None else of_location[cpus])
     n = max(groups.n if of_location is None else members.size, 1)
     divider = Divider.of_bins(edges, model.n_locations)
 

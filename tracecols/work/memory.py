@@ -7,9 +7,9 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
+from typing import NamedTuple
 
 from tracecols.given.memory import LEAST
 from tracecols.work.heap import RESTING, WORKING, give_back, has_trim, set_heap
@@ -84,8 +84,7 @@ BASE = 260_000_000
 """Bytes that interpreter, libraries and kernels take before any event is read."""
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(NamedTuple):
     """What the analyses of this process may take."""
 
     memory: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,7 @@ about (430 with the points of root causes, in `multizone`); how many there are t
 is."""
 
 
-@dataclass(frozen=True, eq=False)
-class Partition:
+class Partition(NamedTuple):
     """Whole processes that a step works on together."""
 
     number: int
@@ -67,8 +67,7 @@ class Window:
     begin, and with which one ends that is open after it, end and JOIN; -1 none."""
 
 
-@dataclass(frozen=True)
-class Bucket:
+class Bucket(NamedTuple):
     """A range of collective operations."""
 
     number: int

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
@@ -97,8 +96,7 @@ class Input(NamedTuple):
         return f"{self.scope.removesuffix('_')} {self.name}".strip()
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A step of an analysis."""
 
     function: Callable[..., Any]

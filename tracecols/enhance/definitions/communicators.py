@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.store import Store
@@ -73,7 +74,7 @@ class Communicators:
 
     def members_of(self, communicator: int) -> NDArray[np.int64]:
         """Return the processes of a communicator, of an inter-communicator those of both groups, in ascending order."""
-        return np.unique(
+        return distinct(
             np.concatenate(
                 [
                     self._members[self._start[communicator] : self._start[communicator + 1]],

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.definitions.regions import device_calls
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.given.arguments import as_locations, check_locations, is_whole_number, selected_numbers, show
@@ -110,7 +111,7 @@ class Locations:
     @cached_property
     def n_processes(self) -> int:
         """Number of processes that have CPU threads."""
-        return int(np.unique(self.process[self.is_cpu]).size)
+        return int(distinct(self.process[self.is_cpu]).size)
 
 
 def _paradigms_of_hosts(store: Store, is_device: NDArray[np.bool_]) -> set[str]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import positions
 from tracecols.store import Store
 
@@ -139,7 +140,7 @@ class EventOrder:
             forget()
         samples = np.sort(np.concatenate(sampled))
         # what is of the same time stays together
-        cuts = np.unique(samples[WINDOW // SAMPLE :: WINDOW // SAMPLE])
+        cuts = distinct(samples[WINDOW // SAMPLE :: WINDOW // SAMPLE])
         at = [a for a, _ in spans]
         for cut in [*cuts.tolist(), None]:
             stop = [

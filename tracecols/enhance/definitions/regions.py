@@ -189,7 +189,6 @@ def device_calls(
 ) -> NDArray[np.int8]:
     """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing."""
     result = np.full(name.size, -1, np.int8)
-    patterns = [(what, re.compile(pattern)) for what, pattern in _DEVICE_CALLS]
     of_role = {
         "allocate": MEMORY,
         "deallocate": MEMORY,
@@ -205,7 +204,7 @@ def device_calls(
         of_library[i] = _OF_LIBRARIES.fullmatch(name[i]) is not None
     for i in np.flatnonzero(is_declared | of_library).tolist():
         lower = name[i].lower().rstrip("_")
-        named = next((what for what, pattern in patterns if pattern.fullmatch(lower)), MANAGEMENT)
+        named = next((what for what, pattern in _DEVICE_CALLS if re.fullmatch(pattern, lower)), MANAGEMENT)
         if role[i] == "artificial" and re.search("sync|wait", lower):
             # what a measurement shows while it waits for a device in front of a call
             named = WAIT

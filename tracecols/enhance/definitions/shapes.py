@@ -13,9 +13,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tracecols.distinct import distinct
 
 Ints = NDArray[np.int64]
 
@@ -45,8 +48,7 @@ ARITY = range(2, 9)
 """Children of a node in trees whose nodes are in order."""
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(NamedTuple):
     """An undirected graph without loops."""
 
     n: int
@@ -75,8 +77,7 @@ class Found:
         return self.kind not in ("star", "tree")
 
 
-@dataclass(frozen=True, eq=False)
-class Shape:
+class Shape(NamedTuple):
     """A shape that was found."""
 
     found: Found
@@ -89,8 +90,7 @@ class Shape:
     """(n, n_dimensions) int64: where they are."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
+class _Fit(NamedTuple):
     """A shape of `n` nodes as it fits the edges `used` of a graph; `copies` is the logarithm of the number of graphs
     that would be taken for it, `n_edges` what it has itself."""
 
@@ -123,7 +123,7 @@ def find_shape(graph: Graph) -> Shape | None:
     for search, least in ((_in_order, LEAST_IN_ORDER), (_in_any_order, LEAST)):
         found: list[tuple[tuple[float, ...], Shape]] = []
         for unit, chosen in subsets:
-            node = np.unique(np.concatenate([graph.a[chosen], graph.b[chosen]]))
+            node = distinct(np.concatenate([graph.a[chosen], graph.b[chosen]]))
             a, b = np.searchsorted(node, graph.a[chosen]), np.searchsorted(node, graph.b[chosen])
             for fit in search(node.size, a, b):
                 confidence = 1 - min(1.0, len(subsets) * _chance(node.size, fit)) if fit.is_close else 0.0
@@ -144,13 +144,13 @@ def _edge_sets(graph: Graph) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     every = np.ones(graph.a.size, bool)
     if graph.a.size:
         yield 0, every
-    n_nodes = np.unique(np.concatenate([graph.a, graph.b])).size
+    n_nodes = distinct(np.concatenate([graph.a, graph.b])).size
     for unit, weight in enumerate(graph.weights):
-        values = np.unique(weight)
+        values = distinct(weight)
         ratio = values[1:] / np.maximum(values[:-1], 1)
         for at in np.argsort(-ratio, kind="stable")[:N_GAPS].tolist():
             chosen = weight >= values[at + 1]
-            kept = np.unique(np.concatenate([graph.a[chosen], graph.b[chosen]])).size
+            kept = distinct(np.concatenate([graph.a[chosen], graph.b[chosen]])).size
             if ratio[at] >= GAP and kept >= 0.9 * n_nodes:
                 yield unit, chosen
 
@@ -333,7 +333,7 @@ def _dimensions(n: int, a: Ints, b: Ints) -> list[Dimension] | None:
     if of is None:
         return None
     found: list[Dimension] = []
-    heads = np.unique(of)
+    heads = distinct(of)
     if heads.size > 2 * max(N_DIMENSIONS, n.bit_length()):
         return None
     for head in heads.tolist():
@@ -349,7 +349,7 @@ def _dimensions(n: int, a: Ints, b: Ints) -> list[Dimension] | None:
     sizes, periodic = [size for size, _, _ in found], [wraps for _, wraps, _ in found]
     is_product = math.prod(sizes) == n and _n_edges(sizes, periodic) == a.size
     key = np.ravel_multi_index([at for _, _, at in found], sizes) if is_product else np.zeros(n, np.int64)
-    return found if np.unique(key).size == n else None
+    return found if distinct(key).size == n else None
 
 
 def _same_dimension(n: int, a: Ints, b: Ints) -> Ints | None:
@@ -398,7 +398,7 @@ def _along(n: int, a: Ints, b: Ints) -> tuple[Ints, bool] | None:
     A line begins at the end that is first among the nodes, a ring at the first node, on the side of its first
     neighbour.
     """
-    key = np.unique(np.minimum(a, b) * n + np.maximum(a, b))
+    key = distinct(np.minimum(a, b) * n + np.maximum(a, b))
     a, b = key // n, key % n
     degree = np.bincount(np.concatenate([a, b]), minlength=n)
     wraps = key.size == n and n > 2
@@ -432,7 +432,7 @@ def _with_rings_of_four(dimensions: list[Dimension]) -> list[Dimension]:
 def _parents(n: int, a: Ints, b: Ints) -> tuple[Ints, int]:
     """Return the node above each node of a tree, and its root: the first node, where the node above has always the
     smaller number, otherwise the one that is left when leaves are taken off, level by level."""
-    if np.unique(b).size == n - 1:
+    if distinct(b).size == n - 1:
         above = np.zeros(n, np.int64)
         above[b] = a
         return above, 0

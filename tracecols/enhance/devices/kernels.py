@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, pick
 from tracecols.enhance.dataflow.grouping import combine, join_occurrences, occurrence
 from tracecols.enhance.dataflow.grouping import number as number_of
@@ -86,7 +87,7 @@ def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
     # without any reference: a process with one stream has one queue
     named = np.concatenate([launches.process[has_stream | has_site | has_correlation], d.pending.processes()])
     silent = ~np.isin(process, named) & ~is_correlated
-    streams = np.unique(location)
+    streams = distinct(location)
     n_streams = np.bincount(d.facts.process[streams], minlength=int(d.facts.process.max()) + 1)
     join(
         ~has_stream & ~has_site,

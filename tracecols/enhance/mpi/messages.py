@@ -8,13 +8,13 @@ matches them (`match_messages`); what they matched comes back to the senders (`g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick, pieced
 from tracecols.enhance.dataflow.grouping import Segments, combine, join_occurrences, mask_of, number, occurrence
 from tracecols.enhance.dataflow.outgoing import OutgoingRows
@@ -86,8 +86,7 @@ def _pairs(key: NDArray[np.int64], role: NDArray[np.int8]) -> NDArray[np.int64]:
     return groups.pair_neighbours(group, role, first.size)
 
 
-@dataclass(frozen=True, eq=False)
-class PointToPoint:
+class PointToPoint(NamedTuple):
     """The point-to-point events of some processes, and which of them belong together."""
 
     events: Columns
@@ -186,8 +185,7 @@ def list_sends(point_to_point: PointToPoint, call_instances: CallInstances) -> C
     )
 
 
-@dataclass(frozen=True, eq=False)
-class OutgoingMessages:
+class OutgoingMessages(NamedTuple):
     """The sends and receives of a partition: what it sends to others, and what it waits for."""
 
     sends: OutgoingRows
@@ -434,7 +432,7 @@ def all_receives(
         send."""
         rows, location = receives.column("recv")[unmatched], receives.column("recv_location")[unmatched]
         length = np.empty(rows.size, np.int64)
-        for of in np.unique(location).tolist():
+        for of in distinct(location).tolist():
             side, mine = facts.store.read("p2p", of, ["row", "length"]), location == of
             length[mine] = side["length"][np.searchsorted(side["row"], rows[mine])]
         return length

@@ -6,8 +6,8 @@ Only the envelopes of sends and the first receives are read, so that the topolog
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,7 @@ MOST_NEIGHBOURS = 64
 """Neighbours of a process, on average, beyond which no topology is looked for: everyone sends to everyone."""
 
 
-@dataclass(frozen=True, eq=False)
-class Channels:
+class Channels(NamedTuple):
     """Who sends to whom."""
 
     source: Ints

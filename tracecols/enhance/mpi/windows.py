@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import (
     Segments,
@@ -435,7 +436,7 @@ def _accesses(
     """Find the events that access a window, and the access epoch of each."""
     is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
     epochs, found = [], []
-    for window in np.unique(e.window[start]).tolist():
+    for window in distinct(e.window[start]).tolist():
         mine = np.flatnonzero(e.window[start] == window)
         mine = mine[np.argsort(e.row[start[mine]])]
         # a get that does not say its window belongs to the epoch it is in

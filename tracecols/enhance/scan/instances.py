@@ -4,13 +4,13 @@ side tables."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of, number
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
@@ -245,7 +245,7 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
     master nor the location itself has a call path; (n_locations,).
     """
     master, result = facts.locations.master, np.full(facts.n_locations, -1, np.int64)
-    sources = np.unique(np.append(master[chosen], chosen))
+    sources = distinct(np.append(master[chosen], chosen))
     found = np.full(facts.n_locations + 1, -1, np.int64)
     for some in bounded(np.ones(sources.size, np.int64), ROOTED):
         _find_longest_roots(facts, scans, sources[some][sources[some] >= 0], found)
@@ -273,8 +273,7 @@ def _find_longest_roots(
     found[locations[has_paths]] = labels.outside(roots[total.argmax(axis=1)])[has_paths]
 
 
-@dataclass(frozen=True, eq=False)
-class WalkedEvents:
+class WalkedEvents(NamedTuple):
     """Events of some locations, one location after the other, with the call path at each of them."""
 
     locations: NDArray[np.int64]
@@ -357,8 +356,7 @@ def _scan_again(
     return scan
 
 
-@dataclass(frozen=True, eq=False)
-class LocationStacks:
+class LocationStacks(NamedTuple):
     """Where the region stack of a location is at each of its events."""
 
     time: NDArray[np.int64]

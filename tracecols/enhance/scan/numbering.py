@@ -12,6 +12,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import combine, latest_before
 from tracecols.enhance.definitions.locations import PIECE_NUMBERS
@@ -62,7 +63,7 @@ class Numbering:
     def __init__(self, rows: NDArray[np.int64]) -> None:
         self.rows = rows
         self._of: Mapping[int, NDArray[np.int64]] = {
-            what: rows[rows[:, 0] == what] for what in np.unique(rows[:, 0]).tolist()
+            what: rows[rows[:, 0] == what] for what in distinct(rows[:, 0]).tolist()
         }
 
     @classmethod

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase, translate
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.errors import AnalysisError
 
 MAX_TEXT = 1 << 30
@@ -208,7 +209,7 @@ def merged_paths(
     """
     merged = np.arange(parent.size, dtype=np.int64)
     key = (parent.astype(np.int64) + 1) * (int(region.max(initial=0)) + 1) + region
-    if np.unique(key).size == key.size:
+    if distinct(key).size == key.size:
         # what has no equal beside it has none below
         return merged
     by_level = np.argsort(depth, kind="stable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,8 +151,7 @@ WHOLE = Divider()
 """Divides nothing."""
 
 
-@dataclass(frozen=True)
-class Periods:
+class Periods(NamedTuple):
     """What a user asks for: phases, a number of bins, or their width; nothing by default."""
 
     phases: str | None = None

@@ -17,6 +17,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSlice, ColumnSource, joined, joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import mask_of, pair_nested, ranges
 from tracecols.enhance.dataflow.partitions import whole_processes
@@ -373,7 +374,7 @@ class LocationScan:
             self._parents, self._programs, self._team_periods = unknown.reshape(3, -1)
             is_other = self._master >= 0
             if is_other.any():
-                self.depends, self._known = np.unique(self._master[is_other]), int(is_other.argmax())
+                self.depends, self._known = distinct(self._master[is_other]), int(is_other.argmax())
         self.state = FIRST_STATE.copy()
         self.first_row = first_row
         self.published = NOTHING, NOTHING, NOTHING
