@@ -146,6 +146,16 @@ def test_files__for_which_there_is_no_disk_space(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="disk space cannot be reserved")
+def test_files__where_no_disk_space_can_be_reserved_are_made_longer(tmp_path, monkeypatch):
+    def unable(*_):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "posix_fallocate", unable)
+    found = LargeArrays(0, tmp_path).empty(2 * 10**6, np.int8)
+    assert large._file_of(found) is not None and found.size == 2 * 10**6 and not found.any()
+
+
 @pytest.mark.slow
 @is_linux
 def test_files__of_a_killed_process_are_gone(tmp_path):

@@ -117,7 +117,7 @@ class _MappedFile(mmap.mmap):
         Raises
         ------
         OSError
-            If there is no disk space for them.
+            If there is no disk space for them (`reserve`).
         """
         try:
             reserve(descriptor, size)

@@ -36,8 +36,11 @@ def free_for_files(parent: Path | None = None) -> int:
 
 
 def reserve(descriptor: int, size: int) -> None:
-    """Make a file that is to be mapped so many bytes long, with disk space for all of them: to write to a mapped page
-    for which there is none ends the process. What is new is 0. Raises OSError if there is no space."""
+    """Make a file that is to be mapped so many bytes long; what is new in it is 0.
+
+    Disk space is reserved for all of them where the file system can: to write to a mapped page for which there is none
+    ends the process. Raises OSError if there is no space.
+    """
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(descriptor, 0, size)
