@@ -352,6 +352,9 @@ def collect_locations(k, start, walked, events, locations, dividing, noted, tree
             begin_location(j, locations, collected)
             noted.state[PERIOD] = -1 if of.node_period.size else 0
             noted.state[EARLY], noted.state[ABOVE], noted.early_until[0] = -1, -1, 0
+        if start == 0:
+            state[N_MARKS] = walked.mark_start[k]
+            state[N_NESTED], state[NESTED_STOP] = walked.nested_start[k], walked.nested_start[k + 1]
         own, meaning = events_at(k, walked, events), meaning_at(j, tree, locations)
         start = collect_with_edges(of, noted, start, own, meaning, marks, nested, collected)
         if start < n:

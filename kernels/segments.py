@@ -184,53 +184,65 @@ class Nested(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Points, by location ascending: (n,) each. Whether cuts are made inside of the call of each, its row, the times
+    """Points, by location: (n,) each. Whether cuts are made inside of the call of each, its number, its row, the times
     when the call begins and when it has waited long enough, and whether it waits."""
 
     is_cut: NDArray[np.bool_]
+    number: NDArray[np.int64]
     row: NDArray[np.int64]
     begin: NDArray[Any]
     resumes: NDArray[Any]
     waits: NDArray[np.bool_]
 
 
+@part
+def _comes_after(j, time, resumes, number, nested, point, is_resume):
+    """Whether nested time j comes after another one: at the same time first those when calls begin, of these the first
+    point."""
+    if nested.time[j] != time:
+        return nested.time[j] > time
+    if is_resume[j] != resumes:
+        return is_resume[j] > resumes
+    return point[j] > number
+
+
 @kernel
-def list_nested(first_point, first_location, bounds, calls, nested, point, is_resume, ends):
-    """List the times inside of the calls of some more points in order; of the same ones first those when calls begin.
+def list_nested(bounds, calls, filled, nested, point, is_resume, ends):
+    """List the times inside of the calls of points in order.
 
     They nearly are in order: calls follow each other, but for those that others are executed in.
 
     Parameters
     ----------
-    first_point, first_location : int
-        The first point, and its location, which may go on with those before.
-    bounds : (n + 1,) int64
-        Points of each location from then on.
+    bounds : (n_locations + 1,) int64
+        Where the calls of each location begin.
     calls : Calls
+    filled : int
+        How many times of the first location are there already.
     nested : Nested, written
         `row` and `time`, with room for two times of each call.
     point, is_resume : (any,) int64, bool; written
         The point of each, and whether it has waited long enough then.
     ends : (n_locations + 1,) int64, written
-        Where those of each location end, after a 0; of locations that have not begun 0.
+        Where those of each location end, after a 0.
     """
+    ends[0], n = 0, filled
     for k in range(bounds.size - 1):
-        first, n = ends[first_location + k], max(ends[first_location + k], ends[first_location + k + 1])
+        first = ends[k]
         for call in range(bounds[k], bounds[k + 1]):
             if not calls.is_cut[call]:
                 continue
+            number = calls.number[call]
             for resumes in range(2 if calls.waits[call] else 1):
                 t, j = calls.resumes[call] if resumes else calls.begin[call], n
-                while j > first and (
-                    nested.time[j - 1] > t or (nested.time[j - 1] == t and is_resume[j - 1] > resumes)
-                ):
+                while j > first and _comes_after(j - 1, t, resumes, number, nested, point, is_resume):
                     nested.row[j], nested.time[j] = nested.row[j - 1], nested.time[j - 1]
                     point[j], is_resume[j] = point[j - 1], is_resume[j - 1]
                     j -= 1
                 nested.row[j], nested.time[j] = calls.row[call], t
-                point[j], is_resume[j] = first_point + call, resumes == 1
+                point[j], is_resume[j] = number, resumes == 1
                 n += 1
-        ends[first_location + k + 1] = n
+        ends[k + 1] = n
 
 
 class TaskPaths(NamedTuple):
@@ -397,10 +409,6 @@ class Locations(NamedTuple):
     stop_times: NDArray[Any]
     flush_paths: NDArray[np.int64]
     """`stop_times` and `flush_paths`: (n_flushes,), as of `Meaning`, one location after the other."""
-    first_mark: NDArray[np.int64]
-    """(n,)"""
-    nested_start: NDArray[np.int64]
-    """(n + 1,): where the nested times of each begin."""
     forgets: NDArray[np.bool_]
     fills: NDArray[np.bool_]
     """`forgets` and `fills`: (n,), as of `Meaning`."""
@@ -420,12 +428,15 @@ class Locations(NamedTuple):
 
 class Walked(NamedTuple):
     """Which locations consecutive events are of: the number of the first one, where the events of each begin, the row
-    of the first of these, and whether they are the last ones."""
+    of the first of these, and whether they are the last ones; the first mark of each, and where its nested times
+    begin."""
 
     first: int
     bounds: NDArray[np.int64]
     row: NDArray[np.int64]
     is_end: bool
+    mark_start: NDArray[np.int64]
+    nested_start: NDArray[np.int64]
 
 
 @part
@@ -639,8 +650,6 @@ def begin_location(j, locations, collected):
     locations.first[j] = state[N_SEGMENTS]
     state[N_LISTED], state[N_FLUSHES], state[IDLES] = 0, 0, 0
     state[IN], state[AROUND], state[STUB] = -1, -1, -1
-    state[N_MARKS] = locations.first_mark[j]
-    state[N_NESTED], state[NESTED_STOP] = locations.nested_start[j], locations.nested_start[j + 1]
     collected.last[0] = locations.since[j]
 
 

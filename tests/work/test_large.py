@@ -102,6 +102,15 @@ def test_arrays__say_how_many_rows_are_computed_together():
 
 
 @is_linux
+def test_arrays_of_blocks__are_in_memory_unless_they_are_far_larger(tmp_path):
+    arrays = LargeArrays(8 << 20, tmp_path)
+    held = arrays.zeros(7 << 20, np.int8)
+    assert not is_mapped(held) and is_mapped(arrays.zeros(2 << 20, np.int8))
+    assert not is_mapped(arrays.briefly().zeros(2 << 20, np.int8))
+    assert is_mapped(arrays.briefly().zeros(3 << 20, np.int8))
+
+
+@is_linux
 def test_pages__leave_the_memory_of_the_process_and_come_back(tmp_path, monkeypatch):
     monkeypatch.setattr(large, "INTERVAL", 0.001)
     arrays = LargeArrays(1 << 20, tmp_path)

@@ -16,6 +16,7 @@ from tracecols.causes.points import Times, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments, sum_of, with_room
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick, pieced
+from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
@@ -46,7 +47,7 @@ class Intervals:
         large: LargeArrays | None = None,
     ) -> None:
         self._facts, self._quirks, self._points, self._index, self._spent = facts, quirks, points, index, spent
-        self._large = large or LargeArrays()
+        self._large = (large or LargeArrays()).briefly()
 
     def first(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments that intervals begin with; `since` -1 is the beginning of the location of `until`."""
@@ -358,8 +359,14 @@ def own_times(
     spill: Spill | None,
 ) -> OwnTimes:
     """Add up the time of some locations by call path without the waits at their synchronisation points."""
-    end = ends_of(members, sync_points, point_index)
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large_arrays(spill))
-    maps = intervals.pruned(np.full(end.size, -1, np.int64), end)
-    location = np.repeat(sync_points.location[end], maps.end - maps.start)
-    return OwnTimes(location, facts.call_paths.whole.creation[maps.call_path].astype(np.int32), maps.time)
+    large = large_arrays(spill)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
+    location, call_path, time = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, time_type(quirks))]
+    # all entries between the points of the locations are read
+    for some in bounded(np.diff(point_index.start)[members], large.block_of(ENTRY_BYTES)):
+        end = ends_of(members[some], sync_points, point_index)
+        maps = intervals.pruned(np.full(end.size, -1, np.int64), end)
+        location.append(np.repeat(sync_points.location[end], maps.end - maps.start))
+        call_path.append(facts.call_paths.whole.creation[maps.call_path].astype(np.int32))
+        time.append(maps.time)
+    return OwnTimes(np.concatenate(location), np.concatenate(call_path), np.concatenate(time))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from tracecols.causes.points import Times, clock
 from tracecols.causes.quirks import Quirks
@@ -96,27 +96,10 @@ class EdgeCollector:
             self.noted = self.noted._replace(edges=kernels.Edges(*longer, *entries))
             self.noted.state[kernels.IS_FULL] = 0
 
-    def found(self) -> PeriodEdges:
+    def found(self, spill: Spill | None) -> PeriodEdges:
         """Return the edges of the locations."""
-        time, period, segment, end, path, value = self.noted.edges
         n = int(self.noted.state[kernels.N_EDGES])
-        n_entries = int(end[n - 1]) if n else 0
+        n_entries = int(self.noted.edges.end[n - 1]) if n else 0
+        time, period, segment, end, path, value = self.noted.edges
         entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
-        return PeriodEdges(time[:n].copy(), period[:n].copy(), segment[:n].copy(), end[:n].copy(), entries)
-
-
-def join_edges(found: Sequence[PeriodEdges], dtype: DTypeLike, spill: Spill | None) -> PeriodEdges:
-    """Put the edges of groups of locations one after the other."""
-    sizes = [len(of.entries) for of in found]
-    ends = [of.end + before for of, before in zip(found, np.cumsum([0, *sizes])[:-1].tolist(), strict=True)]
-    entries = {
-        "call_path": np.concatenate([np.zeros(0, np.int32), *(of.entries.column("call_path") for of in found)]),
-        "time": np.concatenate([np.zeros(0, dtype), *(of.entries.column("time") for of in found)]),
-    }
-    return PeriodEdges(
-        np.concatenate([np.zeros(0, dtype), *(of.time for of in found)]),
-        np.concatenate([np.zeros(0, np.int32), *(of.period for of in found)]),
-        np.concatenate([np.zeros(0, np.int64), *(of.segment for of in found)]),
-        np.concatenate([np.zeros(0, np.int64), *ends]),
-        keep(Columns(sum(sizes), entries), spill),
-    )
+        return PeriodEdges(time[:n].copy(), period[:n].copy(), segment[:n].copy(), end[:n].copy(), keep(entries, spill))

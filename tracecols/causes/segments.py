@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tracecols.causes.edges import EdgeCollector, PeriodEdges, dividing_of, join_edges
-from tracecols.causes.index import PointIndex, Ranges
-from tracecols.causes.near import Near, whole
-from tracecols.causes.pairs import CREATED, END, FORK
+from tracecols.causes.cuts import BatchCuts, Cutting, NestedCuts, cut_batches
+from tracecols.causes.edges import EdgeCollector, PeriodEdges, dividing_of
+from tracecols.causes.index import PointIndex
+from tracecols.causes.near import KeptTable, Near
+from tracecols.causes.pairs import CREATED
 from tracecols.causes.points import ParallelRegions, Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick, pieced
-from tracecols.enhance.dataflow.grouping import bounded, lookup
+from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
@@ -26,9 +27,7 @@ from tracecols.kernels import edges as of_edges
 from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
-from tracecols.kernels.arrays import first
 from tracecols.schema import EventKind as K
-from tracecols.schema.causes import POINTS
 from tracecols.work.large import LargeArrays
 
 LIMIT = 128
@@ -41,9 +40,6 @@ single event needs them."""
 ROOM = 1 << 14
 """Entries of segments that there is room for at least."""
 
-TOGETHER = 1 << 20
-"""Points of locations whose cuts are found together; more only of a single location."""
-
 
 ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, JOIN, TASK_SWITCH, TASK_COMPLETE)
 """What kinds of events do to the time of call paths."""
@@ -51,33 +47,6 @@ ACTION[K.MPI_IRECV_REQUEST] = kernels.REQUEST
 
 ACTION_WITHOUT_TASKS = np.where(np.isin(ACTION, [TASK_SWITCH, TASK_COMPLETE]), np.uint8(NOTHING), ACTION)
 """The same where time is counted from region to region only (`quirks.Quirks.counts_unexecuted`)."""
-
-
-class NestedCuts(NamedTuple):
-    """Cuts inside of the calls of points that execute other regions or tasks."""
-
-    point: NDArray[np.int64]
-    """(n,): points, ascending."""
-    cut: NDArray[np.int64]
-    """(n,): the segment that begins there."""
-    time: Times
-    """(n,) float64 or int64: when it is."""
-
-    @classmethod
-    def joined(cls, parts: Sequence[NestedCuts], dtype: DTypeLike) -> NestedCuts:
-        """Put those of locations one after the other, ascending; `dtype` is that of times."""
-        return cls(
-            np.concatenate([np.zeros(0, np.int64), *(of.point for of in parts)]),
-            np.concatenate([np.zeros(0, np.int64), *(of.cut for of in parts)]),
-            np.concatenate([np.zeros(0, dtype), *(of.time for of in parts)]),
-        )
-
-    def replace(self, point: NDArray[np.int64], cut: NDArray[np.int64], time: Times) -> tuple[NDArray[np.int64], Times]:
-        """Return cuts of points and their times, with the nested ones in the place of others; (n,) each."""
-        if not self.point.size:
-            return cut, time
-        at = lookup(self.point, point)
-        return np.where(at >= 0, pick(self.cut, at), cut), np.where(at >= 0, pick(self.time, at), time)
 
 
 class Segments(NamedTuple):
@@ -162,7 +131,7 @@ class _Collector:
     def __init__(
         self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int, n_events: int, spill: Spill | None
     ) -> None:
-        self._large, self._spill = large_arrays(spill), spill
+        self._large, self._spill = large_arrays(spill).briefly(), spill
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.last = np.zeros(1, dtype)
         self.open_sum = new_sum(dtype, n_call_paths, limit)
@@ -223,91 +192,79 @@ def segments(
     scans: Sequence[LocationScan],
     members: NDArray[np.int64],
     team_instances: Teams,
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     point_index: PointIndex,
     parallel_regions: ParallelRegions,
     spill: Spill | None,
 ) -> Segments:
     """Add up the time of some locations by call path between the cuts at their synchronisation points."""
     tree, large = facts.call_paths.whole, large_arrays(spill)
-    n_locations = facts.n_locations
     tree_of = _CallTree.of(facts, quirks)
     times, dtype = clock(facts, quirks), time_type(quirks)
     fills = not quirks.forgets_workers
     mine = np.sort(members[facts.locations.is_cpu[members]])
     is_worker = facts.locations.master[mine] != mine
-    last_times = times(np.array([scans[i].last_time for i in mine.tolist()], np.int64))
     n_joins = int(IS_JOIN[team_instances.events.of(mine)[0].kind].sum())
     limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
     collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), spill)
-    others = _others(facts, quirks, scans, mine[~is_worker], sync_points, point_index, parallel_regions, large)
-    n_points = np.diff(point_index.start)[mine]
-    since = _since(facts, quirks, scans, mine, sync_points, point_index)
+    masters = mine[~is_worker]
+    cutting = Cutting.of(facts, quirks, scans, masters, sync_points, point_index, parallel_regions, large)
     flush_stops = flush_stops_of(facts.store, mine)
-    first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
-    found_edges: list[PeriodEdges] = []
-    n = int(n_points.sum())
+    locations = kernels.Locations(
+        *_numbers_and_flushes(facts, tree_of, times, mine, flush_stops),
+        is_worker & quirks.forgets_workers,
+        ~is_worker & fills,
+        _since(facts, quirks, scans, mine, sync_points, point_index),
+        times(np.array([scans[i].last_time for i in mine.tolist()], np.int64)),
+        (facts.store.n_events[mine] > 0) & fills,
+        np.full(mine.size, -1, np.int64),
+        np.full(mine.size, -1, np.int64),
+        np.zeros(mine.size, dtype),
+    )
+    n = int(np.diff(point_index.start)[mine].sum())
     # an event begins few segments: one, one at each of two times in its call, one after a JOIN
     number = number_type(8 * int(facts.store.n_events[mine].sum()))
     of_cuts = {"cut": number, "left": number, "time": dtype}
     cuts = Columns(n, {name: large.empty(n, of) for name, of in of_cuts.items()})
-    left, resumed = [], []
-    shift = point_index.shift
-    same = kernels.Tree(tree_of.action, tree_of.parent, tree_of.tasks)
-    for some in bounded(n_points, TOGETHER):
-        group, stops = mine[some], flush_stops[some]
-        places = _Places.of(facts, quirks, sync_points, point_index, group, others, parallel_regions, large)
-        locations = kernels.Locations(
-            *_numbers_and_flushes(facts, tree_of, times, group, stops),
-            places.mark_start,
-            places.nested_ends,
-            is_worker[some] & quirks.forgets_workers,
-            ~is_worker[some] & fills,
-            since[some],
-            last_times[some],
-            (facts.store.n_events[group] > 0) & fills,
-            np.full(group.size, -1, np.int64),
-            np.full(group.size, -1, np.int64),
-            np.zeros(group.size, dtype),
-        )
-        edges, n_flushes = EdgeCollector(dividing_of(facts, quirks, scans, group)), 0
-        for walked in walk_stacks(facts, scans, team_instances, group, stops):
-            if locations.flush_paths.size:
-                flush_paths = _flush_paths(facts, walked, tree_of)
-                locations.flush_paths[n_flushes : n_flushes + flush_paths.size] = flush_paths
-                n_flushes += flush_paths.size
-            of_walked = kernels.Walked(
-                int(np.searchsorted(group, walked.locations[0])), walked.bounds, walked.row, walked.is_end
-            )
-            of_events = kernels.Events(times(walked.time), walked.kind, walked.region, walked.node, 0)
-            _collect(of_walked, of_events, locations, same, places, edges, collector)
-        found_edges.append(edges.found())
-        first[group], stop[group] = locations.first, locations.stop
-        # a location that nothing forgets begins after its first event
-        begin[group] = first[group]
-        if fills:
-            second = pick(places.marks.cut, lookup(places.marks.row, facts.first_rows[group] + 1))
-            later = (second >= 0) & ~is_worker[some] & (facts.store.n_events[group] > 1)
-            begin[group[later]] = second[later]
-        left.append(places.nested_cuts(is_resume=False))
-        resumed.append(places.nested_cuts(is_resume=True))
-        places.put_cuts(cuts, int(n_points[: some.start].sum()), stop[group], locations.last)
-        cuts.left[left[-1].point - shift[sync_points.location[left[-1].point]]] = left[-1].cut
+    edges, n_cuts, n_flushes = EdgeCollector(dividing_of(facts, quirks, scans, mine)), 0, 0
+    second, left, resumed = np.full(mine.size, -1, np.int64), [], []
+    tree_given = kernels.Tree(tree_of.action, tree_of.parent, tree_of.tasks)
+    for walked, found in cut_batches(cutting, walk_stacks(facts, scans, team_instances, mine, flush_stops)):
+        if locations.flush_paths.size:
+            flush_paths = _flush_paths(facts, walked, tree_of)
+            locations.flush_paths[n_flushes : n_flushes + flush_paths.size] = flush_paths
+            n_flushes += flush_paths.size
+        here = slice(at := int(np.searchsorted(mine, walked.locations[0])), at + walked.locations.size)
+        of_walked = kernels.Walked(at, walked.bounds, walked.row, walked.is_end, found.mark_start, found.nested_start)
+        of_events = kernels.Events(times(walked.time), walked.kind, walked.region, walked.node, 0)
+        _collect(of_walked, of_events, locations, tree_given, found, edges, collector)
+        second[here] = np.maximum(second[here], found.cut_at(facts.first_rows[mine[here]] + 1))
+        left.append(found.nested_cuts(is_resume=False))
+        resumed.append(found.nested_cuts(is_resume=True))
+        found.put_cuts(cuts, n_cuts, locations.stop[here], locations.last[here])
+        n_cuts += len(found.points)
+    nested = NestedCuts.joined(left, dtype)
+    cuts.left[nested.point - point_index.shift[sync_points.location[nested.point]]] = nested.cut
+    first, begin, stop = (np.full(facts.n_locations, -1, np.int64) for _ in range(3))
+    first[mine], stop[mine] = locations.first, locations.stop
+    # a location that nothing forgets begins after its first event
+    later = (second >= 0) & ~is_worker & (facts.store.n_events[mine] > 1) & fills
+    begin[mine] = np.where(later, second, locations.first)
     ends, entries = collector.kept()
     n_found = int(collector.state[kernels.N_JOINS])
     return Segments(
         ends,
         entries,
         keep(cuts, spill, often=True),
-        shift,
+        point_index.shift,
         first,
         begin,
         stop,
-        NestedCuts.joined(left, dtype),
+        nested,
         NestedCuts.joined(resumed, dtype),
         collector.joins.row[:n_found],
         collector.joins.cut[:n_found],
-        None if facts.call_paths.divider is None else join_edges(found_edges, dtype, spill),
+        None if facts.call_paths.divider is None else edges.found(spill),
     )
 
 
@@ -330,62 +287,6 @@ def _since(
     late[has_points] |= points.kind[start[has_points]] == CREATED
     first_times = clock(facts, quirks)(np.array([scans[i].first_time for i in locations.tolist()], np.int64))
     return np.where(late & (not quirks.counts_unexecuted), first_times, 0)
-
-
-class _Places(NamedTuple):
-    """Where cuts are made on some locations, and after these have been gone through, which segments begin there."""
-
-    points: Ranges
-    """The points of each location."""
-    marks: kernels.Marks
-    """Of the locations, one after the other."""
-    mark_start: NDArray[np.int64]
-    """(n,): first mark of each location."""
-    of_point: NDArray[np.int64]
-    """(n_points,): mark of each point; -1 for the end of a location."""
-    nested: kernels.Nested
-    nested_point: NDArray[np.int64]
-    is_resume: NDArray[np.bool_]
-    nested_ends: NDArray[np.int64]
-    """`nested_point`, `is_resume` and `nested_ends`: as `_nested` returns them."""
-    large: LargeArrays
-
-    @classmethod
-    def of(
-        cls,
-        facts: Facts,
-        quirks: Quirks,
-        points: CompoundTable,
-        index: PointIndex,
-        group: NDArray[np.int64],
-        others: kernels.Others,
-        threads: ParallelRegions,
-        large: LargeArrays,
-    ) -> _Places:
-        """Return those of some locations, ascending."""
-        own_points, rows = index.points_of(group), facts.first_rows[group]
-        stop = int(rows[-1]) + int(facts.store.n_events[group[-1]])
-        marks, of_point = _marks(points, own_points, _between(others, int(rows[0]), stop), large)
-        nested = _nested(facts, quirks, own_points, points, threads, large)
-        return cls(own_points, marks, np.searchsorted(marks.row, rows), of_point, *nested, large)
-
-    def nested_cuts(self, is_resume: bool) -> NestedCuts:
-        """Return the cuts that were made at some of the nested times: those when calls begin, or when they have waited
-        enough."""
-        nested, resumes, point = self.nested, self.is_resume, self.nested_point
-        made = self.large.chosen(point.size, lambda here: (nested.cut[here] >= 0) & (resumes[here] == is_resume))
-        made = made[np.argsort(point[made], kind="stable")]
-        return NestedCuts(point[made], nested.cut[made], nested.at[made])
-
-    def put_cuts(self, cuts: Columns, row: int, stop: NDArray[np.int64], last: Times) -> None:
-        """Write the cuts at the points, as `Segments` has them, all of them as if nothing were nested in their calls.
-
-        The first point belongs to `row`; `stop` is one past the last segment of each location, and `last` until when
-        its time is counted.
-        """
-        there = slice(row, row + self.of_point.size)
-        written = (cuts[name][there] for name in ("cut", "left", "time"))
-        kernels.put_cuts(self.points.end, self.of_point, self.marks, stop, last, *written)
 
 
 class _CallTree(NamedTuple):
@@ -427,136 +328,6 @@ class _CallTree(NamedTuple):
         return cls(met, parent[tree.creation], tasks, ACTION)
 
 
-def _nested(
-    facts: Facts,
-    quirks: Quirks,
-    own_points: Ranges,
-    points: CompoundTable,
-    threads: ParallelRegions,
-    large: LargeArrays,
-) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
-    """Find the times inside of the calls of points where a cut is made if the calls execute something else.
-
-    By location, ascending: the times; the point of each; whether it is the time when the point has waited long enough,
-    and not the begin of its call; and where those of each location end, after a 0.
-    """
-    times = clock(facts, quirks)
-    # a thread begins in a parallel region, and one that is created begins, with its point
-    has_call = np.full(len(POINTS), not quirks.cuts_after_nested)
-    has_call[[FORK, CREATED, END]] = False
-    n = 0
-    for _, of in own_points.runs():
-        is_call = has_call.take(points.kind[of])
-        waits = points.rows("wait", of.start, of.stop) > 0
-        n += int(np.count_nonzero(is_call) + np.count_nonzero(is_call & waits))
-    dtype = time_type(quirks)
-    nested = kernels.Nested(
-        large.empty(n, np.int64), large.empty(n, dtype), large.full(n, -1, np.int64), large.zeros(n, dtype)
-    )
-    point, is_resume = large.empty(n, np.int64), large.empty(n, bool)
-    ends = np.zeros(own_points.end.size + 1, np.int64)
-    exits, latest = (threads.with_tasks.column(c) for c in ("exit", "latest"))
-    for here, of in own_points.runs():
-        locations = own_points.of(here)
-        row, begin, wait = (points.rows(name, of.start, of.stop) for name in ("event", "begin_time", "wait"))
-        begin = times(begin)
-        resumes = begin + wait
-        if exits.size:
-            with_tasks = _lookup_near(exits, row)
-            resumes = np.where(with_tasks >= 0, pick(latest, with_tasks), resumes)
-        # of locations without points there are none
-        np.maximum.accumulate(ends[: locations.start + 1], out=ends[: locations.start + 1])
-        calls = kernels.Calls(has_call.take(points.kind[of]), row, begin, resumes, wait > 0)
-        bounds = own_points.bounds(here, locations)
-        kernels.list_nested(of.start, locations.start, bounds, calls, nested, point, is_resume, ends)
-    return nested, point, is_resume, np.maximum.accumulate(ends)
-
-
-def _others(
-    facts: Facts,
-    quirks: Quirks,
-    scans: Sequence[LocationScan],
-    masters: NDArray[np.int64],
-    points: CompoundTable,
-    index: PointIndex,
-    threads: ParallelRegions,
-    large: LargeArrays,
-) -> kernels.Others:
-    """Find the rows of some locations where threads leave parallel regions, and the second rows of those that no other
-    location has forked (`masters`)."""
-    regions, dtype = threads.regions, time_type(quirks)
-    location, enter, leave = (whole(regions, c, large) for c in ("location", "enter", "exit"))
-    leaves = large.chosen(leave.size, lambda here: (leave[here] >= 0) & facts.locations.is_cpu[location[here]])
-    leaves = leaves[np.argsort(leave[leaves], kind="stable")]
-    # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
-    is_guest = whole(regions, "is_guest", large) & (not quirks.forgets_workers)
-    row = large.computed(leaves.size, np.int64, lambda here: leave[leaves[here]])
-    what = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM).astype(np.int8)
-    value = whole(regions, "join", large)
-    value = large.computed(leaves.size, dtype, lambda here: value[leaves[here]])
-    if not quirks.forgets_workers:
-        # what lies before the first event is a segment of its own
-        second = _second_rows(facts, scans, masters, points, index)
-        second = second[lookup(row, second) < 0]
-        at = np.searchsorted(row, second)
-        row, what, value = (np.insert(of, at, x) for of, x in ((row, second), (what, kernels.CUT), (value, 0)))
-    order = np.argsort(enter, kind="stable")
-    fork = whole(regions, "fork", large)
-    return kernels.Others(
-        row,
-        what,
-        value,
-        large.computed(order.size, np.int64, lambda here: enter[order[here]]),
-        np.where(is_guest[order], kernels.JOIN_TEAM, kernels.FORK).astype(np.int8),
-        large.computed(order.size, dtype, lambda here: fork[order[here]]),
-    )
-
-
-def _between(others: kernels.Others, low: int, stop: int) -> kernels.Others:
-    """Return what happens at the rows from `low` to one before `stop`."""
-    here, entered = (slice(*np.searchsorted(rows, (low, stop)).tolist()) for rows in (others.row, others.enter))
-    row, what, value, enter, at_enter, fork = others
-    return kernels.Others(row[here], what[here], value[here], enter[entered], at_enter[entered], fork[entered])
-
-
-def _second_rows(
-    facts: Facts, scans: Sequence[LocationScan], locations: NDArray[np.int64], points: CompoundTable, index: PointIndex
-) -> NDArray[np.int64]:
-    """Return the second rows of locations, where there is one without a point; (n,) int64."""
-    locations = locations[np.array([scans[i].n > 1 for i in locations.tolist()], bool)]
-    second = facts.first_rows[locations] + 1
-    is_point = np.zeros(second.size, bool)
-    for k in range(2):
-        at = index.start[locations] + k
-        here = np.flatnonzero(at < index.start[locations + 1])
-        is_point[here] |= points.at("event", at[here]) == second[here]
-    return second[~is_point]
-
-
-def _marks(
-    points: CompoundTable, own_points: Ranges, others: kernels.Others, large: LargeArrays
-) -> tuple[kernels.Marks, NDArray[np.int64]]:
-    """Put the points of some locations and what else happens there in the order of their rows.
-
-    Returns the marks, location by location, and the mark of each point of the locations, -1 for their ends.
-    """
-    n, dtype = len(own_points) + others.row.size, others.value.dtype
-    marks = kernels.Marks(*(large.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
-    of_point = large.empty(len(own_points), np.int64)
-    row, kind = large.empty(len(own_points), np.int64), large.empty(len(own_points), np.int8)
-    for here, of in own_points.runs():
-        row[here], kind[here] = points.rows("event", of.start, of.stop), points.kind[of]
-    own = kernels.OwnPoints(own_points.end, row, kind)
-    return first(marks, int(kernels.list_marks(own, FORK, END, others, marks, of_point))), of_point
-
-
-def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find each of some wanted keys in `keys`, which ascend; its position, or -1. Of equal keys the first."""
-    first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted.min(), "left"), (wanted.max(), "right")))
-    found = lookup(keys[first:stop], wanted)
-    return np.where(found >= 0, found + first, -1)
-
-
 def _numbers_and_flushes(
     facts: Facts,
     tree_of: _CallTree,
@@ -589,7 +360,7 @@ def _collect(
     events: kernels.Events,
     locations: kernels.Locations,
     tree: kernels.Tree,
-    places: _Places,
+    cuts: BatchCuts,
     edges: EdgeCollector,
     c: _Collector,
 ) -> None:
@@ -605,8 +376,8 @@ def _collect(
             edges.dividing,
             edges.noted,
             tree,
-            places.marks,
-            places.nested,
+            cuts.marks,
+            cuts.nested.times,
             c.collected,
         )
         if k < walked.row.size:

@@ -28,9 +28,9 @@ BLOCK = 1 << 18
 SMALL = 1 << 20
 """Bytes of an array, at most, that is never worth a file."""
 
-SHARE = 64
+SHARE, SHARE_OF_BLOCKS = 64, 4
 """An array that takes no more than this part of the memory of all arrays is held in memory: most of such arrays are
-needed for a short time, in which a file is only just made."""
+needed for a short time, in which a file is only just made. Those of blocks may take more, for which memory is left."""
 
 MOST_FILES = 256
 """Files at a time, each of which keeps a descriptor; further arrays are in memory."""
@@ -148,12 +148,20 @@ class LargeArrays:
 
     def __init__(self, memory: int | None = None, folder: Path | None = None) -> None:
         self._memory, self._folder, self._held, self.jobs = memory, folder, Held(), 1
+        self._share = SHARE
 
     def block_of(self, row_bytes: int, most: int | None = None) -> int:
         """Return how many rows are computed together that need so many bytes each for a short time: no more than a
-        quarter of what all arrays may take in memory, and than `most`, by default `BLOCK`."""
+        part (`SHARE_OF_BLOCKS`) of what all arrays may take in memory, and than `most`, by default `BLOCK`."""
         most = BLOCK if most is None else most
-        return most if self._memory is None else min(most, max(FEWEST, self._memory // 4 // row_bytes))
+        return most if self._memory is None else min(most, max(FEWEST, self._memory // SHARE_OF_BLOCKS // row_bytes))
+
+    def briefly(self) -> LargeArrays:
+        """Return what makes arrays that are needed while a block of rows (`block_of`) is computed: in memory, also
+        where arrays that are needed for longer have taken all of it, unless a block has far more than was expected."""
+        found = copy(self)
+        found._share = SHARE_OF_BLOCKS
+        return found
 
     def by_threads(self, jobs: int) -> LargeArrays:
         """Return what makes the same arrays, in the same memory, whose blocks so many threads compute side by side."""
@@ -173,7 +181,7 @@ class LargeArrays:
     def _made(self, n: int, dtype: DTypeLike, make: Callable[..., NDArray[Any]]) -> NDArray[Any]:
         """Make an array; what is in a file is 0."""
         size = n * np.dtype(dtype).itemsize
-        if self._memory is None or size <= max(SMALL, self._memory // SHARE) or len(_pages) >= MOST_FILES:
+        if self._memory is None or size <= max(SMALL, self._memory // self._share) or len(_pages) >= MOST_FILES:
             return make(n, dtype)
         if not self._held.take(size, self._memory):
             return self._mapped(size).view(dtype)
