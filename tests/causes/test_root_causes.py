@@ -43,7 +43,7 @@ from tracecols.schema.causes import CHARGED, DELAY_IDS, DEVICE_CHARGED, POINTS, 
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Program, severities
 from tracecols.work import large
-from tracecols.work.large import LargeArrays
+from tracecols.work.large import FEWEST, LargeArrays
 
 KEPT = sorted(p.parent for p in DATA.glob("*/reference.parquet"))
 
@@ -615,12 +615,16 @@ def test_points_between__are_those_at_some_rows_in_the_order_in_which_they_are_f
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("process", [[0], [0, 0, 0], [0, 0, 1, 1, 2], list(range(2000)), [0, 1, 0, 1, 2, 2, 3, 3]])
 def test_ranges_of_rows__have_all_rows_and_begin_with_processes(process, jobs):
-    first_rows = np.arange(len(process)) * 10
-    ranges = _ranges_of_rows(SimpleNamespace(process=np.array(process), first_rows=first_rows), len(process) * 10, jobs)
-    assert [*ranges[0][:1], *(stop for _, stop in ranges)] == [*(start for start, _ in ranges), len(process) * 10]
-    assert ranges[0][0] == 0 and jobs <= len(ranges) <= max(RANGES, jobs)
-    if len(ranges) > jobs:
-        assert all(process[start // 10] != process[start // 10 - 1] for start, _ in ranges[1:])
+    n_rows = len(process) * 10
+    facts = SimpleNamespace(process=np.array(process), first_rows=np.arange(len(process)) * 10)
+    for memory, many in ((None, False), (0, True)):
+        n_points = 5 * FEWEST if many else n_rows
+        ranges = _ranges_of_rows(facts, n_rows, n_points, LargeArrays(memory).by_threads(jobs))
+        assert [*ranges[0][:1], *(stop for _, stop in ranges)] == [*(start for start, _ in ranges), n_rows]
+        fewest = max(2 * jobs, 5 if many else 1)
+        assert ranges[0][0] == 0 and fewest <= len(ranges) <= RANGES
+        if len(ranges) > fewest:
+            assert all(process[start // 10] != process[start // 10 - 1] for start, _ in ranges[1:])
 
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.data())

@@ -54,6 +54,9 @@ in the columns of each."""
 SEVERAL = 1 << 20
 """Rows of events from which on points are put in order in several ranges of about so many rows or more."""
 
+POINT_BYTES = 80
+"""Bytes of the columns of a point that are not held in arrays of the whole trace, at most."""
+
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
 
@@ -218,7 +221,7 @@ def _points(
         apart = [name for name in needed if name not in HELD]
         columns = {name: np.empty(0, types[name]) for name in OF_POINT}
         columns |= {name: held[name][before:stop] for name in HELD}
-        columns |= {name: large.empty(stop - before, types[name]) for name in apart}
+        columns |= {name: large.briefly().empty(stop - before, types[name]) for name in apart}
         for part, (low, high) in zip(parts, spans, strict=True):
             if low < here[1] and high > here[0]:
                 of_found = part.between(*here, needed)
@@ -238,7 +241,7 @@ def _points(
             apart.append("label")
         return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill, often=True)
 
-    ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, large.jobs)
+    ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, n, large)
     of_ranges = [*side_by_side(large.jobs, place, ranges)]
     return rows, held, dict.fromkeys(of_ranges[0].names, pieced(of_ranges))
 
@@ -261,14 +264,16 @@ def _points_before(rows: ranking.Rows, here: tuple[int, int]) -> tuple[int, int]
     return int(before[0]), int(before[1])
 
 
-def _ranges_of_rows(facts: Facts, n_rows: int, jobs: int) -> list[tuple[int, int]]:
+def _ranges_of_rows(facts: Facts, n_rows: int, n_points: int, large: LargeArrays) -> list[tuple[int, int]]:
     """Divide the rows of events by processes, since most points are found process by process: all that is written to a
-    range is written together. Of few processes ranges are equal."""
+    range is written together. Where processes are few, or have more points than there is memory for, ranges are
+    equal."""
     start = facts.first_rows[np.flatnonzero(np.diff(facts.process, prepend=-1))]
-    n_ranges = min(RANGES, max(n_rows // max(SEVERAL, 1), 2 * jobs))
+    fewest = min(RANGES, max(2 * large.jobs, -(-n_points // large.block_of(POINT_BYTES, max(n_points, 1)))))
+    n_ranges = max(min(RANGES, n_rows // max(SEVERAL, 1)), fewest)
     start = start[np.diff(start * n_ranges // max(n_rows, 1), prepend=-1) > 0]
-    if start.size < 2 * jobs:
-        start = np.linspace(0, n_rows, jobs + 1, dtype=np.int64)[:-1]
+    if start.size < fewest:
+        start = distinct(np.linspace(0, n_rows, fewest, endpoint=False, dtype=np.int64))
     return [*pairwise([0, *start[1:].tolist(), n_rows])]
 
 
