@@ -120,9 +120,17 @@ def find_last_of_kinds(location_start, kind, is_chosen, before):
 
 
 @kernel
-def count_waits(wait, before):
-    """Count the points that wait before every one; `before` (n_points + 1,) int32 or int64 is filled."""
-    n = 0
+def count_waits(wait, n, before):
+    """Count which of some more points wait.
+
+    Parameters
+    ----------
+    wait : (n_points,) float64 or int64
+    n : int
+        How many points before these wait.
+    before : (n_points + 1,) int32 or int64, written
+        The same before each of these, and after the last one.
+    """
     for i in range(wait.size):
         before[i] = n
         if wait[i] > 0:
@@ -131,11 +139,13 @@ def count_waits(wait, before):
 
 
 @kernel
-def list_waits(wait, call_path, met, waits, path, time):
-    """List the points that wait.
+def list_waits(first, wait, call_path, met, waits, path, time):
+    """List which of some more points wait.
 
     Parameters
     ----------
+    first : int
+        Number of the first of these points.
     wait : (n_points,) float64 or int64
     call_path : (n_points,) int32
         -1 is null.
@@ -147,7 +157,7 @@ def list_waits(wait, call_path, met, waits, path, time):
     n = 0
     for i in range(wait.size):
         if wait[i] > 0:
-            waits[n], time[n] = i, wait[i]
+            waits[n], time[n] = first + i, wait[i]
             path[n] = met[call_path[i]] if call_path[i] >= 0 else -1
             n += 1
 

@@ -572,13 +572,17 @@ def test_choose_causes__takes_the_longest_wait_then_the_lowest_cause_then_the_fi
 
 
 def test_list_waits__has_the_points_that_wait_with_their_call_paths():
+    """The first three of five points, and then the others."""
     wait, call_path = np.array([0, 5, 0, 7, 1]), np.array([0, 1, 1, -1, 0], np.int32)
-    before = np.empty(6, np.int32)
-    causes.count_waits(wait, before)
+    before, listed = np.zeros(6, np.int32), []
+    for here in (slice(0, 3), slice(3, 5)):
+        causes.count_waits(wait[here], int(before[here.start]), before[here.start : here.stop + 1])
+        n = int(before[here.stop] - before[here.start])
+        waits, path, time = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int64)
+        causes.list_waits(here.start, wait[here], call_path[here], np.array([8, 9], np.int32), waits, path, time)
+        listed += zip(waits.tolist(), path.tolist(), time.tolist(), strict=True)
     assert before.tolist() == [0, 0, 1, 1, 2, 3]
-    waits, path, time = np.empty(3, np.int32), np.empty(3, np.int32), np.empty(3, np.int64)
-    causes.list_waits(wait, call_path, np.array([8, 9], np.int32), waits, path, time)
-    assert (waits.tolist(), path.tolist(), time.tolist()) == ([1, 3, 4], [9, -1, 8], [5, 7, 1])
+    assert listed == [(1, 9, 5), (3, -1, 7), (4, 8, 1)]
 
 
 def test_list_last_pairs__has_the_last_of_several():

@@ -106,12 +106,17 @@ def index_points(
 ) -> PointIndex:
     """Find where the points and the pairs of each location are, and which points wait."""
     large, n = large_arrays(spill, jobs), len(sync_points)
-    number, wait, call_path = number_type(n), sync_points.whole("wait", large), sync_points.call_path
-    waits_before = large.empty(n + 1, number)
-    kernels.count_waits(wait, waits_before)
-    n_waits, met = int(waits_before[-1]), facts.call_paths.whole.met
-    waits, wait_path, waited = (large.empty(n_waits, of) for of in (number, met.dtype, wait.dtype))
-    kernels.list_waits(wait, call_path, met, waits, wait_path, waited)
+    number, met = number_type(n), facts.call_paths.whole.met
+    waits_before = large.zeros(n + 1, number)
+    for here in blocks(n):
+        wait = sync_points.rows("wait", here.start, here.stop)
+        kernels.count_waits(wait, int(waits_before[here.start]), waits_before[here.start : here.stop + 1])
+    n_waits, dtype = int(waits_before[n]), sync_points.rows("wait", 0, 0).dtype
+    waits, wait_path, waited = (large.empty(n_waits, of) for of in (number, met.dtype, dtype))
+    for here in blocks(n):
+        wait, listed = sync_points.rows("wait", here.start, here.stop), slice(*waits_before[[here.start, here.stop]])
+        written = waits[listed], wait_path[listed], waited[listed]
+        kernels.list_waits(here.start, wait, sync_points.call_path[here], met, *written)
     start = location_starts(facts, sync_points.location)
     shift, n_points = np.zeros(facts.n_locations, np.int64), np.diff(start)
     for partition in division.partitions:
