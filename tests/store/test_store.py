@@ -515,7 +515,11 @@ def long_archive(folder: Path, n_chunks: int) -> Path:
         for k in range(n_chunks):
             body[places] = (times + k * time).view(np.uint8)
             last = k == n_chunks - 1
-            chunk = encode.chunk_header(k * n_events + 1, (k + 1) * n_events) + body.tobytes() + (b"\2\1" if last else b"\0")
+            chunk = (
+                encode.chunk_header(k * n_events + 1, (k + 1) * n_events)
+                + body.tobytes()
+                + (b"\2\1" if last else b"\0")
+            )
             file.write(chunk if last else chunk.ljust(1 << 18, b"\0"))
     rank.n_events = n_events * n_chunks
     rank.has_file = False
