@@ -35,11 +35,11 @@ settings.register_profile("same", settings.get_profile("search"), derandomize=Tr
 settings.load_profile("same")
 
 
-def make_files_in_memory(config):
-    """Let the quick tests make their 77,000 files in memory if there is room: on a disk files are a third of their
-    processor time."""
+def make_files_in_memory():
+    """Let the tests make their files, more than 77,000, in memory if there is room: on a disk files are a third of the
+    processor time of the quick tests, and slow ones wait for them besides."""
     memory = Path("/dev/shm")
-    if config.option.markexpr != "not slow" or "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
         return
     if shutil.disk_usage(memory).free > 4 << 30:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
@@ -50,7 +50,7 @@ def pytest_configure(config):
     them all."""
     from tracecols.kernels import cache
 
-    make_files_in_memory(config)
+    make_files_in_memory()
     # until all tests are collected: a million objects that stay
     gc.disable()
     is_first = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")

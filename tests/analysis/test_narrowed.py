@@ -68,10 +68,10 @@ def test_analyze__names_a_cube_by_how_it_was_made(options, name, words, store, h
     assert run("report", name).exit_code == 0
     page = Path(name).with_suffix(".html").read_text(encoding="utf-8")
     assert ", ".join(filter(None, ("hybrid_2x3", words))) in re.search("<title>(.*)</title>", page)[1]
-    # once more: the same command replaces what it made
-    assert run("analyze", store, *options).exit_code == 0
-    assert run("report", name).exit_code == 0
-    assert run("analyze", store, "-o", name, *options).exit_code == 0
+    # once more: the same command replaces what it made, under the name of its own or one that is given
+    again = () if CASES.index((options, name, words)) % 2 else ("-o", name)
+    assert run("analyze", store, *again, *options).exit_code == 0
+    assert again or run("report", name).exit_code == 0
 
 
 @pytest.mark.slow

@@ -129,8 +129,17 @@ def test_events__out_of_order_are_sorted(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["epoch/epoch_2proc", "omp/omp1"])
-def test_recorded_events__are_those_of_a_slow_reader(shared_traces, name):
-    check_against_oracle(shared_traces / "paraver" / f"{name}.prv.gz")
+def test_recorded_events__are_those_of_a_slow_reader(shared_traces, tmp_path, name):
+    with gzip.open(shared_traces / "paraver" / f"{name}.prv.gz", "rt") as file:
+        head, *records = file
+    if name == "omp/omp1":
+        # of 228,580 its begin and the second of two parallel regions, from 190,536 on: records of all types there are
+        records = records[:5_000] + records[190_520:]
+    path = tmp_path / "x.prv"
+    for ending in (".pcf", ".row"):
+        path.with_suffix(ending).write_bytes((shared_traces / "paraver" / f"{name}{ending}").read_bytes())
+    path.write_text(head + "".join(records))
+    check_against_oracle(path)
 
 
 def test_nonblocking_messages__are_posted_and_completed(tmp_path):

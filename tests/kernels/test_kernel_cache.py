@@ -188,10 +188,14 @@ def test_cache__follows_its_sources_and_survives_damage(tmp_path):
     assert call(tmp_path, result=8)
     # what was compiled from the older source is gone
     [file] = tmp_path.rglob("*.kernel")
-    for damaged in (b"", b"abc", file.read_bytes()[:-1], b"x" + file.read_bytes()):
+    whole = file.read_bytes()
+    assert cache._read(file) is not None
+    for damaged in (b"", b"abc", b"x" + whole, whole[:-1]):
         file.write_bytes(damaged)
-        assert call(tmp_path, result=8)
-        assert not call(tmp_path, result=8)
+        assert cache._read(file) is None
+    # compiled anew, in place of the last of these
+    assert call(tmp_path, result=8)
+    assert not call(tmp_path, result=8)
 
 
 def test_cache__of_a_disk_that_is_full_is_told_of(tmp_path, monkeypatch):

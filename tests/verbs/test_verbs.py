@@ -395,15 +395,16 @@ def test_time_profile__adds_up_to_the_profile(trace):
 
 @pytest.mark.slow
 def test_flat_profile__equals_sums_over_region_instances(trace):
-    instances, regions = trace.frame("region_instances", raw=True), trace.regions
-    paths = trace.call_paths
+    instances, paths = trace.frame("region_instances", raw=True), trace.call_paths
+    # lists: pandas takes microseconds for an element
+    names, parent, region = trace.regions["name"].tolist(), paths.parent.tolist(), paths.region.tolist()
     visits, inclusive = defaultdict(int), defaultdict(int)
     for i in instances.itertuples():
-        name = regions["name"][i.region]
+        name = names[i.region]
         visits[name] += 1
-        above = paths.parent[i.call_path]
-        while above >= 0 and regions["name"][paths.region[above]] != name:
-            above = paths.parent[above]
+        above = parent[i.call_path]
+        while above >= 0 and names[region[above]] != name:
+            above = parent[above]
         if above < 0:
             inclusive[name] += i.exit_time - i.enter_time
     found = trace.flat_profile().set_index("region_name")

@@ -113,6 +113,9 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
 def outside_of_focus(model: Model, spans: PeriodCells) -> PeriodCells:
     """Return the cells that lie outside of the focus, of cells by piece: by bin, or, without bins, by piece (`BEFORE`,
     `AFTER`); O(n log n)."""
+    if not len(spans):
+        # most properties of a program have no cell: a twentieth of the time of a small analysis
+        return spans
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
     bins, inside = divider.bin_of(spans.period, spans.location)
