@@ -117,41 +117,49 @@ def convert(
     >>> path = tracecols.convert("tests/data/hybrid_2x3", "hybrid.trace")  # doctest: +SKIP
     """
     path = Path(output) if output is not None else store_name(source)
+    how: dict[str, Any] = {"jobs": n_jobs(jobs), "salvage": salvage, "force": force, "progress": progress}
     if cluster is None:
-        archive = open_source(source)
-        with store_output(path, archive.properties, force=force).new() as folder:
-            write_store(archive, folder, jobs=n_jobs(jobs), salvage=salvage, progress=progress)
-        return path
-    sees = files_seen(source)
-    with working_on(cluster, default_scratch(scratch, path), sees, n_jobs(jobs)) as workers:
-        return convert_with(workers, source, path, salvage=salvage, force=force, progress=progress)
+        return convert_opened(open_source(source), path, **how)
+    with working_on(cluster, default_scratch(scratch, path), files_seen(source), n_jobs(jobs)) as workers:
+        return convert_opened(open_source(source), path, workers=workers, **how)
 
 
-def convert_with(
-    workers: Cluster,
-    source: Given,
+def convert_opened(
+    archive: Source,
     path: Path,
     *,
+    jobs: int,
+    workers: Cluster | None = None,
     salvage: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Convert a trace archive on a cluster that is there already.
+    """Convert a trace archive that is open.
 
     Parameters
     ----------
-    workers : Cluster
-    source : str, Path, or sequence of them
-        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto,
-        Nsight Systems).
+    archive : Source
+        Its tables of definitions are completed.
     path : Path
         The store to make; the workers see its folder.
+    jobs : int
+        Threads.
+    workers : Cluster, optional
+        Who reads and writes in place of threads.
     salvage, force, progress
         As for `convert`.
+
+    Returns
+    -------
+    Path
+        The store.
     """
-    archive = open_source(source)
+    if workers is None:
+        with store_output(path, archive.properties, force=force).new() as folder:
+            write_store(archive, folder, jobs=jobs, salvage=salvage, progress=progress)
+        return path
     with store_output(path.absolute(), archive.properties, force=force).new() as folder:
-        workers.check({**files_seen(source), "the folder of the new store": folder})
+        workers.check({**files_seen(given_as(archive)), "the folder of the new store": folder})
         write_store(archive, folder, jobs=workers.jobs, salvage=salvage, progress=progress, executor=workers)
     return path
 
@@ -291,7 +299,7 @@ class OpenedSource(NamedTuple):
         return _opened_again, (given_as(self.source),)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class PartTask:
     """What is done to write a part of a store, given its number.
 
@@ -386,7 +394,7 @@ def _apart(folder: Path) -> Iterator[Path]:
         made.rename(folder.parent / "left")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class SurveyTask:
     """What is done to find out what can be read of a location, given its row: its row, the number of its events, and
     what is lost.
