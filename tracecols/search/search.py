@@ -216,7 +216,7 @@ def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
         raise IndexError(f"rows, locations or call paths lie beyond {table}")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class MatchesOf:
     """The matches of one pattern in slices of a trace."""
 
@@ -251,7 +251,7 @@ class Visitor(Protocol):
         """Get what `visit` returned, in the order of the slices and before those of the next stage."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Visits:
     """The visits of slices by a search and by what looks at them besides."""
 

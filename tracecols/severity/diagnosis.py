@@ -224,7 +224,7 @@ class Diagnosis:
         the cube's path, for the commands that show more."""
         found = dict(vars(self))
         found["findings"] = [{**asdict(f), "command": f.command(source)} for f in self.findings]
-        found["efficiencies"] = [asdict(metric) for metric in self.efficiencies]
+        found["efficiencies"] = [metric._asdict() for metric in self.efficiencies]
         result: dict[str, Any] = _plain(found)
         return result
 
