@@ -170,6 +170,9 @@ def region_mask(
 
 def cells_of(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Cells:
     """Add up the matches of a property."""
+    if not len(matches):
+        # of most properties there are none
+        return Cells.empty()
     with _named(p):
         if of_slice.call_paths.divider is None or not of_slice.call_paths.divider.by_time:
             return matches.cells()
