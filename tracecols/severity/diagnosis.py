@@ -160,7 +160,7 @@ class Finding:
         return f"tracecols show {source} -p {self.property}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns."""
 
