@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -217,8 +217,7 @@ def _all(anchors: list[Path]) -> list[Path]:
     return anchors
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """A trace format.
 
     Parameters

@@ -4,6 +4,7 @@ kernels."""
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -40,7 +41,7 @@ _OPERATIONS = (
     ("ncclGroup", "", "point2point", r"sendrecv|group(start|end)?"),
 )  # fmt: skip
 _FITS = tuple(
-    (re.compile(pattern), Operation(function, COLLECTIVE_OPS.index(op) if op else -1, role))
+    (pattern, Operation(function, COLLECTIVE_OPS.index(op) if op else -1, role))
     for function, op, role, pattern in _OPERATIONS
 )
 
@@ -50,6 +51,12 @@ GROUP = next(operation for _, operation in _FITS if operation.function == "ncclG
 _KERNEL = re.compile(r"(?:void )?(?:nccl|rccl|oneccl|ccl)(?:Dev)?(?:Kernel)?_?([A-Za-z]+)")
 
 _COMMUNICATES = re.compile(r"(void )?(nccl|rccl)(Dev)?Kernel")
+
+
+@cache
+def _compiled() -> tuple[tuple[re.Pattern[str], Operation], ...]:
+    """Return what fits the names of operations, compiled where there are such names."""
+    return tuple((re.compile(pattern), operation) for pattern, operation in _FITS)
 
 
 def communicates(kernel: str) -> bool:
@@ -62,7 +69,7 @@ def find_operation(name: str) -> Operation | None:
     `nccl:all_reduce`, `_allgather_base`); None if it is none."""
     plain = re.sub(r"^p?(nccl|rccl|oneccl|ccl|gloo|c10d)(:+|_|(?=[A-Z]))", "", name.strip())
     plain = plain.replace("_", "").replace(" ", "").lower()
-    return next((operation for pattern, operation in _FITS if pattern.fullmatch(plain)), None)
+    return next((operation for pattern, operation in _compiled() if pattern.fullmatch(plain)), None)
 
 
 def operation_of_kernel(name: str) -> Operation | None:

@@ -70,9 +70,10 @@ def keep(function: Callable[..., Any], kinds: tuple[Kind, ...], code: Code) -> N
         Kinds of its arguments.
     code : Code
     """
-    path = _path(function, kinds)
-    if path is None:
+    found = _path(function, kinds)
+    if found is None:
         return
+    path = Path(found)
     content = marshal.dumps(tuple(code))
     try:
         _write(path, zlib.crc32(content).to_bytes(4, "little") + content)
@@ -102,10 +103,11 @@ def code_of(result: Any, code: bytes) -> Code:
     return Code(result.fndesc.llvm_cpython_wrapper_name, [e.env_name for e in environments], code)
 
 
-def _read(path: Path) -> Code | None:
+def _read(path: str) -> Code | None:
     """Read machine code; None if there is none, or none that is whole."""
     try:
-        content = path.read_bytes()
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
     except OSError:
         return None
     if zlib.crc32(content[4:]).to_bytes(4, "little") != content[:4]:
@@ -191,15 +193,16 @@ def _numba() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _path(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Path | None:
-    """Return the file for the machine code of a kernel; None if there can be none."""
-    source = Path(function.__code__.co_filename)
-    folder = _folder(source.parent)
+def _path(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> str | None:
+    """Return the file for the machine code of a kernel; None if there can be none. As text, since an analysis loads a
+    hundred, and to make paths of their names takes longer than to read them."""
+    source, module = os.path.split(function.__code__.co_filename)
+    folder = _folder(source)
     if folder is None:
         return None
-    stamp = stamp_of(source.parent)
+    stamp = stamp_of(source)
     machine = digest((_machine(), kinds))
-    return folder / f"{source.stem}.{function.__qualname__}-{stamp}-{machine}.kernel"
+    return f"{folder}{os.sep}{module.removesuffix('.py')}.{function.__qualname__}-{stamp}-{machine}.kernel"
 
 
 @cache
@@ -217,9 +220,9 @@ def settings() -> list[tuple[str, str]]:
 
 
 @cache
-def stamp_of(folder: Path) -> str:
+def stamp_of(folder: str) -> str:
     """Return a digest of what kernels of a folder are compiled from: all modules in it, and of this package."""
-    return digest([_files(f, "*.py") for f in sorted({folder, _HERE})])
+    return digest([_files(f, "*.py") for f in sorted({Path(folder), _HERE})])
 
 
 def _files(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
@@ -233,21 +236,22 @@ def digest(of: object) -> str:
 
 
 @cache
-def _folder(source: Path) -> Path | None:
+def _folder(of: str) -> str | None:
     """Return the folder for machine code of kernels of a folder: the first that can be written; None if there is
     none."""
+    source = Path(of)
     for folder in _folders(source):
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             if os.access(folder, os.W_OK | os.X_OK):
-                return folder
+                return str(folder)
     with _lock:
         private = _private_folder()
     if private is None:
         return None
     folder = private / digest(source)
     folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    return str(folder)
 
 
 def _folders(source: Path) -> Iterator[Path]:

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Report, Source, given_as, read_in_order
 from tracecols.converters.registry import Given, find_given, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
+from tracecols.store import Store
 from tracecols.store.outputs import store_output
 from tracecols.store.writer import Part, StoreWriter
 from tracecols.version import __version__
@@ -117,43 +119,52 @@ def convert(
     >>> path = tracecols.convert("tests/data/hybrid_2x3", "hybrid.trace")  # doctest: +SKIP
     """
     path = Path(output) if output is not None else store_name(source)
+    how: dict[str, Any] = {"jobs": n_jobs(jobs), "salvage": salvage, "force": force, "progress": progress}
     if cluster is None:
-        archive = open_source(source)
-        with store_output(path, archive.properties, force=force).new() as folder:
-            write_store(archive, folder, jobs=n_jobs(jobs), salvage=salvage, progress=progress)
+        convert_opened(open_source(source), path, **how)
         return path
-    sees = files_seen(source)
-    with working_on(cluster, default_scratch(scratch, path), sees, n_jobs(jobs)) as workers:
-        return convert_with(workers, source, path, salvage=salvage, force=force, progress=progress)
+    with working_on(cluster, default_scratch(scratch, path), files_seen(source), n_jobs(jobs)) as workers:
+        convert_opened(open_source(source), path, workers=workers, **how)
+    return path
 
 
-def convert_with(
-    workers: Cluster,
-    source: Given,
+def convert_opened(
+    archive: Source,
     path: Path,
     *,
+    jobs: int,
+    workers: Cluster | None = None,
     salvage: bool = False,
     force: bool = False,
     progress: Progress | None = None,
-) -> Path:
-    """Convert a trace archive on a cluster that is there already.
+) -> Store:
+    """Convert a trace archive that is open.
 
     Parameters
     ----------
-    workers : Cluster
-    source : str, Path, or sequence of them
-        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto,
-        Nsight Systems).
+    archive : Source
+        Its tables of definitions are completed.
     path : Path
         The store to make; the workers see its folder.
+    jobs : int
+        Threads.
+    workers : Cluster, optional
+        Who reads and writes in place of threads.
     salvage, force, progress
         As for `convert`.
+
+    Returns
+    -------
+    Store
+        The store, which has its definitions in memory.
     """
-    archive = open_source(source)
-    with store_output(path.absolute(), archive.properties, force=force).new() as folder:
-        workers.check({**files_seen(source), "the folder of the new store": folder})
-        write_store(archive, folder, jobs=workers.jobs, salvage=salvage, progress=progress, executor=workers)
-    return path
+    if workers is not None:
+        path, jobs = path.absolute(), workers.jobs
+    with store_output(path, archive.properties, force=force).new() as folder:
+        if workers is not None:
+            workers.check({**files_seen(given_as(archive)), "the folder of the new store": folder})
+        written = write_store(archive, folder, jobs=jobs, salvage=salvage, progress=progress, executor=workers)
+    return Store(path, written)
 
 
 def plan_parts(n_events: list[int]) -> list[range]:
@@ -186,7 +197,7 @@ def write_store(
     progress: Progress | None,
     before: Mapping[str, Any] | None = None,
     executor: Executor | None = None,
-) -> None:
+) -> dict[str, pa.Table]:
     """Write all of a source into an empty folder.
 
     Parameters
@@ -205,6 +216,11 @@ def write_store(
         Manifest of the store that the source is: what had been lost or not understood when it was made still is.
     executor : Executor, optional
         Who reads and writes; by default so many threads. The workers of a cluster open the source again.
+
+    Returns
+    -------
+    dict of str to pyarrow.Table
+        The tables of definitions.
     """
     executor = Threads(jobs) if executor is None else executor
     locations = source.definitions["locations"]
@@ -225,7 +241,7 @@ def write_store(
         # the definitions do not say which thread is the master of its process: the one that forks
         forks = {location: time for written in parts for location, time in written.part.forks.items()}
         locations["thread"] = number_threads(source.definitions, forks)
-    StoreWriter(folder, source.metric_types).finish(
+    return StoreWriter(folder, source.metric_types).finish(
         source.definitions,
         [written.part for written in parts],
         {
@@ -291,7 +307,7 @@ class OpenedSource(NamedTuple):
         return _opened_again, (given_as(self.source),)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class PartTask:
     """What is done to write a part of a store, given its number.
 
@@ -386,7 +402,7 @@ def _apart(folder: Path) -> Iterator[Path]:
         made.rename(folder.parent / "left")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class SurveyTask:
     """What is done to find out what can be read of a location, given its row: its row, the number of its events, and
     what is lost.

@@ -14,6 +14,8 @@ from conftest import DATA
 
 import tracecols
 from tracecols.cli import group
+from tracecols.converters import registry
+from tracecols.converters.registry import open_source
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,15 @@ def test_help__loads_nothing_heavy():
 def test_import__loads_nothing_heavy():
     code = "import tracecols, sys\nassert not {'numba', 'pandas', 'pyarrow', 'numpy'} & set(sys.modules)\ntracecols.errors.TracecolsError"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_analyze__opens_an_archive_once(data, tmp_path, monkeypatch):
+    """To read what it defines takes a part of a small analysis."""
+    opened = []
+    monkeypatch.setattr(registry, "open_source", lambda source: opened.append(source) or open_source(source))
+    done = run("analyze", data / "hybrid_2x3", "-o", tmp_path / "x.severity", "-p", "time", "-q")
+    assert done.exit_code == 0, done.output
+    assert opened == [data / "hybrid_2x3"]
 
 
 @pytest.mark.slow

@@ -552,7 +552,7 @@ def test_approximated_factors__are_never_the_lowest(recorded):
     found = tuple(metrics(times_of(plain, ideal="approximation")))
     shown = {m.metric for m in found if m.by == "approximation"}
     assert {"serialisation_efficiency", "mpi_transfer_efficiency"} <= shown
-    worst = tuple(replace(m, value=0.001) if m.metric in shown else m for m in found)
+    worst = tuple(m._replace(value=0.001) if m.metric in shown else m for m in found)
     assert lowest(worst, True, {}) and lowest(worst, True, {}) not in shown
 
 

@@ -162,6 +162,16 @@ def test_round_trip__of_definitions(tmp_path):
             assert store.definition(name).to_pydict() == columns
 
 
+def test_a_store_that_was_just_written__has_the_definitions_of_its_files(workload, tmp_path, monkeypatch):
+    path = tmp_path / "x.trace"
+    written = conversion.convert_opened(open_source(workload), path, jobs=1)
+    read = {name: Store(path).definition(name) for name in DEFINITIONS}
+    # nothing of them is read
+    monkeypatch.setattr(Store, "_open", None)
+    for name in DEFINITIONS:
+        assert written.definition(name).equals(read[name]), name
+
+
 def test_read__by_range_and_column(tmp_path):
     n = 5300
     store = write(Numbers([100, n, 50]), tmp_path / "x.trace")

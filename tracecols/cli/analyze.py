@@ -118,7 +118,7 @@ def analyze(
     from tracecols.cli.diagnose import print_diagnosis
     from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.progress import compiling_ahead, progress
-    from tracecols.cli.sources import is_store, names_of, opened
+    from tracecols.cli.sources import found_in, names_of, opened
     from tracecols.enhance.definitions.locations import find_locations
     from tracecols.enhance.definitions.topologies import load_descriptions
     from tracecols.errors import AnalysisError
@@ -140,26 +140,28 @@ def analyze(
     budget = Budget.default(memory, None if who.is_given else who.scratch)
     described = [d for file in topologies for d in load_descriptions(file)]
     definitions = [text for text in metrics if is_definition(text)]
+    # once: to read what an archive defines takes a part of a small analysis
+    found = found_in(source)
     request = Request.of(
-        names_of(source),
+        names_of(found),
         patterns=patterns,
         properties=properties or None,
         topologies=described,
         metrics=definitions,
         **asked,
     )
-    if is_store(source):
-        find_locations(Store(source), request.choice.locations, error=AnalysisError)
+    if isinstance(found, Store):
+        find_locations(found, request.choice.locations, error=AnalysisError)
     if shown.explain:
         from tracecols.report.explanation import print_plan
 
-        with opened(source, jobs) as store:
+        with opened(found, jobs) as store:
             print_plan(store, request)
         return
     facts = request.facts()
     if output is None:
         name = source
-        if not is_store(source):
+        if not isinstance(found, Store):
             from tracecols.conversion import store_name
 
             name = store_name(source)
@@ -167,12 +169,14 @@ def analyze(
         output = Path(".".join(filter(None, (name.with_suffix("").name, made_so, "severity"))))
     check_not_read(output, source)
     cube_folder(output, facts, force=force).check()
-    sees = {"the store": Store(source).path} if is_store(source) else {}
+    sees = {"the store": found.path} if isinstance(found, Store) else {}
     with (
         compiling_ahead(n_jobs(jobs)),
         who.opened(jobs, source if sees else output, sees) as cluster,
-        opened(source, jobs, cluster, budget.scratch) as store,
+        opened(found, jobs, cluster, budget.scratch) as store,
     ):
+        # what an archive has in memory is not kept
+        del found
         executor = Threads(n_jobs(jobs), budget) if cluster is None else cluster
         lacking = None if properties else lacking_for_causes(store, executor.capacity)
         if lacking is not None:

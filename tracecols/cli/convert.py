@@ -48,8 +48,7 @@ def convert(
     machines.
     """
     from tracecols.cli.progress import compiling_ahead, progress
-    from tracecols.conversion import convert as run
-    from tracecols.conversion import convert_with, files_seen, store_name
+    from tracecols.conversion import convert_opened, files_seen, store_name
     from tracecols.converters.registry import find_given, open_source
     from tracecols.schema.notes import fate
     from tracecols.store import Store
@@ -81,14 +80,11 @@ def convert(
         stack.enter_context(compiling_ahead(n_jobs(jobs)))
         recorded = stack.enter_context(temporary_folder()) / "recorded.trace" if correct_clocks else path
         with asked.opened(jobs, recorded, files_seen(source)) as workers, progress("converting") as report:
-            if workers is None:
-                run(source, recorded, jobs=jobs, salvage=salvage, force=force, progress=report)
-            else:
-                convert_with(workers, source, recorded, salvage=salvage, force=force, progress=report)
+            how: dict[str, Any] = {"jobs": n_jobs(jobs), "salvage": salvage, "force": force, "progress": report}
+            store = convert_opened(open_source(source), recorded, workers=workers, **how)
         if bounds is not None:
-            store = Store(recorded)
             write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), force=force)
-    manifest = Store(path).manifest
+    manifest = (store if bounds is None else Store(path)).manifest
     echo(f"{path}: {counted(manifest['n_events'], 'event')}, {counted(manifest['n_locations'], 'location')}")
     for text in manifest["source"].get("notes", []):
         echo(f"note: {text}", err=True)

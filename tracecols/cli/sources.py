@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracecols.cli.vocabulary import Part
+    from tracecols.converters.base import Source
     from tracecols.severity.cube import SeverityCube
     from tracecols.store import Store
     from tracecols.trace import Trace
@@ -34,50 +35,58 @@ def properties_of(source: Path) -> dict[str, Any]:
     return dict(open_source(source).properties)
 
 
-def names_of(source: Path) -> dict[str, list[str]]:
+def names_of(found: Store | Source) -> dict[str, list[str]]:
     """Return the names of the regions and counters of a store or an archive, as lists by definition table. Raises
-    SourceError, StoreError if it is neither, or is damaged."""
+    StoreError if it is damaged."""
+    from tracecols.store import Store
+
     tables = ("regions", "metric_members")
+    if isinstance(found, Store):
+        return {name: found.definition(name).column("name").to_pylist() for name in tables}
+    return {name: list(found.definitions[name]["name"]) for name in tables}
+
+
+def found_in(source: Path) -> Store | Source:
+    """Open a store or an archive. Raises SourceError, StoreError if it is neither, or is damaged."""
     if is_store(source):
         from tracecols.store import Store
 
-        store = Store(source)
-        return {name: store.definition(name).column("name").to_pylist() for name in tables}
+        return Store(source)
     from tracecols.converters.registry import open_source
 
-    definitions = open_source(source).definitions
-    return {name: list(definitions[name]["name"]) for name in tables}
+    return open_source(source)
 
 
 @contextmanager
 def opened(
-    source: Path, jobs: int | None, cluster: Cluster | None = None, scratch: Path | None = None
+    source: Path | Store | Source, jobs: int | None, cluster: Cluster | None = None, scratch: Path | None = None
 ) -> Iterator[Store]:
     """Open a store, or an archive as a temporary store, in `scratch` or among temporary files, that exists until the
     context ends; workers of a cluster convert it. Raises SourceError, StoreError if it is neither, is damaged, or there
     is no room for the temporary store."""
     from tracecols.cli.progress import progress
-    from tracecols.conversion import convert, convert_with
+    from tracecols.conversion import convert_opened
     from tracecols.errors import StoreError
     from tracecols.store import Store
+    from tracecols.work.jobs import n_jobs
     from tracecols.work.scratch import MAKE_ROOM_IN_SHELL, temporary_folder
 
-    if is_store(source):
-        yield Store(source)
+    found = found_in(source) if isinstance(source, Path) else source
+    if isinstance(found, Store):
+        yield found
         return
     with temporary_folder(scratch) if cluster is None else nullcontext(cluster.folder) as folder:
         store = folder / "converted.trace"
         try:
             with progress("converting") as report:
-                if cluster is None:
-                    convert(source, store, jobs=jobs, progress=report)
-                else:
-                    convert_with(cluster, source, store, progress=report)
+                converted = convert_opened(found, store, jobs=n_jobs(jobs), workers=cluster, progress=report)
         except StoreError as error:
             raise StoreError(
                 f"{str(error).splitlines()[0]}\n  {MAKE_ROOM_IN_SHELL}, or convert the trace to a store first"
             ) from error
-        yield Store(store)
+        # what an archive has in memory is not kept during an analysis
+        del source, found
+        yield converted
 
 
 @contextmanager
@@ -123,5 +132,8 @@ def cube_of(source: Path, jobs: int | None = None) -> SeverityCube:
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.work.jobs import n_jobs
 
-    with compiling_ahead(n_jobs(jobs)), opened(source, jobs) as store:
-        return run(Request.of(names_of(source)), OpenedTrace(store, jobs), None, progress)
+    found = found_in(source)
+    request = Request.of(names_of(found))
+    with compiling_ahead(n_jobs(jobs)), opened(found, jobs) as store:
+        del found
+        return run(request, OpenedTrace(store, jobs), None, progress)

@@ -4,7 +4,6 @@ commands and the table in docs/commands.md are made."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -24,8 +23,7 @@ def in_percent(text: str) -> str:
     return text if text.strip().endswith("%") else f"{text}%"
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """An option that means the same in all commands that have it."""
 
     name: str
@@ -36,9 +34,9 @@ class Term:
     """One sentence, for help texts and for the table of the documentation."""
     value: str = ""
     """Placeholder of its value; empty for a flag."""
-    how: Mapping[str, Any] = field(default_factory=dict)
+    how: Mapping[str, Any] = MappingProxyType({})
     """Keywords of `click.option`: type, callback, default."""
-    old: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    old: Mapping[str, Callable[[str], str]] = MappingProxyType({})
     """Earlier spellings, which still work with a note, and what turns their value into one of today."""
 
 

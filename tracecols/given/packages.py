@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ def _last_change(place: str) -> int:
 
 @lru_cache(8)
 def _read(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    if not any(_may_have(group, place or ".") for place, _ in places):
+    groups = _groups_in(places)
+    if groups is not None and group not in groups:
         return ()
     # to import this, and to read what all packages say, takes 25 to 50 ms: as long as a small analysis
     from importlib.metadata import entry_points
@@ -37,23 +37,28 @@ def _read(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, 
     return tuple(sorted(entry_points(group=group), key=lambda p: p.name))
 
 
-def _may_have(group: str, place: str) -> bool:
-    """Say whether a package in a folder may have entry points of a group: one has, or they cannot be read as files."""
-    if not os.path.isdir(place):
-        # an archive
-        return os.path.exists(place)
+@lru_cache(8)
+def _groups_in(places: tuple[tuple[str, int], ...]) -> frozenset[str] | None:
+    """Return the groups that packages in some folders have entry points of; None if some cannot be read as files."""
+    groups: set[str] = set()
     try:
-        infos = [name for name in os.listdir(place) if name.endswith((".dist-info", ".egg-info"))]
-    except OSError:
-        return True
-    return any(_names(group, Path(place, info, "entry_points.txt")) for info in infos)
-
-
-def _names(group: str, file: Path) -> bool:
-    """Say whether a file of entry points names a group, or cannot be read."""
-    try:
-        return f"[{group}]" in file.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        for folder in (place or "." for place, _ in places):
+            if os.path.isdir(folder):
+                infos = [name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info"))]
+                groups.update(*(_groups_of(os.path.join(folder, info, "entry_points.txt")) for info in infos))
+            elif os.path.exists(folder):
+                # an archive
+                return None
     except (OSError, UnicodeDecodeError):
-        return True
+        return None
+    return frozenset(groups)
+
+
+def _groups_of(file: str) -> set[str]:
+    """Return the groups that a file of entry points names; none if there is no such file."""
+    try:
+        with open(file, encoding="utf-8") as opened:
+            lines = [line.strip() for line in opened]
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    return {line[1:-1] for line in lines if line.startswith("[") and line.endswith("]")}

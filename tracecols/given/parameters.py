@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tracecols.errors import TracecolsError
 from tracecols.given.quantities import UNITS, in_words, quantity
@@ -12,8 +12,7 @@ COUNTS = {"sec": "seconds", "bytes": "bytes", "occ": "occurrences", "share": "sh
 """What a parameter counts (`quantities.UNITS`), by its unit."""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A number or text that a pattern or a rule can be given.
 
     Attributes

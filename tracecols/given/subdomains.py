@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,6 +75,9 @@ def find_subdomains(
 
 def _read(path: Path, error: type[TracecolsError]) -> dict[int | tuple[int, int], str]:
     """Read a .csv file of subdomains."""
+    # imported where there is a file
+    import csv
+
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file, skipinitialspace=True))

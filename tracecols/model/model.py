@@ -380,7 +380,7 @@ class Run:
             self.spill.forget(no_longer_read(done, needed[len(done) :]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class SliceTask(Generic[Result]):
     """What is done with every slice of the stages that run side by side, given stage and number; on a cluster it is
     pickled.
@@ -479,7 +479,7 @@ SCANS_PER_SLOT, SMALLEST_SCAN, LARGEST_SCAN = 4, 1 << 20, 1 << 26
 least and at most."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class ScanTask:
     """What is done with the locations of some processes when a trace is scanned, given the number of the group."""
 

@@ -264,14 +264,20 @@ class Family:
             Decorator of the function that finds the property.
         """
         is_wait = isinstance(found, Pattern) and more.get("unit", "sec") == "sec"
-        common = Property(id, parent, title, summary, found, **{"is_wait": is_wait, "family": self.name, **more})
+        common = {"id": id, "parent": parent, "title": title, "summary": summary, "is_wait": is_wait}
+        common |= {"family": self.name, **more}
         variants = {"scalasca": scalasca, "expert": expert, "exact": scalasca if exact is AS_SCALASCA else exact}
-        mine = [_varied(common, name, variant) for name, variant in variants.items() if variant is not None]
+
+        def make(function: Any = None) -> list[Property]:
+            own = _with_function(found, function)
+            return [_varied(common, own, name, v, function) for name, v in variants.items() if v is not None]
+
+        mine = make()
         first = len(self.properties)
         self.properties += mine
 
         def decorate(function: Function) -> Function:
-            self.properties[first : first + len(mine)] = [_with_function(p, function) for p in mine]
+            self.properties[first : first + len(mine)] = make(function)
             return function
 
         return decorate
@@ -294,23 +300,27 @@ class Family:
         return self.declare(id, parent, title, summary, found, **more)
 
 
-def _varied(p: Property, conventions: str, variant: Variant) -> Property:
-    """Return a property as it is under some conventions."""
-    found = variant.get("found", p.found)
-    of: type = type(found)
-    changed = {name: variant[name] for name in _names_of_fields(Property) & variant.keys()}
-    of_found = {name: variant[name] for name in (_names_of_fields(of) & variant.keys()) - changed.keys()}
-    given = {name: value for name, value in variant.items() if name not in changed and name not in of_found}
-    if of_found:
-        found = replace(found, **of_found)
-    return replace(p, **{**changed, "found": found}, given=given, conventions=conventions)
+def _varied(common: Mapping[str, Any], found: FoundBy, conventions: str, variant: Variant, function: Any) -> Property:
+    """Return a property as it is under some conventions: what is common to all, what finds it, what is different, and
+    the function that finds it if that is known."""
+    changed: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+    if variant:
+        found = _with_function(variant.get("found", found), function)
+        of: type = type(found)
+        changed = {name: variant[name] for name in _names_of_fields(Property) & variant.keys()}
+        of_found = {name: variant[name] for name in (_names_of_fields(of) & variant.keys()) - changed.keys()}
+        given = {name: value for name, value in variant.items() if name not in changed and name not in of_found}
+        if of_found:
+            found = replace(found, **of_found)
+    return Property(**{**common, **changed, "found": found, "given": given, "conventions": conventions})
 
 
-def _with_function(p: Property, function: Any) -> Property:
-    """Return a property with the function that finds it, if it lacks one."""
-    if isinstance(p.found, Pattern | Computed) and p.lacks_function:
-        return replace(p, found=replace(p.found, function=function))
-    return p
+def _with_function(found: FoundBy, function: Any) -> FoundBy:
+    """Return what finds a property with its function, if it lacks one."""
+    if function is not None and isinstance(found, Pattern | Computed) and found.function is None:
+        return replace(found, function=function)
+    return found
 
 
 def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternFunction], Family]:

@@ -89,7 +89,6 @@ class InRegions(FoundBy):
         return "visits of regions" if self.measure == "visits" else "time in regions"
 
 
-@dataclass(frozen=True)
 class SumOf(FoundBy):
     """The sum of the properties below it."""
 
@@ -97,7 +96,6 @@ class SumOf(FoundBy):
         return "sum of those below"
 
 
-@dataclass(frozen=True)
 class Rest(FoundBy):
     """What its siblings leave of the parent."""
 
@@ -127,7 +125,6 @@ class Computed(FoundBy):
         return "profile"
 
 
-@dataclass(frozen=True)
 class Derived(Computed):
     """A function computes the cells from those of all others, when these are known.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +71,7 @@ class Matches:
         return Cells.sum(self.call_path.take(found), self.location.take(found), self.severity.take(found))
 
 
-@dataclass(frozen=True)
-class Constituent:
+class Constituent(NamedTuple):
     """Further events of a compound event (thesis 3.7): rows of another table that a pointer of the root leads to.
 
     Attributes
@@ -90,8 +89,7 @@ class Constituent:
     column: str
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """Who lets a match wait, as columns of its table.
 
     Attributes

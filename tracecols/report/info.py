@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
@@ -72,7 +71,7 @@ def plain(store: Store, found: Topology | None = None) -> dict[str, Any]:
         ],
         "n_regions": len(d["regions"]),
         **{name: d[name].select(columns).to_pylist() for name, columns in listed.items()},
-        "topology_found": None if found is None or found.found is None else found.to_dict() | asdict(found.found),
+        "topology_found": None if found is None or found.found is None else found.to_dict() | found.found._asdict(),
         "enhanced": list(find_tables(store)),
         "not_understood": dict(m["not_understood"]),
         "not_analysed": dict(not_analysed(m)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -174,7 +174,7 @@ def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes
         facts["late_processes"] = late
     if DEVICE_TIME in search.by_id:
         facts["device_efficiencies"] = device_efficiencies(model, search.device_times, search.findings.execution)
-    if found := next((asdict(t.found) for t in model.topologies if t.found is not None), None):
+    if found := next((t.found._asdict() for t in model.topologies if t.found is not None), None):
         facts["topology_found"] = found
     if choice.facts():
         facts["narrowed"] = choice.facts()

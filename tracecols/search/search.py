@@ -170,6 +170,9 @@ def region_mask(
 
 def cells_of(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Cells:
     """Add up the matches of a property."""
+    if not len(matches):
+        # of most properties there are none
+        return Cells.empty()
     with _named(p):
         if of_slice.call_paths.divider is None or not of_slice.call_paths.divider.by_time:
             return matches.cells()
@@ -216,7 +219,7 @@ def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
         raise IndexError(f"rows, locations or call paths lie beyond {table}")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class MatchesOf:
     """The matches of one pattern in slices of a trace."""
 
@@ -251,7 +254,7 @@ class Visitor(Protocol):
         """Get what `visit` returned, in the order of the slices and before those of the next stage."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Visits:
     """The visits of slices by a search and by what looks at them besides."""
 

@@ -4,7 +4,6 @@ costs."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -51,8 +50,7 @@ def starts_devices(cube: Severities) -> NDArray[np.bool_]:
     return found if has_devices or calls.any() else np.zeros(len(c), bool)
 
 
-@dataclass(frozen=True)
-class StartUp:
+class StartUp(NamedTuple):
     """The time in which devices start."""
 
     call_paths: NDArray[np.bool_]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -187,7 +186,9 @@ class SeverityCube(Severities):
     __iter__ = None
 
     def __getattr__(self, name: str) -> Any:
-        # only where there is no such attribute
+        # imported only here: where there is no such attribute
+        from difflib import get_close_matches
+
         near = [] if name.startswith("_") else get_close_matches(name, dir(self), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise AttributeError(f"a cube has no attribute {name!r}{hint}", name=name, obj=self)

@@ -160,7 +160,7 @@ class Finding:
         return f"tracecols show {source} -p {self.property}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns."""
 
@@ -224,7 +224,7 @@ class Diagnosis:
         the cube's path, for the commands that show more."""
         found = dict(vars(self))
         found["findings"] = [{**asdict(f), "command": f.command(source)} for f in self.findings]
-        found["efficiencies"] = [asdict(metric) for metric in self.efficiencies]
+        found["efficiencies"] = [metric._asdict() for metric in self.efficiencies]
         result: dict[str, Any] = _plain(found)
         return result
 

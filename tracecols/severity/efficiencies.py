@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,8 +135,7 @@ IDEAL_RUNTIME = "ideal_runtime"
 """The fact of a cube that holds the runtime on an ideal network by replay, in ticks."""
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """One value of the table."""
 
     model: str
@@ -145,7 +144,7 @@ class Metric:
     title: str
     unit: str
     value: float
-    by: str = field(default="")
+    by: str = ""
 
 
 def metrics(times: RunTimes) -> Iterator[Metric]:
@@ -664,8 +663,7 @@ def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = F
 # -- requirements ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(NamedTuple):
     """What a run is to fulfil: a metric, `>=` or `<=`, and a bound."""
 
     metric: str

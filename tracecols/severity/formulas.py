@@ -20,14 +20,15 @@ LONGEST = 10_000
 DEEPEST = 100
 """How deep it may nest."""
 
-TOKEN = re.compile(
+TOKEN = (
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     r"|metric::(?P<metric>[^()]+)\(\s*\)"
     r"|(?P<name>[A-Za-z_][\w.:~@]*)"
     r"|\"(?P<quoted>[^\"]+)\""
     r"|(?P<sign>[-+*/(),])|(?P<end>$))"
 )
-"""What a formula consists of: numbers, metrics (`time`, `metric::time()`, `"any name"`) and signs."""
+"""What a formula consists of: numbers, metrics (`time`, `metric::time()`, `"any name"`) and signs. The expression is
+compiled where there is a formula."""
 
 PLAIN = re.compile(r"[A-Za-z_][\w.:~@]*")
 FUNCTIONS = ("min", "max")
@@ -160,7 +161,7 @@ class _Reader:
     """Reads a formula from left to right."""
 
     def __init__(self, text: str) -> None:
-        self.whole, self.at = text, 0
+        self.whole, self.at, self._token = text, 0, re.compile(TOKEN)
         if len(text) > LONGEST:
             raise SeverityError(f"a formula has more than {LONGEST:,} characters\n  compute it in several metrics")
         self.step()
@@ -168,7 +169,7 @@ class _Reader:
     def step(self) -> None:
         """Go to the next token."""
         self.begin = len(self.whole) - len(self.whole[self.at :].lstrip())
-        found = TOKEN.match(self.whole, self.at)
+        found = self._token.match(self.whole, self.at)
         if found is None:
             raise self.error("it has a character that means nothing there")
         self.at = found.end()

@@ -51,6 +51,9 @@ class PeriodCells:
     ) -> PeriodCells:
         """Put cells in order, and add up those that are the same; zeros are left out."""
         columns = tuple(c.astype(np.int32, copy=False) for c in (call_path, location, period))
+        if not value.size:
+            # most properties have nothing outside of the focus
+            return cls(columns[0], columns[1], columns[2], value)
         spans = [int(c.max(initial=0)) + 2 for c in columns]
         if spans[0] * spans[1] * spans[2] < 1 << 62:
             # one key: a third of the time of three
@@ -60,11 +63,10 @@ class PeriodCells:
             order = np.lexsort(columns[::-1])
         columns = tuple(c[order] for c in columns)
         value = value[order]
-        if value.size:
-            is_first = np.append(True, np.any([c[1:] != c[:-1] for c in columns], axis=0))
-            if not is_first.all():
-                value = reduce_at(np.cumsum(is_first) - 1, value, int(is_first.sum()))
-                columns = tuple(c[is_first] for c in columns)
+        is_first = np.append(True, np.any([c[1:] != c[:-1] for c in columns], axis=0))
+        if not is_first.all():
+            value = reduce_at(np.cumsum(is_first) - 1, value, int(is_first.sum()))
+            columns = tuple(c[is_first] for c in columns)
         found = cls(columns[0], columns[1], columns[2], value)
         return found.where(value != 0)
 

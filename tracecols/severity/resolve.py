@@ -6,7 +6,6 @@ other property means that one; theirs are found by id.
 
 from __future__ import annotations
 
-import difflib
 import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -49,6 +48,9 @@ def nearest(axis: PropertyAxis, name: object) -> list[str]:
     with_words.sort(key=lambda i: (i not in whole, len(axis.above(i))))
     words: dict[str, str] = {title.lower(): i for i, title in reversed(list(zip(axis.id, axis.title, strict=True)))}
     words |= {i.lower(): i for i in axis.id}
+    # imported for a name that does not exist
+    import difflib
+
     # a letter is wrong, words are in it, or something is like it
     mistyped, like = (
         [words[word] for word in difflib.get_close_matches(name.lower(), words, 3, cutoff)] for cutoff in (0.85, 0.6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,13 +156,17 @@ def packing_of(metadata: pq.FileMetaData) -> str:
     return min(found - set(PACKINGS), default="")
 
 
-def write_table(path: Path, table: Table, parts: Iterable[dict[str, Any]]) -> None:
+def write_table(path: Path, table: Table, parts: Iterable[pa.Table | dict[str, Any]]) -> None:
     """Write a whole table, such as one of definitions, from columns of its rows, which may come in several parts."""
+    with ParquetWriter(path, arrow_schema(table), compression=_COMPRESSION, write_page_checksum=True) as writer:
+        for rows in parts:
+            writer.write_table(rows if isinstance(rows, pa.Table) else as_table(table, rows))
+
+
+def as_table(table: Table, columns: Mapping[str, Any]) -> pa.Table:
+    """Make a table of Arrow of its columns."""
     schema = arrow_schema(table)
-    with ParquetWriter(path, schema, compression=_COMPRESSION, write_page_checksum=True) as writer:
-        for columns in parts:
-            arrays = [to_arrow(columns[f.name], f.type) for f in schema]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    return pa.Table.from_arrays([to_arrow(columns[f.name], f.type) for f in schema], schema=schema)
 
 
 def absent(column: Column, n: int) -> pa.Array:

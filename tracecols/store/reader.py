@@ -73,6 +73,8 @@ class Store:
     ----------
     path : str or Path
         The folder `NAME.trace`.
+    definitions : mapping of str to pyarrow.Table, optional
+        Tables of definitions that have just been written there: they are not read.
 
     Attributes
     ----------
@@ -89,7 +91,7 @@ class Store:
         If it is not a store, incomplete, or of a version this tracecols does not know.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, definitions: Mapping[str, pa.Table] | None = None) -> None:
         self.path = Path(path)
         try:
             self.manifest: dict[str, Any]
@@ -164,7 +166,7 @@ class Store:
             self._ignored += [f"column {name}.{column}" for column in differs.unknown]
             self.tables[name] = declared
         self._lacking = {name: {c.name for c in self.lacking(table)} for name, table in self.tables.items()}
-        self._definitions: dict[str, pa.Table] = {}
+        self._definitions: dict[str, pa.Table] = dict(definitions or {})
         self._checked: dict[str, pa.Table] = {}
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, list[int]]] = {}
         self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, EventKind, Table, metric_table
-from tracecols.store.arrow import arrow_schema, event_writer, to_arrow, write_table
+from tracecols.store.arrow import arrow_schema, as_table, event_writer, to_arrow, write_table
 from tracecols.store.layout import part_name, write_manifest
 
 SIDE_ROWS = 1 << 17
@@ -197,8 +197,10 @@ class StoreWriter:
         """Open a part; parts may be written by different threads."""
         return PartWriter(self.folder, number, self.tables)
 
-    def finish(self, definitions: dict[str, dict[str, Any]], parts: list[Part], manifest: dict[str, Any]) -> None:
-        """Write definitions and manifest; the store is complete then."""
+    def finish(
+        self, definitions: dict[str, dict[str, Any]], parts: list[Part], manifest: dict[str, Any]
+    ) -> dict[str, pa.Table]:
+        """Write definitions, which are returned, and manifest; the store is complete then."""
         segments = sorted((s for p in parts for s in p.segments), key=lambda s: (s[0], s[1]))
         names = DEFINITIONS["segments"].names
         definitions = {
@@ -209,8 +211,9 @@ class StoreWriter:
         }
         folder = self.folder / "definitions"
         folder.mkdir()
+        tables = {name: as_table(table, definitions[name]) for name, table in DEFINITIONS.items()}
         for name, table in DEFINITIONS.items():
-            write_table(folder / f"{name}.parquet", table, [definitions[name]])
+            write_table(folder / f"{name}.parquet", table, [tables[name]])
         counts = sum((p.counts for p in parts), np.zeros(256, np.int64))
         used = [p for p in parts if p.first_time <= p.last_time]
         manifest = {
@@ -227,3 +230,4 @@ class StoreWriter:
             },
         }
         write_manifest(self.folder, "a store of a trace", FORMAT_VERSION, manifest)
+        return tables

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -60,8 +59,7 @@ class Graph(NamedTuple):
     """tuple of (n_edges,) int64: of each edge, in several units."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What is known of a shape that was found."""
 
     kind: str

@@ -28,7 +28,7 @@ KEYS = ("name", "sizes", "coordinates", "order", "dimensions", "periodic", "loca
 """What a description of a topology by hand may hold."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Topology:
     """A grid and the locations that are on it; positions may be empty, or hold several locations."""
 
