@@ -118,8 +118,6 @@ def outside_of_focus(model: Model, spans: PeriodCells) -> PeriodCells:
         return spans
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
-    if not len(spans):
-        return spans
     bins, inside = divider.bin_of(spans.period, spans.location)
     periods = spans.period if divider.kind == FOCUS else bins
     return PeriodCells.ordered(*(of[~inside] for of in (spans.call_path, spans.location, periods, spans.value)))
