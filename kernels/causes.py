@@ -429,6 +429,8 @@ class Charged(NamedTuple):
 class Lost(NamedTuple):
     """By how much more time the causing sides of pairs spent on call paths."""
 
+    location: NDArray[np.int32]
+    """(n_pairs,): that of the causing side."""
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
     """`first` and `stop`: (n_pairs,), first entry of each pair, and one past its last."""
@@ -507,14 +509,32 @@ def _take_sums(n, location, n_charged, sums, charged):
     return n_charged
 
 
-@inner_part
-def _add_by_period(c, x, p, spread, shares, n, sums):
-    """Add what a pair costs a call path to its sums by period; nearly all lies in one."""
-    i = np.int64(spread.interval[p])
+@part
+def _add_label(c, period, x, spread, n, sums):
+    """Add to the sum of a call path in a period; return how many have one."""
     path = np.int64(spread.creation[c]) if c >= 0 else np.int64(-1)
-    if spread.is_single[i] or path < 0:
-        return _add(label_of(path, spread.period[i], spread.labels), x, n, sums)
-    return _divide_by_period(path, x, p, spread, shares, n, sums)
+    return _add(label_of(path, period, spread.labels), x, n, sums)
+
+
+@part
+def _add_by_period(c, x, p, spread, shares, n, sums):
+    """Add what a pair costs a call path to its sums by period."""
+    i = np.int64(spread.interval[p])
+    if spread.is_single[i] or c < 0:
+        return _add_label(c, spread.period[i], x, spread, n, sums)
+    return _divide_by_period(np.int64(spread.creation[c]), x, p, spread, shares, n, sums)
+
+
+@part
+def _move_to_period(n, period, sums, spread, n_paths, of_paths, n_labels, of_labels):
+    """Add the sums of intervals that lie in one period to those by call path and by label, and empty them."""
+    for j in range(n):
+        c = sums.met[j]
+        n_paths = _add(c, sums.time[c], n_paths, of_paths)
+        n_labels = _add_label(c, period, sums.time[c], spread, n_labels, of_labels)
+        sums.time[c] = 0
+        sums.is_met[c] = False
+    return n_paths, n_labels
 
 
 @part
@@ -542,14 +562,14 @@ def _divide_by_period(path, x, p, spread, shares, n, sums):
 
 
 @kernel
-def charge_call_paths(location, pair, amount, lost, spread, shares, of_paths, of_labels, charged, labelled):
+def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, of_labels, charged, labelled):
     """Charge call paths with what pairs cost, in proportion to how much more time was spent on them, location by
     location; and the same by period.
 
     Parameters
     ----------
-    location, pair : (n,) int32, int64
-        Of the pairs; those of a location are together.
+    pair : (n,) int32
+        The pairs; those of a location are together.
     amount : (n,) float64 or int64
         What each costs: for each unit of time, or all of it in whole ticks, which are divided by the largest remainder.
     lost : Lost
@@ -557,10 +577,10 @@ def charge_call_paths(location, pair, amount, lost, spread, shares, of_paths, of
         None without periods.
     shares : Shares or None
         None where amounts are no whole ticks.
-    of_paths, of_labels : Sums
-        By call path, and by call path in a period.
+    of_period, of_paths, of_labels : Sums
+        By call path in intervals that lie in one period, by call path, and by call path in a period.
     charged, labelled : Charged, written
-        The same.
+        By call path, and by call path in a period.
 
     Returns
     -------
@@ -568,9 +588,18 @@ def charge_call_paths(location, pair, amount, lost, spread, shares, of_paths, of
         How many there are.
     """
     n, n_charged, n_labels, n_labelled = 0, 0, 0, 0
-    for i in range(location.size):
+    # consecutive pairs lie in the same period as a rule, so that whole ticks have to be told by period only rarely
+    n_here, period = 0, np.int64(-1)
+    for i in range(pair.size):
         p = pair[i]
         first, size = lost.first[p], lost.stop[p] - lost.first[p]
+        is_here = False
+        if spread is not None and shares is not None:
+            interval = np.int64(spread.interval[p])
+            is_here = spread.is_single[interval]
+            if is_here and spread.period[interval] != period:
+                n, n_labels = _move_to_period(n_here, period, of_period, spread, n, of_paths, n_labels, of_labels)
+                n_here, period = 0, np.int64(spread.period[interval])
         # all of it in whole ticks where there is no entry
         is_alone = size == 0 and shares is not None
         if size > 0 and shares is not None:
@@ -581,12 +610,18 @@ def charge_call_paths(location, pair, amount, lost, spread, shares, of_paths, of
                 x = amount[i] * lost.time[first + k]
             else:
                 x = amount[i] if is_alone else shares.of_pair[k]
+            if is_here:
+                n_here = _add(c, x, n_here, of_period)
+                continue
             n = _add(c, x, n, of_paths)
             if spread is not None:
                 n_labels = _add_by_period(c, x, p, spread, shares, n_labels, of_labels)
-        if i + 1 == location.size or location[i + 1] != location[i]:
-            n_charged = _take_sums(n, location[i], n_charged, of_paths, charged)
-            n_labelled = _take_sums(n_labels, location[i], n_labelled, of_labels, labelled)
+        if i + 1 == pair.size or lost.location[pair[i + 1]] != lost.location[p]:
+            if spread is not None:
+                n, n_labels = _move_to_period(n_here, period, of_period, spread, n, of_paths, n_labels, of_labels)
+                n_here = 0
+            n_charged = _take_sums(n, lost.location[p], n_charged, of_paths, charged)
+            n_labelled = _take_sums(n_labels, lost.location[p], n_labelled, of_labels, labelled)
             n, n_labels = 0, 0
     return n_charged, n_labelled
 
@@ -601,9 +636,11 @@ class Stops(NamedTuple):
     location: NDArray[np.int32]
     kind: NDArray[np.int8]
     event: NDArray[np.int64]
-    wait: NDArray[Any]
+    """(n_points,): events of points; (0,) if the path goes on neither with forks nor with teams."""
+    waits_before: NDArray[np.signedinteger[Any]]
+    """(n_points + 1,) int32 or int64: how many points before each one wait."""
     set: NDArray[np.int64]
-    """`location`, `kind`, `event`, `wait` and `set`: (n_points,), columns of points."""
+    """`location`, `kind` and `set`: (n_points,), columns of points, the last one empty where `event` is."""
     pair_of: NDArray[np.signedinteger[Any]]
     cause: NDArray[np.signedinteger[Any]]
     """`pair_of` and `cause`: (n_points,), (n_pairs,) int32 or int64, pair of each waiting point (-1 none), and the
@@ -642,10 +679,16 @@ def _origin_of(s, stops):
 
 
 @part
+def _waits(s, stops):
+    """Whether a point waits."""
+    return stops.waits_before[s + 1] > stops.waits_before[s]
+
+
+@part
 def _stops_at(s, stops):
     """Whether the path stops at a point."""
     kind = stops.kind[s]
-    if stops.always[kind] or (stops.if_waits[kind] and stops.wait[s] > 0 and stops.pair_of[s] >= 0):
+    if stops.always[kind] or (stops.if_waits[kind] and _waits(s, stops) and stops.pair_of[s] >= 0):
         return True
     if not stops.if_forked[kind]:
         return False
@@ -727,7 +770,7 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
         if stops.always[kind] and not stops.forks[kind]:
             team, k = stops.set[s], 0
             if _point_at(team, stops) < 0:
-                if stops.wait[s] == 0 and not seen[s]:
+                if not _waits(s, stops) and not seen[s]:
                     seen[s] = True
                     work[n] = s
                     n += 1
@@ -735,7 +778,7 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
             k = first_at_least(team, 0, stops.team_set.size, stops.team_set)
             while k < stops.team_set.size and stops.team_set[k] == team:
                 m = stops.team_member[k]
-                if stops.wait[m] == 0 and not seen[m]:
+                if not _waits(m, stops) and not seen[m]:
                     seen[m] = True
                     work[n] = m
                     n += 1

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.causes import divide
-from tracecols.kernels.kernel import inner_part, kernel
+from tracecols.kernels.kernel import inner_part, kernel, part
 
 
 @kernel
@@ -169,6 +169,14 @@ def _take_amount(i, lists):
     return np.int64(lists.kind[at]), lists.amount[at]
 
 
+@part
+def _move_amounts(i, n, lists, k, others):
+    """Take n items from a list and add them to one of others."""
+    for _ in range(n):
+        kind, amount = _take_amount(i, lists)
+        _add_amount(k, kind, amount, others)
+
+
 @inner_part
 def _length(i, lists):
     """Return how many items a list has; 0 of list -1."""
@@ -290,6 +298,10 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, shares, propag
         n, n_kinds = stop - first + 1, _length(v_of, costs)
         if shares.state[1] < n_kinds or costs.state[1] < (n_kinds + 1) * (n - 1):
             return k
+        if n == 1:
+            # the causing side waited for nobody: it is charged with all of it
+            _move_amounts(v_of, n_kinds, costs, p, shares)
+            continue
         # a wait without a known cause is not passed on: it is charged where the cause comes
         weight[0] = lost[p]
         for j in range(1, n):
@@ -336,39 +348,59 @@ def settle_costs(start, pairs, costs, shares):
         n = _length(v_of, costs)
         if shares.state[1] < n:
             return p
-        for _ in range(n):
-            kind, amount = _take_amount(v_of, costs)
-            _add_amount(p, kind, amount, shares)
+        _move_amounts(v_of, n, costs, p, shares)
     return pairs.cause.size
 
 
 @kernel
-def count_kinds(lists, first, stop, n_of_kind):
-    """Count the items of the lists from `first` to `stop` - 1 by kind; `n_of_kind` (n_kinds,) int64, zeros, is
-    filled."""
-    for i in range(first, stop):
-        at = lists.head[i]
-        while at >= 0:
-            n_of_kind[lists.kind[at]] += 1
-            at = lists.below[at]
-
-
-@kernel
-def list_by_kind(lists, first, stop, begin, row, amount):
-    """Write the items of the lists from `first` to `stop` - 1 by kind, of each kind in the order of the lists.
+def count_charges(pair, kind, charged, shares, n_of):
+    """Count by kind what some pairs are charged with: first for their own waits, then for later ones.
 
     Parameters
     ----------
-    lists : Lists
-    first, stop : int
-    begin : (n_kinds,) int64
-        Where those of each kind begin; where they end afterwards.
-    row, amount : (n,) int32 or int64, as in `lists`; written
+    pair : (n,) int64
+    kind : (n_pairs,) int8
+    charged : (n_pairs,) float64 or int64
+        What each pair is charged with for its own wait.
+    shares : Lists
+        Of each pair what it is charged with for later waits.
+    n_of : (2 * n_kinds,) int64
+        Zeros; written.
     """
-    for i in range(first, stop):
-        at = lists.head[i]
+    n_kinds = n_of.size // 2
+    for i in range(pair.size):
+        p = pair[i]
+        n_of[kind[p]] += charged[p] != 0
+        at = shares.head[p]
         while at >= 0:
-            k = begin[lists.kind[at]]
-            row[k], amount[k] = i, lists.amount[at]
-            begin[lists.kind[at]] = k + 1
-            at = lists.below[at]
+            n_of[n_kinds + shares.kind[at]] += 1
+            at = shares.below[at]
+
+
+@kernel
+def list_charges(pair, kind, charged, shares, begin, row, amount):
+    """List what `count_charges` counts, each in the order of the pairs.
+
+    Parameters
+    ----------
+    pair, kind, charged, shares
+        As for `count_charges`.
+    begin : (2 * n_kinds,) int64
+        Where those of each kind begin; where they end afterwards.
+    row, amount : (n_charges,) int32, as `charged`; written
+        Places among the pairs, and what these are charged with.
+    """
+    n_kinds = begin.size // 2
+    for i in range(pair.size):
+        p = pair[i]
+        if charged[p] != 0:
+            k = begin[kind[p]]
+            row[k], amount[k] = i, charged[p]
+            begin[kind[p]] = k + 1
+        at = shares.head[p]
+        while at >= 0:
+            of = n_kinds + shares.kind[at]
+            k = begin[of]
+            row[k], amount[k] = i, shares.amount[at]
+            begin[of] = k + 1
+            at = shares.below[at]

@@ -505,55 +505,61 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
 
 
 def lost_by_three() -> causes.Lost:
-    """What three pairs cost: the first one has no entries of its own."""
-    first, stop = np.array([3, 0, 1]), np.array([3, 2, 3])
+    """What three pairs of locations 0, 0 and 2 cost: the first one has no entries of its own."""
+    location, first, stop = np.array([0, 0, 2], np.int32), np.array([3, 0, 1]), np.array([3, 2, 3])
     call_path = np.array([1, -1, 1], np.int32)
-    return causes.Lost(first, stop, np.array([1, 0, 0], np.int32), call_path, np.array([2, 3, 1]))
+    return causes.Lost(location, first, stop, np.array([1, 0, 0], np.int32), call_path, np.array([2, 3, 1]))
 
 
-def room_for_sums(n: int) -> tuple[causes.Sums, causes.Charged]:
-    sums = causes.Sums(np.zeros(n + 1, np.int64), np.zeros(n + 1, bool), np.zeros(n + 1, np.int32))
-    return sums, causes.Charged(np.zeros(8, np.int32), np.zeros(8, np.int32), np.zeros(8, np.int64))
+def room_for_sums(n: int, dtype: type = np.int64) -> tuple[causes.Sums, causes.Charged]:
+    sums = causes.Sums(np.zeros(n + 1, dtype), np.zeros(n + 1, bool), np.zeros(n + 1, np.int32))
+    return sums, causes.Charged(np.zeros(8, np.int32), np.zeros(8, np.int32), np.zeros(8, dtype))
 
 
 def test_charge_call_paths__keeps_null_apart_from_the_last_call_path():
-    location, pair = np.array([0, 0, 2], np.int32), np.array([1, 0, 2])
+    pair = np.array([1, 0, 2], np.int32)
     shares = causes.Shares(*np.zeros((4, 3), np.int64))
     for kernel in (causes.charge_call_paths, causes.charge_call_paths.py_func):
-        (sums, charged), (labels, labelled) = room_for_sums(2), room_for_sums(0)
+        (here, _), (sums, charged), (labels, labelled) = room_for_sums(2), room_for_sums(2), room_for_sums(0)
         # 10 : 15, then 3, then 6 : 2
         n, n_labelled = kernel(
-            location, pair, np.array([25, 3, 8]), lost_by_three(), None, shares, sums, labels, charged, labelled
+            pair, np.array([25, 3, 8]), lost_by_three(), None, shares, here, sums, labels, charged, labelled
         )
         assert [column[:n].tolist() for column in charged] == [[1, -1, -1, 1], [0, 0, 2, 2], [13, 15, 6, 2]]
         assert not n_labelled and not sums.time.any() and not sums.is_met.any()
 
 
-def test_charge_call_paths__divides_by_period_in_proportion_to_the_time_in_each():
-    """The interval of the first two pairs lies in periods 0 and 1, that of the third one in period 1."""
-    interval, comes = np.array([0, 0, 1]), np.array([1, 1, 1], np.int32)
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_charge_call_paths__divides_by_period_in_proportion_to_the_time_in_each(is_whole):
+    """The interval of the first two pairs lies in periods 0 and 1, that of the third and the fifth one in period 1,
+    that of the fourth one in period 0; the last one is of another location."""
+    dtype = np.int64 if is_whole else np.float64
+    interval, comes = np.array([0, 0, 1, 2, 1]), np.full(5, 1, np.int32)
     key, of_period, ticks = np.array([1, 1]), np.array([0, 1], np.int32), np.array([1, 2])
-    period, is_single = np.array([0, 1], np.int32), np.array([False, True])
+    period, is_single = np.array([0, 1, 0], np.int32), np.array([False, True, True])
     labels = Labels(2, np.zeros(0, np.int64), np.zeros(0, np.int64))
     spread = causes.Spread(interval, comes, period, is_single, key, of_period, ticks, np.arange(2), labels)
     lost = causes.Lost(
-        np.array([0, 1, 2]),
-        np.array([1, 2, 3]),
-        *(np.array(a, np.int32) for a in ([0, 0, 0], [1, 0, 1])),
-        np.ones(3, np.int64),
+        np.array([3, 3, 3, 3, 4], np.int32),
+        np.arange(5),
+        np.arange(5) + 1,
+        *(np.array(a, np.int32) for a in ([0, 0, 0, 0, 0], [1, 0, 1, -1, 1])),
+        np.ones(5, dtype),
     )
-    shares = causes.Shares(*np.zeros((4, 3), np.int64))
+    shares = causes.Shares(*np.zeros((4, 3), np.int64)) if is_whole else None
     for kernel in (causes.charge_call_paths, causes.charge_call_paths.py_func):
-        (sums, charged), (by_label, labelled) = room_for_sums(2), room_for_sums(6)
-        location, amount = np.zeros(3, np.int32), np.array([9, 4, 5])
-        n, n_labelled = kernel(location, np.arange(3), amount, lost, spread, shares, sums, by_label, charged, labelled)
+        here, found, labelled = (room_for_sums(n, dtype) for n in (2, 2, 6))
+        sums = [of for of, _ in (here, found, labelled)]
+        amount = np.array([9, 4, 5, 8, 2], dtype)
+        n, n_labelled = kernel(np.arange(5, dtype=np.int32), amount, lost, spread, shares, *sums, found[1], labelled[1])
+        by_path, by_label = (
+            {(c, i): x for c, i, x in zip(*(a[:k].tolist() for a in of), strict=True)}
+            for of, k in ((found[1], n), (labelled[1], n_labelled))
+        )
         # labels are 2 * (period + 1) + call path; call path 0 has no time in the interval: period 1, when the cause comes
-        assert dict(zip(labelled.call_path[:n_labelled].tolist(), labelled.time.tolist(), strict=False)) == {
-            3: 3,
-            5: 11,
-            4: 4,
-        }
-        assert dict(zip(charged.call_path[:n].tolist(), charged.time.tolist(), strict=False)) == {1: 14, 0: 4}
+        assert by_label == {(3, 3): 3, (5, 3): 11, (4, 3): 4, (-1, 3): 8, (5, 4): 2}
+        assert by_path == {(1, 3): 14, (0, 3): 4, (-1, 3): 8, (1, 4): 2}
+        assert not any(of.time.any() or of.is_met.any() for of in sums)
 
 
 @settings(max_examples=60)

@@ -691,12 +691,26 @@ def test_amounts__are_those_of_all_rows(dtype):
     kind = np.array([0, 1, 1, 1, 0, 1], np.int8)
     amounts = Amounts.of(of_all)
     assert amounts.row.tolist() == [1, 3, 4] and amounts.row.dtype == np.int32
-    for rows, expected in (([0, 1, 2, 4], ([1, 3], [3, 5])), ([2, 5], ([], [])), ([3], ([0], [-2])), ([], ([], []))):
-        at, amount = amounts.among(np.array(rows, np.int64))
-        assert (at.tolist(), amount.tolist()) == expected and amount.dtype == dtype
+    assert amounts.amount.tolist() == [3, -2, 5] and amounts.amount.dtype == dtype
     assert [a.tolist() for a in amounts.positive_of(kind, 1)] == [[1], [3]]
-    nothing = Amounts.of(np.zeros(3, dtype))
-    assert [a.tolist() for a in nothing.among(np.arange(3))] == [[], []]
+    assert [a.tolist() for a in Amounts.of(np.zeros(3, dtype)).positive_of(kind[:0], 1)] == [[], []]
+
+
+def test_list_charges__has_own_waits_by_kind_then_later_ones():
+    """Of four pairs of kinds 1, 0, 1 and 1 the first has nothing of its own, but 7 of kind 0 and 8 of kind 1 later."""
+    kind, charged = np.array([1, 0, 1, 1], np.int8), np.array([0, 4, 5, 6])
+    head, below = np.array([1, -1, 2, -1], np.int32), np.array([-1, 0, -1], np.int32)
+    shares = costs.Lists(head, below, np.array([0, 1, 0], np.int8), np.array([7, 8, 9]), np.zeros(3, np.int64))
+    for count, write in (
+        (costs.count_charges, costs.list_charges),
+        (costs.count_charges.py_func, costs.list_charges.py_func),
+    ):
+        n_of, pair = np.zeros(4, np.int64), np.array([0, 1, 2])
+        count(pair, kind, charged, shares, n_of)
+        assert n_of.tolist() == [1, 1, 2, 1]
+        row, amount = np.zeros(5, np.int32), np.zeros(5, np.int64)
+        write(pair, kind, charged, shares, np.cumsum(n_of) - n_of, row, amount)
+        assert (row.tolist(), amount.tolist()) == ([1, 2, 0, 2, 0], [4, 5, 7, 9, 8])
 
 
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
@@ -750,7 +764,7 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
         (edges, ("collect_locations", "collect_with_edges", "collect_segments", "finish_location")),
         (intervals_of, ("sum_intervals", "compare_sides")),
         (ranking, ("mark_rows", "number_rows", "start_locations", "place_points")),
-        (costs, ("order_pairs", "scale_costs", "divide_costs", "settle_costs", "count_kinds", "list_by_kind")),
+        (costs, ("order_pairs", "scale_costs", "divide_costs", "settle_costs", "count_charges", "list_charges")),
         (causes, ("find_last_synchronisations", "divide_amounts", "charge_call_paths", "walk_critical_path")),
     ):
         for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from tracecols.enhance.dataflow.steps import CHARGES, ON_PATH, RUN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.given.quantities import counted
 from tracecols.kernels import causes as kernels
+from tracecols.kernels.costs import count_charges, list_charges
 from tracecols.kernels.orders import order_by
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
@@ -89,37 +91,47 @@ def charge_delays(
     What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no
     more time on anything than those that waited, the call in which it comes is charged.
     """
-    n, dtype = len(delays.pairs), factors.scale.dtype
+    n = len(delays.pairs)
     # sums of floating-point numbers depend on what is added first
     size = n
     if not quirks.rounds_seconds:
         size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
     spread = None if delay_periods is None else delay_periods.spread(facts)
-    names = [DELAY_IDS[DELAYS[k]] for k in factors.kinds.tolist()]
+    names = [DELAY_IDS[d] for d in DELAYS]
+    codes = [CHARGED.index(name) for name in (*names, *(f"{name}_longterm" for name in names))]
     rows: list[Rows] = []
     weights: list[Weights] = []
     for here in blocks(n, max(size, 1)):
         pair, first, stop = (delays.pairs.rows(name, here.start, here.stop) for name in ("pair", "first", "stop"))
         low, high = int(first.min()), int(stop.max())
         call_path, time = (delays.entries.rows(name, low, high) for name in ("call_path", "time"))
-        kind, cause, amount = (of.take(pair) for of in (delay_pairs.kind, delay_pairs.cause, factors.scale))
+        cause = delay_pairs.cause.take(pair)
         in_call = pick(facts.call_paths.whole.met, sync_points.call_path.take(cause))
-        lost = kernels.Lost(first - low, stop - low, in_call, call_path, time)
+        lost = kernels.Lost(sync_points.location.take(cause), first - low, stop - low, in_call, call_path, time)
         charging = _Charging(facts, quirks, lost, None if spread is None else _spread_of(spread, here))
-        location = sync_points.location.take(cause)
-        of_kinds = [np.flatnonzero((kind == k) & (amount != 0)) for k in factors.kinds.tolist()]
-        shares = zip([f"{name}_longterm" for name in names], (of.among(pair) for of in factors.shares), strict=True)
-        own = zip(names, ((of, amount.take(of)) for of in of_kinds), strict=True)
-        for name, (chosen, cost) in (*own, *shares):
-            if chosen.size:
-                code = CHARGED.index(name)
-                charged, by_period = charging.charge(location.take(chosen), chosen, cost.astype(dtype, copy=False))
-                paths = pick(facts.call_paths.whole.creation, charged.call_path).astype(np.int32)
-                rows.append((code, paths, charged.location, charged.time))
-                if spread is not None:
-                    codes = np.full(by_period.location.size, code, np.int16)
-                    weights.append(Weights(codes, *by_period))
+        begin, chosen, cost = _charged_by_kind(pair, delay_pairs.kind, factors, 2 * len(DELAYS))
+        for code, mine in zip(codes, (slice(*ends) for ends in pairwise(begin)), strict=True):
+            if mine.start == mine.stop:
+                continue
+            charged, by_period = charging.charge(chosen[mine], cost[mine])
+            paths = pick(facts.call_paths.whole.creation, charged.call_path).astype(np.int32)
+            rows.append((code, paths, charged.location, charged.time))
+            if spread is not None:
+                weights.append(Weights(np.full(by_period.location.size, code, np.int16), *by_period))
     return Charges(rows, weights)
+
+
+def _charged_by_kind(
+    pair: NDArray[np.int64], kind: NDArray[np.int8], factors: Factors, n_kinds: int
+) -> tuple[list[int], NDArray[np.int32], Times]:
+    """List what pairs are charged with for their own waits by kind, then for later ones: where those of each kind
+    begin, and one past the last; which of the pairs, and with how much."""
+    given, n_of = (pair, kind, factors.scale, factors.shares), np.zeros(n_kinds, np.int64)
+    count_charges(*given, n_of)
+    begin = np.append(0, np.cumsum(n_of))
+    chosen, cost = np.empty(begin[-1], np.int32), np.empty(begin[-1], factors.scale.dtype)
+    list_charges(*given, begin[:-1].copy(), chosen, cost)
+    return begin.tolist(), chosen, cost
 
 
 def _spread_of(spread: kernels.Spread, pairs: slice) -> kernels.Spread:
@@ -136,29 +148,27 @@ class _Charging:
         self._lost, self._spread = lost, spread
         size = np.maximum(lost.stop - lost.first, 1)
         # of all pairs, of which some may be charged
-        self._n_shares = int(size.sum())
+        self._n_shares, self._n_runs = int(size.sum()), 1 + int(np.count_nonzero(np.diff(lost.location)))
+        n_paths = len(facts.call_paths.whole)
         # one for each call path, and one for null
-        self._of_paths, self._of_labels = (
+        self._of_period, self._of_paths, self._of_labels = (
             kernels.Sums(np.zeros(n, dtype), np.zeros(n, bool), np.empty(n, np.int32))
-            for n in (len(facts.call_paths.whole) + 1, n_labels + 1)
+            for n in (n_paths + 1, n_paths + 1, n_labels + 1)
         )
         self._n_times = 0 if spread is None else spread.key.size
         most = int(size.max(initial=1)) + self._n_times
         self._shares = None if quirks.rounds_seconds else kernels.Shares(*np.empty((4, most), np.int64))
 
-    def charge(
-        self, location: NDArray[np.int32], pair: NDArray[np.int64], amount: Times
-    ) -> tuple[kernels.Charged, kernels.Charged]:
-        """Charge the locations of some pairs; return that by call path, in the order in which they are met, and by call
-        path in a period."""
-        n, n_runs = self._n_shares, 1 + int(np.count_nonzero(np.diff(location)))
+    def charge(self, pair: NDArray[np.int32], amount: Times) -> tuple[kernels.Charged, kernels.Charged]:
+        """Charge the locations of some pairs; return that by call path and by call path in a period."""
+        n, n_runs = self._n_shares, self._n_runs
         room = min(n, n_runs * self._of_paths.met.size)
         charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, amount.dtype))
         room = min(n + self._n_times, n_runs * self._of_labels.met.size) if self._spread is not None else 0
         labelled = kernels.Charged(np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, amount.dtype))
-        scratch = self._shares, self._of_paths, self._of_labels
+        sums = self._of_period, self._of_paths, self._of_labels
         n_charged, n_labelled = kernels.charge_call_paths(
-            location, pair, amount, self._lost, self._spread, *scratch, charged, labelled
+            pair, amount, self._lost, self._spread, self._shares, *sums, charged, labelled
         )
         return kernels.Charged(*(a[:n_charged].copy() for a in charged)), kernels.Charged(
             *(a[:n_labelled].copy() for a in labelled)
@@ -303,10 +313,12 @@ def _stretches(
     left = spent.left_time(until[ends], location[ends])
     reached = spent.resumed_at(since[begins], location[begins])[1]
     change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
-    group, first = number(combine(stretch, paths))
-    order = np.lexsort((paths[first], stretch[first]))
-    weight = in_ticks(facts, quirks, np.maximum(add_up(group, change, first.size)[order], 0))
-    stretch, paths = stretch[first][order], paths[first][order].astype(np.int32)
+    order = order_by(stretch, paths)
+    stretch, paths = stretch[order], paths[order]
+    is_first = np.append(True, (stretch[1:] != stretch[:-1]) | (paths[1:] != paths[:-1]))[: order.size]
+    weight = add_up(np.cumsum(is_first) - 1, change[order], int(np.count_nonzero(is_first)))
+    weight = in_ticks(facts, quirks, np.maximum(weight, 0))
+    stretch, paths = stretch[is_first], paths[is_first].astype(np.int32)
     length = in_ticks(facts, quirks, ended - began)
     outside = length - add_up(stretch, weight, n)
     rest = np.flatnonzero(outside > 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,19 +55,6 @@ class Amounts(NamedTuple):
         """Keep the amounts of some rows, ascending."""
         return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amount)
 
-    def among(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Times]:
-        """Return which of some rows, ascending, have an amount, and these amounts."""
-        if not rows.size:
-            return rows, self.amount[:0]
-        first = np.searchsorted(self.row, self.row.dtype.type(rows[0]))
-        stop = np.searchsorted(self.row, self.row.dtype.type(rows[-1]), "right")
-        row, amount = self.row[first:stop], self.amount[first:stop]
-        if rows[-1] - rows[0] + 1 == rows.size:
-            return (row - rows[0]).astype(np.int64), amount
-        at = np.searchsorted(rows, row)
-        is_here = rows[at] == row
-        return at[is_here], amount[is_here]
-
     def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[NDArray[np.int64], Times]:
         """Return the rows of one kind whose amounts are positive, and these."""
         chosen = (kind[self.row] == k) & (self.amount > 0)
@@ -81,10 +67,8 @@ class Factors(NamedTuple):
     scale: Times
     """(n_pairs,) float64 or int64: seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`)
     the ticks of waiting charged to the delay."""
-    kinds: NDArray[np.int8]
-    """(n_kinds,): kinds of delays that there are, ascending."""
-    shares: Sequence[Amounts]
-    """By kind, of pairs: seconds of later waits per second of delay; without rounding the ticks charged to the
+    shares: kernels.Lists
+    """Of pairs, by kind: seconds of later waits per second of delay; without rounding the ticks charged to the
     delay."""
     indirect: Amounts
     """Of pairs: time of the wait that goes back to waits of the causing side."""
@@ -174,8 +158,6 @@ def sweep_costs(
     find_sides = partial(_sides, facts, sync_points, delay_pairs, point_index, every_delays, since, large)
     begun: list[Callable[[], Any]] = [order_all if is_ordered else lambda: (cause[:0], 0), find_sides]
     (order, n_forced), sides = side_by_side(jobs, lambda begin: begin(), begun)
-    of_blocks = side_by_side(jobs, lambda here: np.bincount(kind[here], minlength=len(DELAYS)), blocks(n))
-    kinds = np.flatnonzero(sum(of_blocks, np.zeros(len(DELAYS), int))).astype(np.int8)
     counts_from = delay_pairs.counts_from if is_by_members(quirks) else since[:0]
     of_waits = point_index.waits_before, point_index.wait
     caused = kernels.Caused(kind, cause, delay_pairs.waiting, since, counts_from, *of_waits)
@@ -206,7 +188,7 @@ def sweep_costs(
         del order, since, caused, total
         p2p = large.chosen(n, lambda here: (kind[here] < N_P2P_KINDS) & (wait_of(here) != charged[here]), number)
         rest = large.computed(p2p.size, dtype, lambda here: delay_pairs.at("wait", p2p[here]) - charged.take(p2p[here]))
-        return Factors(charged, kinds, shares.by_kind(kinds), Amounts(p2p, rest), passed_on(), lost, n_forced)
+        return Factors(charged, shares.filled(), Amounts(p2p, rest), passed_on(), lost, n_forced)
 
     costs, shares = (_Pool(n_lists, dtype, large) for n_lists in (propagated.size, n))
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
@@ -221,7 +203,7 @@ def sweep_costs(
     of_pairs = order, caused, N_P2P_KINDS, thread_kind, scale, whole, waited
     _in_pools(order.size, costs, shares, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
     indirect = Amounts.of(np.where(is_p2p, scale * waited, 0.0))
-    return Factors(scale, kinds, shares.by_kind(kinds), indirect, passed_on(), sides.lost, n_forced)
+    return Factors(scale, shares.filled(), indirect, passed_on(), sides.lost, n_forced)
 
 
 def _divided(
@@ -274,29 +256,10 @@ class _Pool:
             self.lists = self.lists._replace(**{name: longer})
         self.lists.state[1] += more
 
-    def by_kind(self, kinds: NDArray[np.int8]) -> list[Amounts]:
-        """Return the items of each kind."""
-        jobs, n_lists, dtype = self._large.jobs, self.lists.head.size, self.lists.amount.dtype
-        ranges = [*pairwise(np.linspace(0, n_lists, jobs + 1, dtype=np.int64).tolist())]
-
-        def count(k: int) -> NDArray[np.int64]:
-            found = np.zeros(len(DELAYS), np.int64)
-            kernels.count_kinds(self.lists, *ranges[k], found)
-            return found
-
-        n_in = np.stack([*side_by_side(jobs, count, range(jobs))])
-        n_of_kind = n_in.sum(axis=0)
-        end = np.cumsum(n_of_kind)
-        begin = end - n_of_kind + np.cumsum(n_in, axis=0) - n_in
-        n = int(end[-1])
-        row, amount = self._large.empty(n, number_type(n_lists)), self._large.empty(n, dtype)
-        listed = partial(kernels.list_by_kind, self.lists)
-        for _ in side_by_side(jobs, lambda k: listed(*ranges[k], begin[k], row, amount), range(jobs)):
-            pass
-        return [
-            Amounts(row[stop - size : stop], amount[stop - size : stop])
-            for size, stop in zip(n_of_kind[kinds].tolist(), end[kinds].tolist(), strict=True)
-        ]
+    def filled(self) -> kernels.Lists:
+        """Return the lists without the room that was never used."""
+        n_used, of = int(self.lists.state[2]), self.lists
+        return of._replace(below=of.below[:n_used], kind=of.kind[:n_used], amount=of.amount[:n_used])
 
 
 def _in_pools(n: int, costs: _Pool, shares: _Pool, carry: Callable[..., int]) -> None:
@@ -416,7 +379,9 @@ def _stops(
         team_set = points.at("set", team_member)
     else:
         always, if_waits, if_forked = np.zeros(kinds.size, bool), ~is_fork, is_fork
-    event, wait, sets = (points.whole(c, large) for c in ("event", "wait", "set"))
+    event = sets = np.zeros(0, np.int64)
+    if (always | is_fork)[points.kind].any():
+        event, sets = (points.whole(c, large) for c in ("event", "set"))
     of_kinds = ends, always, if_waits, if_forked, is_fork
     of_pairs = _last_pairs(len(points), pairs, large), pairs.cause
     return causes.Stops(
@@ -425,7 +390,7 @@ def _stops(
         points.location,
         points.kind,
         event,
-        wait,
+        index.waits_before,
         sets,
         *of_pairs,
         *of_kinds,
@@ -453,7 +418,9 @@ def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.
     """Return when the calls of points begin: a thread is in a parallel region from the FORK on; the launch of one that
     is created is the matter of who creates it."""
     begins = clock(facts, quirks)(points.at("begin_time", at))
-    return begins - np.where(points.kind[at] == FORK, points.at("total", at), 0)
+    forks = np.flatnonzero(points.kind[at] == FORK)
+    begins[forks] -= points.at("total", at[forks])
+    return begins
 
 
 def _resumes(
