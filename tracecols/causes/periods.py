@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from tracecols.causes.delays import Delays, Intervals, ends_of, numbers_of
 from tracecols.causes.index import PointIndex
@@ -165,75 +165,8 @@ class Parts(NamedTuple):
         return Weights(np.full(first.size, code, np.int16), label[first], where[first], sums)
 
 
-class PartsOfCalls:
-    """Parts of calls at the begin of intervals, which are taken off, and at their end, which are added: here none.
-
-    `dtype` is that of times.
-    """
-
-    def __init__(self, dtype: DTypeLike) -> None:
-        self._dtype = dtype
-
-    def end_after(self, rows: NDArray[np.int64], time: Times) -> NDArray[np.bool_]:
-        """Say of which intervals what is added ends after a time; (n_rows,) bool."""
-        return np.zeros(rows.size, bool)
-
-    def of(self, rows: NDArray[np.int64]) -> tuple[kernels.Part, kernels.Part]:
-        """Return what is taken off some intervals, and what is added to them."""
-        n = rows.size
-        nothing = kernels.Part(np.full(n, -1, np.int32), np.zeros(n, self._dtype), np.zeros(n, self._dtype))
-        return nothing, nothing
-
-
-class _KnownParts(PartsOfCalls):
-    """Parts of calls of all intervals."""
-
-    def __init__(self, less: kernels.Part, more: kernels.Part) -> None:
-        self._less, self._more = less, more
-
-    def end_after(self, rows: NDArray[np.int64], time: Times) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (self._more.path[rows] >= 0) & (self._more.end[rows] > time)
-        return found
-
-    def of(self, rows: NDArray[np.int64]) -> tuple[kernels.Part, kernels.Part]:
-        less, more = (kernels.Part(*(column[rows] for column in of)) for of in (self._less, self._more))
-        return less, more
-
-
-class _PartsBefore(PartsOfCalls):
-    """The calls at the begin of intervals between points, which are taken off, and their completions, which the
-    intervals begin with: read of those that need them.
-
-    `since` are the points that intervals begin with where that is `known`.
-    """
-
-    def __init__(
-        self, facts: Facts, quirks: Quirks, points: CompoundTable, since: NDArray[np.int64], known: NDArray[np.bool_]
-    ) -> None:
-        super().__init__(time_type(quirks))
-        self._facts, self._clock, self._points = facts, clock(facts, quirks), points
-        self._since, self._known = since, known
-
-    def _ends(self, at: NDArray[np.int64]) -> tuple[Times, Times, Times]:
-        """Return when calls begin and end, and when they are done."""
-        begin_time, lead, total, tail = (self._points.at(c, at) for c in ("begin_time", "lead", "total", "tail"))
-        begin = self._clock(begin_time) - lead
-        end = begin + total
-        return begin, end, end - tail
-
-    def end_after(self, rows: NDArray[np.int64], time: Times) -> NDArray[np.bool_]:
-        found = self._known[rows] & (pick(self._points.call_path, self._since[rows]) >= 0)
-        at = np.flatnonzero(found)
-        found[at] = self._ends(self._since[rows[at]])[2] > time[at]
-        return found
-
-    def of(self, rows: NDArray[np.int64]) -> tuple[kernels.Part, kernels.Part]:
-        at, met = self._since[rows], self._facts.call_paths.whole.met
-        path = np.where(self._known[rows], pick(met, pick(self._points.call_path, at)), -1).astype(np.int32)
-        (begin, end, done), completion = self._ends(at), self._points.at("completion", at)
-        # with peculiarities of the reference completions may be negative: they take off what comes after the call
-        less = kernels.Part(path, begin, end - np.minimum(completion, 0))
-        return less, kernels.Part(path, done - np.maximum(completion, 0), done)
+def _nothing_of_calls(n: int, dtype: Any) -> kernels.Part:
+    return kernels.Part(np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(n, dtype))
 
 
 def period_times(
@@ -246,24 +179,26 @@ def period_times(
     first: NDArray[np.int64],
     stop: NDArray[np.int64],
     waits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
-    calls: PartsOfCalls | None = None,
+    less: kernels.Part | None = None,
+    more: kernels.Part | None = None,
 ) -> PeriodTimes:
     """Add up the time of intervals by call path and period.
 
     `spent` is the time of the partition by call path, from point to point, with the edges of periods. Intervals have
-    their first segment, one past the last, and likewise the waits inside, which are taken off, and parts of `calls`.
+    their first segment, one past the last, and likewise the waits inside, which are taken off. `less` are parts of
+    calls at the begin, which are taken off, and `more` those at the end, which are added.
     """
     edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
     assert edges is not None  # asked where periods divide the trace
-    calls = calls or PartsOfCalls(dtype)
+    n = first.size
+    less, more = less or _nothing_of_calls(n, dtype), more or _nothing_of_calls(n, dtype)
     low = np.searchsorted(edges.segment, first)
     end = np.searchsorted(edges.segment, spent.stop[location])
     is_here = (low > 0) & (pick(edges.segment, low - 1) >= spent.first[location])
     start = labels_of(facts).by.first_period
     period = np.where(is_here, pick(edges.period, np.where(is_here, low - 1, -1)), start).astype(np.int32)
-    is_single = low >= np.searchsorted(edges.segment, stop)
-    follows = np.flatnonzero(is_single & (low < end))
-    is_single[follows] = ~calls.end_after(follows, edges.time[low[follows]])
+    goes_on = (low < end) & (more.path >= 0) & (pick(edges.time, np.where(low < end, low, -1), 0) < more.end)
+    is_single = (low >= np.searchsorted(edges.segment, stop)) & ~goes_on
     many = np.flatnonzero(~is_single)
     room = max(1 << 12, 4 * n_paths)
     found = kernels.Found(
@@ -286,7 +221,7 @@ def period_times(
             period[some],
             wait,
             wait_stop,
-            *calls.of(some),
+            *(kernels.Part(*(column[some] for column in of)) for of in (less, more)),
         )
         at, done = 0, int(n_found[0])
         while True:
@@ -348,6 +283,26 @@ def _waits_inside(
     here = slice(min(low, high), high)
     begin = clock(facts, quirks)(points.at("begin_time", index.waits[here]))
     return kernels.Waits(index.wait_path[here], begin, index.wait[here]), first - here.start, stop - here.start
+
+
+def _before_interval(
+    facts: Facts, quirks: Quirks, points: CompoundTable, since: NDArray[np.int64], known: NDArray[np.bool_]
+) -> tuple[kernels.Part, kernels.Part]:
+    """Return the calls at the begin of intervals, which are taken off, and their completions, which the intervals begin
+    with.
+
+    `known` says whether an interval begins with a point.
+    """
+    call_path, begin_time, lead, total, completion, tail = (
+        points.at(c, since) for c in ("call_path", "begin_time", "lead", "total", "completion", "tail")
+    )
+    path = np.where(known, pick(facts.call_paths.whole.met, call_path), -1).astype(np.int32)
+    begin = clock(facts, quirks)(begin_time) - lead
+    end = begin + total
+    done = end - tail
+    # with peculiarities of the reference completions may be negative: they take off what comes after the call
+    less = kernels.Part(path, begin, end - np.minimum(completion, 0))
+    return less, kernels.Part(path, done - np.maximum(completion, 0), done)
 
 
 class DelayPeriods(NamedTuple):
@@ -464,7 +419,7 @@ def _of_delays(
             first,
             intervals.stop(until),
             (index.n_waits_before(after), index.n_waits_before(until)),
-            _PartsBefore(facts, quirks, points, since, (since >= 0) & ~is_idle),
+            *_before_interval(facts, quirks, points, since, (since >= 0) & ~is_idle),
         )
         # not needed of intervals that lie in one period
         divided = np.flatnonzero(~times.is_single[of])
@@ -546,8 +501,7 @@ def find_path_periods(
     if quirks.splits_path:
         # without what the location waited in the call at which it begins to be on the path
         begin = clock(facts, quirks)(sync_points.at("begin_time", since))
-        less = kernels.Part(begin_path, begin, begin + sync_points.at("wait", since))
-        more = less._replace(path=np.full(here.size, -1, np.int32))
+        less, more = kernels.Part(begin_path, begin, begin + sync_points.at("wait", since)), None
     else:
         # the ends lie inside of the calls of points, after the cuts
         reached, left = segments.resumed_at(since, location)[1], segments.left_time(until, location)
@@ -564,7 +518,8 @@ def find_path_periods(
         intervals.resumed(since, until),
         intervals.stop(until),
         None,
-        _KnownParts(less, more),
+        less,
+        more,
     )
     return PathPeriods(facts, quirks, _period_of(facts, sync_points, segments)(until), stretches)
 
