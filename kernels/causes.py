@@ -588,7 +588,7 @@ def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, o
         How many there are.
     """
     n, n_charged, n_labels, n_labelled = 0, 0, 0, 0
-    # consecutive pairs lie in the same period as a rule, so that whole ticks have to be told by period only rarely
+    # consecutive pairs lie in the same period as a rule: whole ticks are added to the sums of it where it changes
     n_here, period = 0, np.int64(-1)
     for i in range(pair.size):
         p = pair[i]
