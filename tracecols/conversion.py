@@ -20,7 +20,6 @@ from tracecols.converters.base import Report, Source, given_as, read_in_order
 from tracecols.converters.registry import Given, find_given, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
-from tracecols.store import Store
 from tracecols.store.outputs import store_output
 from tracecols.store.writer import Part, StoreWriter
 from tracecols.version import __version__
@@ -137,7 +136,7 @@ def convert_opened(
     salvage: bool = False,
     force: bool = False,
     progress: Progress | None = None,
-) -> Store:
+) -> dict[str, pa.Table]:
     """Convert a trace archive that is open.
 
     Parameters
@@ -155,16 +154,15 @@ def convert_opened(
 
     Returns
     -------
-    Store
-        The store, which has its definitions in memory.
+    dict of str to pyarrow.Table
+        The tables of definitions.
     """
     if workers is not None:
         path, jobs = path.absolute(), workers.jobs
     with store_output(path, archive.properties, force=force).new() as folder:
         if workers is not None:
             workers.check({**files_seen(given_as(archive)), "the folder of the new store": folder})
-        written = write_store(archive, folder, jobs=jobs, salvage=salvage, progress=progress, executor=workers)
-    return Store(path, written)
+        return write_store(archive, folder, jobs=jobs, salvage=salvage, progress=progress, executor=workers)
 
 
 def plan_parts(n_events: list[int]) -> list[range]:

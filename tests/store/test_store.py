@@ -164,7 +164,7 @@ def test_round_trip__of_definitions(tmp_path):
 
 def test_a_store_that_was_just_written__has_the_definitions_of_its_files(workload, tmp_path, monkeypatch):
     path = tmp_path / "x.trace"
-    written = conversion.convert_opened(open_source(workload), path, jobs=1)
+    written = Store(path, conversion.convert_opened(open_source(workload), path, jobs=1))
     read = {name: Store(path).definition(name) for name in DEFINITIONS}
     # nothing of them is read
     monkeypatch.setattr(Store, "_open", None)

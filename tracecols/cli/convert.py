@@ -81,10 +81,11 @@ def convert(
         recorded = stack.enter_context(temporary_folder()) / "recorded.trace" if correct_clocks else path
         with asked.opened(jobs, recorded, files_seen(source)) as workers, progress("converting") as report:
             how: dict[str, Any] = {"jobs": n_jobs(jobs), "salvage": salvage, "force": force, "progress": report}
-            store = convert_opened(open_source(source), recorded, workers=workers, **how)
+            convert_opened(open_source(source), recorded, workers=workers, **how)
         if bounds is not None:
+            store = Store(recorded)
             write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), force=force)
-    manifest = (store if bounds is None else Store(path)).manifest
+    manifest = Store(path).manifest
     echo(f"{path}: {counted(manifest['n_events'], 'event')}, {counted(manifest['n_locations'], 'location')}")
     for text in manifest["source"].get("notes", []):
         echo(f"note: {text}", err=True)

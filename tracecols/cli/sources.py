@@ -79,14 +79,14 @@ def opened(
         store = folder / "converted.trace"
         try:
             with progress("converting") as report:
-                converted = convert_opened(found, store, jobs=n_jobs(jobs), workers=cluster, progress=report)
+                definitions = convert_opened(found, store, jobs=n_jobs(jobs), workers=cluster, progress=report)
         except StoreError as error:
             raise StoreError(
                 f"{str(error).splitlines()[0]}\n  {MAKE_ROOM_IN_SHELL}, or convert the trace to a store first"
             ) from error
         # what an archive has in memory is not kept during an analysis
         del source, found
-        yield converted
+        yield Store(store, definitions)
 
 
 @contextmanager
