@@ -155,9 +155,8 @@ def test_workloads__messages_become_more(tmp_path, monkeypatch):
             found.append(truth)
     shares = [truth.n_messages / truth.n_events for truth in found]
     assert shares[0] < shares[1] / 4 < shares[2] / 8 < shares[3] / 16
-    # a tenth of the last one has as many bytes for each event
-    tenth = generate.make("irregular", 8, 1, 400_000)
-    assert 11 < bytes_of(generate.write(tenth, tmp_path)) / tenth.truth.n_events < 14
+    archive = workloads()["messages-1-in-10"].make(tmp_path)
+    assert 11 < bytes_of(archive) / found[-1].n_events < 14
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------

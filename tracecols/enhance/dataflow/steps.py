@@ -31,6 +31,7 @@ Root causes are found in further stages:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
@@ -133,8 +134,7 @@ def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Func
     """
 
     def declare(function: Function) -> Function:
-        code = function.__code__  # type: ignore[attr-defined]
-        reads = tuple(Input.of(name) for name in code.co_varnames[: code.co_argcount])
+        reads = tuple(Input.of(name) for name in inspect.signature(function).parameters)
         function.step = Step(function, stage, reads, makes, keeps)  # type: ignore[attr-defined]
         return function
 
