@@ -142,12 +142,15 @@ def families(found: pd.DataFrame) -> str:
 def growth(found: pd.DataFrame, series: str) -> str:
     """Write how cost per event and memory change along a series."""
     found = found[(found["series"] == series) & found["group"].isin(MAIN)].copy()
+    if found.empty:
+        # nor need there be a column that only this series has
+        return ""
     share = [row.get("p2p", 0) / n for row, n in zip(found["n_rows"], found["n_events"], strict=True)]
     found["place"] = share if series == "messages" else found[f"n_{series}"].astype(float)
     places = sorted(set(found["place"]))
     rows = list(_cells(found, places, "place", lambda r: f"{short(r.ns)}, {mebibytes(r.peak_bytes)} MiB"))
     headings = [SERIES[series], *(f"{x:,.0f}" if x >= 1 else short(x) for x in places)]
-    return markdown(f"Growth with {series}, ns/event and peak memory", headings, rows) if rows else ""
+    return markdown(f"Growth with {series}, ns/event and peak memory", headings, rows)
 
 
 def others(found: pd.DataFrame) -> str:
