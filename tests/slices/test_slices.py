@@ -219,6 +219,36 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
         assert "teams that nobody forked" not in cube.facts["counts"]
 
 
+@pytest.mark.parametrize("cut", [10, 25, 50, *slow(c for c in range(3, 96) if c not in (10, 25, 50))])
+def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhance, cut):
+    """The second thread has ended a loop, two of a team of its own within, another loop, and a barrier, while the first
+    one still is in the first loop or barrier."""
+    loop, barrier = "!$omp for @a.c:3", "!$omp barrier @a.c:5"
+    (first, second), team = archive.openmp(2)
+    own = archive.comm("", [1], paradigm="openmp")
+    first.enter(0, "main").fork(1, 2).begin_team(2, team).enter(3, PARALLEL)
+    first.call(5, 20, loop).call(30, 40, loop).call(41, 60, barrier).call(62, 80, barrier)
+    first.leave(95, PARALLEL).end_team(96, team).join(97).leave(100, "main")
+    second.begin_team(2, team).enter(3, PARALLEL).call(4, 6, loop)
+    second.fork(7, 1).begin_team(8, own).enter(9, PARALLEL).call(10, 12, loop).call(12, 13, loop)
+    second.leave(14, PARALLEL).end_team(14, own).join(15)
+    second.call(16, 18, loop).call(19, 45, barrier).call(46, 79, barrier).leave(94, PARALLEL).end_team(95, team)
+
+    def met(model):
+        """Return the constructs that begin after the cut: threads that meet them, and when."""
+        m, found = model.construct_members, {}
+        rows = zip(*(m[c].tolist() for c in ("construct", "location", "enter_time", "exit_time")), strict=True)
+        for construct, *row in rows:
+            found.setdefault(construct, []).append(row)
+        return [visits for visits in found.values() if all(enter > cut for _, enter, _ in visits)]
+
+    whole = enhance(archive)
+    piece, cube = analyze_piece(whole.store, cut, None)
+    assert all(s.bad_exits == 0 and s.open == 0 for s in piece.scans)
+    assert sorted(met(piece)) == sorted(met(whole))
+    assert "constructs that lack threads" not in cube.facts["counts"]
+
+
 @pytest.mark.slow
 def test_piece__counts_what_was_sent_before(archive, enhance):
     # sent at 15 and 16; received at 40 and, by a request of before, at 60

@@ -45,6 +45,7 @@ from tracecols.enhance.scan.numbering import Numbering
 from tracecols.enhance.scan.tasks import SWITCHES, TaskEvents
 from tracecols.enhance.scan.teams import MEANING
 from tracecols.kernels import arrays, cuts, teams
+from tracecols.kernels.actions import TEAM_BEGIN, TEAM_END
 from tracecols.schema import EventKind
 from tracecols.slices.numbering import OperationCounter, Repeated, SliceBounds
 from tracecols.store import Store
@@ -53,6 +54,15 @@ from tracecols.work.executors import side_by_side
 
 BATCH = 1 << 20
 """Number of events that are read at once."""
+
+MOST_AHEAD = 64
+"""Constructs of one role, at most, by which a thread is ahead of another one of its team that meets them as well: none,
+or one, where all wait for each other at the end, any number otherwise."""
+
+ENTER_AND_EXIT = EventKind.ENTER, EventKind.EXIT
+
+TEAM_CHANGE = np.where(cuts.ACTION == TEAM_BEGIN, 1, np.where(cuts.ACTION == TEAM_END, -1, 0))
+"""By how many teams more a location is in after an event of each kind."""
 
 COPY_BEGINS = (EventKind.RMA_PUT, EventKind.RMA_GET)
 COPY_ENDS = (
@@ -287,17 +297,58 @@ def teams_across(said: Sequence[TeamsAtBorder]) -> TeamInstances:
     return TeamInstances(team[first], turn[first])
 
 
-def by_location(found: Iterable[dict[tuple[int, int], TeamVisit]]) -> dict[int, list[TeamVisit]]:
-    """Return visits by location, given those of each location by their instances: in the order in which the threads of
-    each instance are met, the instances in the order of their first visit."""
+def by_instance(found: Iterable[dict[tuple[int, int], TeamVisit]]) -> dict[tuple[int, int], list[TeamVisit]]:
+    """Return visits by team and turn, given those of each location: instances in the order of their first visit."""
     met: dict[tuple[int, int], list[TeamVisit]] = defaultdict(list)
     for visits in found:
         for instance, visit in visits.items():
             met[instance].append(visit)
+    return met
+
+
+def by_location(met: dict[tuple[int, int], list[TeamVisit]]) -> dict[int, list[TeamVisit]]:
+    """Return visits by location, given those of each instance: in the order of the instances."""
     result: dict[int, list[TeamVisit]] = defaultdict(list)
     for visit in (visit for visits in met.values() for visit in visits):
         result[visit.location].append(visit)
     return result
+
+
+class EndedConstructs(NamedTuple):
+    """Constructs of one role that a thread has ended in a team."""
+
+    n: int = 0
+    """How many."""
+    enter: NDArray[np.int64] = np.zeros(0, np.int64)
+    """Rows of the last ENTERs, `MOST_AHEAD` + 1 at most, also of one that has not ended."""
+    exit: NDArray[np.int64] = np.zeros(0, np.int64)
+    region: NDArray[np.int32] = np.zeros(0, np.int32)
+    """`exit` and `region`: (n_last,), rows of the last EXITs, `MOST_AHEAD` at most, and their regions."""
+
+    def with_more(
+        self, enter: NDArray[np.int64], exit_: NDArray[np.int64], region: NDArray[np.int32]
+    ) -> EndedConstructs:
+        """Return these and those of later events."""
+        return EndedConstructs(
+            self.n + exit_.size,
+            np.append(self.enter, enter)[-MOST_AHEAD - 1 :],
+            np.append(self.exit, exit_)[-MOST_AHEAD:],
+            np.append(self.region, region)[-MOST_AHEAD:],
+        )
+
+    def last(self, n: int) -> list[AddedEvent]:
+        """Return ENTER and EXIT of the last n of them, in order."""
+        first = self.exit.size - n
+        return [
+            AddedEvent(row, kind, region)
+            for begin, end, region in zip(
+                self.enter[np.searchsorted(self.enter, self.exit[first:]) - 1].tolist(),
+                self.exit[first:].tolist(),
+                self.region[first:].tolist(),
+                strict=True,
+            )
+            for row, kind in ((begin, EventKind.ENTER), (end, EventKind.EXIT))
+        ]
 
 
 def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
@@ -335,10 +386,7 @@ class SlicePlanner:
         waits |= np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]) | np.isin(regions.device_call, [WAIT, COPY])
         self._waits = np.append(waits, False)
         self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
-        self._open_begins: dict[int, list[AddedEvent]] = {}
         self.slices = dict(zip(chosen, side_by_side(jobs, self._plan, chosen), strict=True))
-        if start is not None:
-            self._constructs()
         self._teams(chosen)
         self._count(leaves_out)
 
@@ -359,9 +407,6 @@ class SlicePlanner:
         stacks.walk(self.store, location, 0, planned.start, tasks.slot)
         if 0 < planned.start < n:
             planned.before = stacks.open_outside_tasks()
-            begins = stacks.open(cuts.BEGINS)
-            if begins:
-                self._open_begins[location] = begins
             for task in stacks.tasks:
                 opened = stacks.open(cuts.TASKS + task)
                 if not opened:
@@ -532,7 +577,10 @@ class SlicePlanner:
         found = list(side_by_side(self._jobs, partial(self._visits_within, across), mine))
         insert = {"start": self._enter_again, "stop": self._enter_at_the_end}
         for which, *visits in zip(ends, *found, strict=True):
-            for location, of_location in by_location(visits).items():
+            met = by_instance(visits)
+            if which == "start":
+                self._constructs(met)
+            for location, of_location in by_location(met).items():
                 insert[which](location, of_location)
 
     def _enter_again(self, location: int, visits: list[TeamVisit]) -> None:
@@ -621,55 +669,36 @@ class SlicePlanner:
             before.insert(at, x)
             at, n = at + 1, n + 1
 
-    def _constructs(self) -> None:
-        """The same for the constructs of an OpenMP team within which the time range begins."""
-        construct = self._construct
-        entered: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-        last: dict[tuple[int, int, int], list[AddedEvent]] = {}
-        for location in self._chosen:
-            planned = self.slices[location]
-            begins = self._open_begins.get(location, [])
-            if not begins:
-                continue
-            begin = begins[-1].row
-            team = self._team_of(location, begin)
-            events = self.store.read("events", location, ["kind", "region"], begin, planned.start)
-            role = np.append(construct, -1)[events["region"]]
-            is_enter = events["kind"] == EventKind.ENTER
+    def _constructs(self, met: dict[tuple[int, int], list[TeamVisit]]) -> None:
+        """Let threads meet once more, at the start, the constructs of the OpenMP teams they are in that others have not
+        left yet, or will come to: the k-th constructs of all threads belong together in the time range, too."""
+        for visits in met.values():
+            inside = [v for v in visits if not 0 <= v.end < self.slices[v.location].start]
+            ended = [*side_by_side(self._jobs, self._ended_in, inside)]
+            for role in {role for of in ended for role in of}:
+                constructs = [of.get(role, EndedConstructs()) for of in ended]
+                most = max(of.n for of in constructs)
+                # who is further behind does not meet such constructs
+                fewest = min(of.n for of in constructs if of.n >= most - MOST_AHEAD)
+                for visit, of in zip(inside, constructs, strict=True):
+                    self._insert(visit.location, of.last(max(of.n - fewest, 0)))
+
+    def _ended_in(self, visit: TeamVisit) -> dict[int, EndedConstructs]:
+        """Return the constructs that a thread has ended in a team before the start, by role; none of those in teams
+        that begin in the meantime."""
+        found: dict[int, EndedConstructs] = {}
+        construct, depth, stop = np.append(self._construct, -1), 0, self.slices[visit.location].start
+        for first in range(visit.begin + 1, stop, BATCH):
+            e = self.store.read("events", visit.location, ["kind", "region"], first, min(first + BATCH, stop))
+            # how many more teams the thread is in after each event
+            inner = depth + np.cumsum(TEAM_CHANGE[e["kind"]])
+            depth = int(inner[-1])
+            role = np.where(inner == 0, construct[e["region"]], -1)
             for number in distinct(role[role > PARALLEL]).tolist():
-                enters = np.flatnonzero(is_enter & (role == number))
-                exits = np.flatnonzero((events["kind"] == EventKind.EXIT) & (role == number))
-                is_open = enters.size > exits.size
-                entered[team, number][location] = 2 * enters.size - is_open
-                if enters.size and not is_open:
-                    pair = zip((enters[-1], exits[-1]), (EventKind.ENTER, EventKind.EXIT), strict=True)
-                    last[team, number, location] = [
-                        AddedEvent(begin + int(i), kind, int(events["region"][i])) for i, kind in pair
-                    ]
-        for location, begins in self._open_begins.items():
-            # who has met none of a kind of construct is after as well
-            team = self._team_of(location, begins[-1].row)
-            for (of, _), steps in entered.items():
-                if of == team:
-                    steps.setdefault(location, 0)
-        for key, steps in entered.items():
-            for location in _ahead(steps):
-                self._insert(location, last[*key, location])
-
-    def _team_of(self, location: int, begin: int) -> int:
-        """Return the team of a begin; a number of the location's own if it is not defined."""
-        e = self._side("threads", location, "team")
-        team = int(e["team"][np.searchsorted(e["row"], begin)])
-        return team if team >= 0 else -1 - location
-
-
-def _ahead(steps: dict[int, int]) -> list[int]:
-    """Return the locations that have left what others are in or will come to; `steps` is how often each has begun
-    something or ended it, odd while it is inside."""
-    latest = (max(steps.values()) + 1) // 2
-    if latest == 0 or not any(s in (2 * latest - 1, 2 * latest - 2) for s in steps.values()):
-        return []
-    return [location for location, s in steps.items() if s == 2 * latest]
+                enter, exit_ = (np.flatnonzero((role == number) & (e["kind"] == k)) for k in ENTER_AND_EXIT)
+                known = found.get(number, EndedConstructs())
+                found[number] = known.with_more(first + enter, first + exit_, e["region"][exit_])
+        return found
 
 
 _WITH_REGION = (EventKind.ENTER, EventKind.CALLING_CONTEXT_ENTER)
