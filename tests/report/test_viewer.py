@@ -407,7 +407,7 @@ def test_report__of_subdomains_has_the_sums_of_their_locations(browser, cube, tm
     report.open(fragment)
     assert view("view.model.selectedTotal()") == pytest.approx(cube.total(name))
     assert [node for node, row in report.rows("system").items() if row[4]] == [0] and report.trouble == []
-    report.context.close()
+    report.close()
 
 
 def test_report__without_subdomains_has_no_switch(report):
@@ -545,7 +545,7 @@ def test_values__of_random_cubes_are_exact(browser, tmp_path, large):
         properties, call_paths = random_selection(rng, cube)
         report.open(link(cube, properties, call_paths))
         check_shown(report, cube, properties, call_paths)
-    report.context.close()
+    report.close()
     assert report.trouble == []
 
 
@@ -564,7 +564,7 @@ def test_values__beyond_2_to_the_53_are_exact(browser, tmp_path):
     # n locations, one tick each, is what the child leaves
     assert report.view("view.model.calls.own[0] * 1e9") == pytest.approx(n, rel=1e-15)
     assert report.view("[...view.model.byLocation].map((v) => Math.round(v * 1e9))") == [1] * n
-    report.context.close()
+    report.close()
 
 
 def test_open_and_closed__show_what_is_not_below_and_all(report, cube):
@@ -667,7 +667,7 @@ def test_overview__shows_advice_and_all_of_five_findings(browser, cube, tmp_path
     box = shown.bounding_box()
     visible = [row for row in rows if row.bounding_box()["y"] + 20 <= box["y"] + box["height"]]
     assert len(visible) >= 4
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -675,7 +675,7 @@ def test_page__begins_at_its_top_on_a_low_screen(browser, cube, tmp_path):
     report = Report(browser, cube.report(tmp_path / "f.html"), width=1200, height=600)
     report.page.wait_for_timeout(300)
     assert report.page.evaluate("() => [window.scrollX, window.scrollY]") == [0, 0]
-    report.context.close()
+    report.close()
 
 
 def test_escape__closes_colours_wherever_the_focus_is(browser, cube, tmp_path):
@@ -685,7 +685,7 @@ def test_escape__closes_colours_wherever_the_focus_is(browser, cube, tmp_path):
     report.page.keyboard.press("Escape")
     report.settle()
     assert report.page.get_by_role("dialog", name="Colours").count() == 0
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -838,7 +838,7 @@ def test_links__hold_the_selection(report, cube, page, browser):
     assert other.view("view.model.settings.system") == "distribution"
     other.open("#p=nothing&c=%zz")
     assert "Not in this cube: nothing" in other.page.locator(".tc-footer").inner_text()
-    other.context.close()
+    other.close()
 
 
 def test_keys__move_open_and_select(report, cube):
@@ -875,7 +875,7 @@ def test_copy__is_a_table_of_the_rows(browser, page, cube):
     idle = next(line for line in lines if line[1] == "Idle Threads")
     assert float(idle[2]) == pytest.approx(cube.total("omp_idle_threads"), rel=1e-12)
     assert float(idle[4]) == pytest.approx(100 * cube.total("omp_idle_threads") / cube.total("time"), rel=1e-12)
-    report.context.close()
+    report.close()
 
 
 def saved(report, pane, way, folder):
@@ -951,7 +951,7 @@ def test_save__makes_pictures_of_all_rows_of_a_tree(browser, tmp_path):
     # it is as it was on the screen
     assert scroller.evaluate("(e) => e.scrollTop") == 480
     assert report.pane("calls").locator(".tc-row").count() == on_screen
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -965,7 +965,7 @@ def test_save__survives_any_name(browser, tmp_path):
     rows = list(csv.DictReader(file.open(encoding="utf-8", newline="")))
     assert rows[0]["name"] == printable(cube.call_paths.name[0])
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -980,7 +980,7 @@ def test_save__and_copy_make_no_formulas(browser, tmp_path):
     cells = [c for line in text.splitlines() for c in line.split("\t")]
     assert f"'{cube.call_paths.name[0]}" in [c.strip() for c in cells]
     assert not any(c.strip().startswith("=") for c in cells)
-    report.context.close()
+    report.close()
 
 
 def address(cube, call_path):
@@ -1046,7 +1046,7 @@ def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_
             wanted[axis.name[call]] = wanted.get(axis.name[call], 0) + own[call]
         assert {names[region]: value for region, value in flat.items()} == pytest.approx(wanted, rel=1e-12, abs=1e-9)
         assert report.trouble == []
-        report.context.close()
+        report.close()
 
 
 @pytest.mark.slow
@@ -1086,7 +1086,7 @@ def test_marks__loops_join_instances_and_what_they_call(browser, tmp_path):
     report.settle()
     assert {name for _, _, name, *_ in report.rows("calls").values()} >= {"step 1", "step 2"}
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1214,7 +1214,7 @@ def test_sources__are_shown_from_the_details_of_a_call_path(browser, sourced, tm
     report.page.get_by_role("button", name="1 note of the analysis").click()
     assert "/x/hidden.c, /x/nowhere.c, twice.c" in report.page.get_by_role("dialog").inner_text()
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1358,7 +1358,7 @@ def test_topology__shows_the_value_of_every_place(browser, tmp_path):
     report.page.mouse.down()
     report.page.mouse.up()
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1378,7 +1378,7 @@ def test_topology__sums_over_dimensions_that_are_not_drawn(browser, tmp_path):
     report.press("ArrowRight", "ArrowLeft")
     assert float(re.match(r"[\d.]+", reading.inner_text())[0]) == pytest.approx(at[12], rel=1e-3)
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1504,7 +1504,7 @@ def test_report__computes_metrics_for_every_row(browser, tmp_path):
         assert report.view("view.model.selectedTotal()") == pytest.approx(float(wanted), rel=1e-9)
     assert "computed" in report.row("properties", len(cube.properties.id) - 1).text_content()
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1515,7 +1515,7 @@ def test_report__computes_metrics_of_recorded_counters(browser, converted, tmp_p
     report = Report(browser, cube.report(tmp_path / "m.html", with_startup=True))
     for name in ("per", "each", "busy"):
         check_metric(report, cube, name, 4)
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1585,7 +1585,7 @@ def test_time__shows_what_over_time_tells(browser, divided, tmp_path, kind):
         report.open(link(cube, properties, call_paths))
         check_time(report, cube, properties, call_paths)
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1598,7 +1598,7 @@ def test_time__of_random_cubes_is_exact(browser, tmp_path, large):
         report.open(link(cube, *selection))
         check_time(report, cube, *selection)
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 def with_property(cube, name, cells):
@@ -1659,7 +1659,7 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
     report.open("#p=mpi")
     assert pane.count() == 0  # as it was left
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1679,7 +1679,7 @@ def test_time__stacks_the_time_of_the_selected_call_paths(browser, divided, tmp_
     report.page.mouse.move(*time_place(cube, 9, -2)(report.pane("time").locator("canvas").bounding_box()))
     assert "bin 9, time of the selected call paths" in report.pane("time").locator(".tc-tip").inner_text()
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1705,12 +1705,12 @@ def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
     tip = pane.locator(".tc-tip").inner_text()
     assert "rank 0 thread 0: 75.00 % of the critical path" in tip and "rank 1 thread 0: 25.00 %" in tip
     assert report.trouble == []
-    report.context.close()
+    report.close()
     # a cube that does not know has no such mark
     without = Report(browser, divide(random_cube(3), 5).report(tmp_path / "w.html"), "#p=time")
     assert without.view("view.model.path") is None
     assert "critical path" not in without.pane("time").locator(".tc-tools").inner_text()
-    without.context.close()
+    without.close()
 
 
 @pytest.mark.slow
@@ -1790,7 +1790,7 @@ def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
     assert result.exit_code == 0, result.output
     assert (tmp_path / command[3]).stat().st_size
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1804,7 +1804,7 @@ def test_overview__has_a_profile_of_a_cube_that_is_divided(browser, divided, tmp
     for part in parts:
         assert f"{part['title']} {percent(sum(part['values']), whole)} %" in label
     assert other.trouble == []
-    other.context.close()
+    other.close()
 
 
 def only(cube, first, last):
@@ -1831,7 +1831,7 @@ def test_time__scopes_the_trees_to_periods(browser, tmp_path, large):
     assert "Not in this cube: periods 3-9" in report.page.locator(".tc-message").inner_text()
     check_shown(report, cube, properties, call_paths)
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1880,7 +1880,7 @@ def test_time__is_scoped_by_a_click_a_drag_and_keys(browser, divided, tmp_path):
     report.settle()
     assert report.rows("properties")[time][1] == pytest.approx(cube.total("time"))
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1892,7 +1892,7 @@ def test_properties__that_overlap_others_are_not_taken_off_what_is_above(browser
     report = Report(browser, cube.report(tmp_path / "o.html"), "#p=~time")
     assert report.rows("properties")[0][1] == pytest.approx(cube.own_total("time"))
     assert report.rows("properties")[0][1] == report.rows("calls")[0][1] == 0.06
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1907,7 +1907,7 @@ def test_time__of_many_periods_has_columns_of_several(browser, tmp_path):
     shown = np.reshape(report.view("[...view.model.byPeriod.map]"), (4, columns))
     np.testing.assert_allclose(shown, summed.T, rtol=1e-12, atol=1e-12)
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1927,7 +1927,7 @@ def test_names__are_text_and_nothing_else(browser, tmp_path):
     assert report.page.locator("img").count() == 0
     assert "<img src=x" in report.pane("calls").inner_text()
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1942,7 +1942,7 @@ def test_difference__growth_is_positive_though_the_whole_shrinks(browser, tmp_pa
     assert {name: number for number, _, name, *_ in rows.values()} == {"main": "\u221250.00", "f": "+12.50"}
     assert report.rows("properties")[0][0] == "\u221237.50"
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1971,7 +1971,7 @@ def test_difference__is_told_by_colours_that_differ_and_opens_at_the_largest_cha
     assert "\u2212100 %" in report.page.locator(".tc-footer .tc-legend").inner_text()
     assert report.pane("overview").count() == 0
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -1982,12 +1982,12 @@ def test_locations__of_a_difference_are_named_by_the_largest_change_and_a_single
     told = report.page.get_by_label("Selected locations").inner_text()
     # rank 0 saved 0.8 s, rank 1 0.1 s, which is the larger number
     assert "largest change \u22120.8000 s at rank 0" in told
-    report.context.close()
+    report.close()
     single = Report(browser, small_cube({"time": {("main", 0, 0): 900}}).report(tmp_path / "s.html"))
     told = single.page.get_by_label("Selected locations").inner_text()
     assert "The only location" in told and "1 locations" not in told
     assert report.trouble == single.trouble == []
-    single.context.close()
+    single.close()
 
 
 @pytest.mark.slow
@@ -2008,7 +2008,7 @@ def test_notes__can_be_read(browser, cube, tmp_path):
     report.page.keyboard.press("Escape")
     assert report.page.get_by_role("dialog").count() == 0
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -2024,7 +2024,7 @@ def test_rows__without_a_value_that_can_be_seen_are_hidden_and_open_ones_say_wha
     report.settle()
     assert {name for _, _, name, *_ in report.rows("calls").values()} == {"main", "large"}
     assert report.row("calls", 0).locator(".tc-inclusive").inner_text() == "\u03a3 100.00"
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -2038,7 +2038,7 @@ def test_counters__that_are_no_numbers_are_shown_as_such(browser, tmp_path):
     assert report.page.title() == r"\udcff"
     assert report.page.get_by_role("alert").count() == 0
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -2048,12 +2048,12 @@ def test_truncated__file_says_so(browser, page, tmp_path):
     (tmp_path / "cut.html").write_text(text[: blocks[3] + 90], encoding="utf-8")
     report = Report(browser, tmp_path / "cut.html", "#p=visits")
     assert "The values cannot be read" in report.page.get_by_role("alert").inner_text()
-    report.context.close()
+    report.close()
     (tmp_path / "cut.html").write_text(text[: blocks[1] - 2000], encoding="utf-8")
     other = new_page(browser)
     other.goto((tmp_path / "cut.html").as_uri())
     assert other.locator(".tc-row").count() == 0
-    other.context.close()
+    other.close()
 
 
 @pytest.mark.slow
@@ -2076,7 +2076,7 @@ def test_empty__cubes_are_shown_as_empty(browser, tmp_path, there):
     assert report.page.get_by_role("alert").count() == 0
     assert {value for _, value, *_ in report.rows("calls").values()} <= {0.0}
     assert report.trouble == []
-    report.context.close()
+    report.close()
 
 
 @pytest.mark.slow
@@ -2085,7 +2085,7 @@ def test_layout__fits_the_window(browser, page, width, theme):
     report = Report(browser, page, width=width, color_scheme=theme)
     assert report.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     assert report.page.locator(f".tc-{theme}").count() == 1
-    report.context.close()
+    report.close()
 
 
 def in_notebook(browser, shown, height):
@@ -2125,7 +2125,7 @@ def test_widget__shows_the_same_and_tells_its_selection(browser, cube):
     shell.evaluate("() => window.stop()")
     assert shell.locator(".tracecols").count() == 0
     assert trouble == []
-    shell.context.close()
+    shell.close()
 
 
 @pytest.mark.slow
@@ -2160,7 +2160,7 @@ def test_widget__of_a_divided_cube_has_the_pane_time(browser, divided):
     assert shell.evaluate("() => window.state.selection.periods") == [2, 2]
     shell.evaluate("() => window.stop()")
     assert trouble == []
-    shell.context.close()
+    shell.close()
 
 
 # -- pictures of the documentation -------------------------------------------------------------------------------------
@@ -2191,7 +2191,7 @@ def test_pictures__of_the_documentation_are_of_this_report(browser, cube, divide
         report.page.locator("[data-pane=time]").scroll_into_view_if_needed()
     report.settle()
     made = small(report.page.screenshot())
-    report.context.close()
+    report.close()
     assert report.trouble == []
     if os.environ.get("TRACECOLS_WRITE_PICTURES"):
         (PICTURES / name).write_bytes(made)
