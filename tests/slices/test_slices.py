@@ -249,6 +249,22 @@ def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhan
     assert "constructs that lack threads" not in cube.facts["counts"]
 
 
+@pytest.mark.parametrize(("n_ended", "n_again"), [(2, 2), (plan.MOST_AHEAD, plan.MOST_AHEAD), (plan.MOST_AHEAD + 1, 0)])
+def test_piece__repeats_no_constructs_that_only_one_thread_meets(archive, enhance, n_ended, n_again):
+    """Who has met none of many does not meet such constructs, or is behind by some of them."""
+    (first, second), team = archive.openmp(2)
+    first.enter(0, "main").fork(1, 2).begin_team(2, team).enter(3, PARALLEL)
+    for k in range(n_ended):
+        first.call(4 + k, 5 + k, "!$omp for @a.c:3")
+    first.leave(95, PARALLEL).end_team(96, team).join(97).leave(100, "main")
+    second.begin_team(2, team).enter(3, PARALLEL).leave(94, PARALLEL).end_team(95, team)
+    store = enhance(archive).store
+    planned = plan.plan_slices(store, None, 90, None, 1).slices
+    kinds = [[EventKind(x.kind).name for x in of.before] for of in planned]
+    assert kinds[0] == ["ENTER", "THREAD_FORK", "THREAD_TEAM_BEGIN", "ENTER"] + n_again * ["ENTER", "EXIT"]
+    assert kinds[1] == ["THREAD_TEAM_BEGIN", "ENTER"]
+
+
 @pytest.mark.slow
 def test_piece__counts_what_was_sent_before(archive, enhance):
     # sent at 15 and 16; received at 40 and, by a request of before, at 60
