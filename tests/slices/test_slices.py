@@ -251,7 +251,7 @@ def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhan
 
 @pytest.mark.parametrize(("n_ended", "n_again"), [(2, 2), (plan.MOST_AHEAD, plan.MOST_AHEAD), (plan.MOST_AHEAD + 1, 0)])
 def test_piece__repeats_no_constructs_that_only_one_thread_meets(archive, enhance, n_ended, n_again):
-    """Who has met none of many does not meet such constructs, or is behind by some of them."""
+    """Who has met none of a few will come to them; who has met none of many does not meet such constructs."""
     (first, second), team = archive.openmp(2)
     first.enter(0, "main").fork(1, 2).begin_team(2, team).enter(3, PARALLEL)
     for k in range(n_ended):

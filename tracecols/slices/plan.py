@@ -678,7 +678,7 @@ class SlicePlanner:
             for role in {role for of in ended for role in of}:
                 constructs = [of.get(role, EndedConstructs()) for of in ended]
                 most = max(of.n for of in constructs)
-                # who is further behind does not meet such constructs
+                # who has ended far fewer does not meet such constructs
                 fewest = min(of.n for of in constructs if of.n >= most - MOST_AHEAD)
                 for visit, of in zip(inside, constructs, strict=True):
                     self._insert(visit.location, of.last(max(of.n - fewest, 0)))
