@@ -56,8 +56,8 @@ BATCH = 1 << 20
 """Number of events that are read at once."""
 
 MOST_AHEAD = 64
-"""Constructs of one role, at most, by which a thread is ahead of another one of its team that meets them as well: none,
-or one, where all wait for each other at the end, any number otherwise."""
+"""How many constructs of one role a thread may have ended more than another one of its team that meets them, too: one
+where all wait for each other at the end, and any number where nobody waits."""
 
 ENTER_AND_EXIT = EventKind.ENTER, EventKind.EXIT
 
