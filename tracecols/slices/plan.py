@@ -386,6 +386,7 @@ class SlicePlanner:
         waits |= np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]) | np.isin(regions.device_call, [WAIT, COPY])
         self._waits = np.append(waits, False)
         self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
+        self._met_again: dict[TeamVisit, list[AddedEvent]] = defaultdict(list)
         self.slices = dict(zip(chosen, side_by_side(jobs, self._plan, chosen), strict=True))
         self._teams(chosen)
         self._count(leaves_out)
@@ -579,7 +580,7 @@ class SlicePlanner:
         for which, *visits in zip(ends, *found, strict=True):
             met = by_instance(visits)
             if which == "start":
-                self._constructs(met)
+                self._find_constructs(met)
             for location, of_location in by_location(met).items():
                 insert[which](location, of_location)
 
@@ -587,8 +588,9 @@ class SlicePlanner:
         """Let a thread be at the start in the team instances that are open there."""
         planned = self.slices[location]
         known = {x.row for x in planned.before}
-        begun = [v for v in visits if v.begin < planned.start]
-        self._insert(location, [x for v in begun for x in self._entered_again(v, planned.start, known)])
+        for v in visits:
+            if v.begin < planned.start:
+                self._insert(location, self._entered_again(v, planned.start, known))
 
     def _enter_at_the_end(self, location: int, visits: list[TeamVisit]) -> None:
         """Let a thread be at the end in the team instances that are open there."""
@@ -628,9 +630,10 @@ class SlicePlanner:
         region = self._parallel_region(visit)
         if region and (region[0].row >= start or region[0].row in known):
             region = []
+        events = [*region[:1], *self._met_again[visit], *region[1:]]
         if not 0 <= visit.end < start:
-            return region
-        return self._complete_visit(visit, region, 0 <= visit.join < start)
+            return events
+        return self._complete_visit(visit, events, 0 <= visit.join < start)
 
     def _entered_at_the_end(self, visit: TeamVisit, stop: int) -> list[AddedEvent]:
         """Return what a thread does at the end to be in a team in which it will be."""
@@ -669,25 +672,28 @@ class SlicePlanner:
             before.insert(at, x)
             at, n = at + 1, n + 1
 
-    def _constructs(self, met: dict[tuple[int, int], list[TeamVisit]]) -> None:
-        """Let threads meet once more, at the start, the constructs of the OpenMP teams they are in that others have not
-        left yet, or will come to: the k-th constructs of all threads belong together in the time range, too."""
+    def _find_constructs(self, met: dict[tuple[int, int], list[TeamVisit]]) -> None:
+        """Find the constructs of OpenMP teams that threads have to meet once more at the start, since others have not
+        left them yet, or will come to them: the k-th constructs of all threads belong together in the time range,
+        too."""
         for visits in met.values():
-            inside = [v for v in visits if not 0 <= v.end < self.slices[v.location].start]
-            ended = [*side_by_side(self._jobs, self._ended_in, inside)]
+            ended = [*side_by_side(self._jobs, self._ended_in, visits)]
             for role in {role for of in ended for role in of}:
                 constructs = [of.get(role, EndedConstructs()) for of in ended]
                 most = max(of.n for of in constructs)
                 # who has ended far fewer does not meet such constructs
                 fewest = min(of.n for of in constructs if of.n >= most - MOST_AHEAD)
-                for visit, of in zip(inside, constructs, strict=True):
-                    self._insert(visit.location, of.last(max(of.n - fewest, 0)))
+                for visit, of in zip(visits, constructs, strict=True):
+                    self._met_again[visit] += of.last(max(of.n - fewest, 0))
+            for visit in visits:
+                self._met_again[visit].sort(key=lambda x: x.row)
 
     def _ended_in(self, visit: TeamVisit) -> dict[int, EndedConstructs]:
         """Return the constructs that a thread has ended in a team before the start, by role; none of those in teams
         that begin in the meantime."""
         found: dict[int, EndedConstructs] = {}
         construct, depth, stop = np.append(self._construct, -1), 0, self.slices[visit.location].start
+        stop = visit.end if 0 <= visit.end < stop else stop
         for first in range(visit.begin + 1, stop, BATCH):
             e = self.store.read("events", visit.location, ["kind", "region"], first, min(first + BATCH, stop))
             # how many more teams the thread is in after each event
