@@ -386,6 +386,7 @@ class SlicePlanner:
         waits |= np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]) | np.isin(regions.device_call, [WAIT, COPY])
         self._waits = np.append(waits, False)
         self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
+        # ENTER and EXIT of constructs that a thread meets once more at the start, in order
         self._met_again: dict[TeamVisit, list[AddedEvent]] = defaultdict(list)
         self.slices = dict(zip(chosen, side_by_side(jobs, self._plan, chosen), strict=True))
         self._teams(chosen)
@@ -692,8 +693,8 @@ class SlicePlanner:
         """Return the constructs that a thread has ended in a team before the start, by role; none of those in teams
         that begin in the meantime."""
         found: dict[int, EndedConstructs] = {}
-        construct, depth, stop = np.append(self._construct, -1), 0, self.slices[visit.location].start
-        stop = visit.end if 0 <= visit.end < stop else stop
+        construct, depth, start = np.append(self._construct, -1), 0, self.slices[visit.location].start
+        stop = visit.end if 0 <= visit.end < start else start
         for first in range(visit.begin + 1, stop, BATCH):
             e = self.store.read("events", visit.location, ["kind", "region"], first, min(first + BATCH, stop))
             # how many more teams the thread is in after each event
