@@ -143,7 +143,7 @@ def growth(found: pd.DataFrame, series: str) -> str:
     """Write how cost per event and memory change along a series."""
     found = found[(found["series"] == series) & found["group"].isin(MAIN)].copy()
     if found.empty:
-        # nor need there be a column that only this series has
+        # the column that only this series has may be missing, too
         return ""
     share = [row.get("p2p", 0) / n for row, n in zip(found["n_rows"], found["n_events"], strict=True)]
     found["place"] = share if series == "messages" else found[f"n_{series}"].astype(float)

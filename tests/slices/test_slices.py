@@ -222,17 +222,23 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
 @pytest.mark.parametrize("cut", [10, 25, 50, 75, *slow(c for c in range(3, 96) if c not in (10, 25, 50, 75))])
 def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhance, cut):
     """The second thread has ended a loop, two of a team of its own within, another loop, and a barrier, while the first
-    one still is in the first loop or barrier; it leaves the team while the first one is in the last barrier."""
-    loop, barrier = "!$omp for @a.c:3", "!$omp barrier @a.c:5"
+    one still is in the first loop or barrier; it leaves the team, and makes one of its own again, while the first one
+    is in the last barrier."""
+    loop, single, barrier = "!$omp for @a.c:3", "!$omp single @a.c:4", "!$omp barrier @a.c:5"
     (first, second), team = archive.openmp(2)
     own = archive.comm("", [1], paradigm="openmp")
     first.enter(0, "main").fork(1, 2).begin_team(2, team).enter(3, PARALLEL)
-    first.call(5, 20, loop).call(30, 40, loop).call(41, 60, barrier).call(62, 80, barrier)
+    first.call(5, 20, loop).call(30, 40, loop).enter(40, single).call(41, 60, barrier).leave(61, single)
+    first.call(62, 80, "!$omp barrier @a.c:9")
     first.leave(95, PARALLEL).end_team(96, team).join(97).leave(100, "main")
     second.begin_team(2, team).enter(3, PARALLEL).call(4, 6, loop)
     second.fork(7, 1).begin_team(8, own).enter(9, PARALLEL).call(10, 12, loop).call(12, 13, loop)
     second.leave(14, PARALLEL).end_team(14, own).join(15)
-    second.call(16, 18, loop).call(19, 45, barrier).call(46, 70, barrier).leave(71, PARALLEL).end_team(72, team)
+    second.call(16, 18, loop).enter(18, single).call(19, 45, barrier).leave(45, single)
+    second.call(46, 70, "!$omp barrier @a.c:9")
+    second.leave(71, PARALLEL).end_team(72, team)
+    second.fork(73, 1).begin_team(74, own).enter(75, PARALLEL).call(75, 76, loop).leave(77, PARALLEL)
+    second.end_team(77, own).join(78)
 
     def met(model):
         """Return the constructs that begin after the cut: threads that meet them, and when."""
@@ -247,6 +253,7 @@ def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhan
     assert all(s.bad_exits == 0 and s.open == 0 for s in piece.scans)
     assert sorted(met(piece)) == sorted(met(whole))
     assert "constructs that lack threads" not in cube.facts["counts"]
+    assert {*cube.call_paths.path} <= {*analyze_model(whole).call_paths.path}
 
 
 @pytest.mark.parametrize(("n_ended", "n_again"), [(2, 2), (plan.MOST_AHEAD, plan.MOST_AHEAD), (plan.MOST_AHEAD + 1, 0)])
@@ -256,13 +263,23 @@ def test_piece__repeats_no_constructs_that_only_one_thread_meets(archive, enhanc
     first.enter(0, "main").fork(1, 2).begin_team(2, team).enter(3, PARALLEL)
     for k in range(n_ended):
         first.call(4 + k, 5 + k, "!$omp for @a.c:3")
-    first.leave(95, PARALLEL).end_team(96, team).join(97).leave(100, "main")
+    first.call(80, 94, "!$omp for @a.c:3").leave(95, PARALLEL).end_team(96, team).join(97).leave(100, "main")
     second.begin_team(2, team).enter(3, PARALLEL).leave(94, PARALLEL).end_team(95, team)
     store = enhance(archive).store
     planned = plan.plan_slices(store, None, 90, None, 1).slices
     kinds = [[EventKind(x.kind).name for x in of.before] for of in planned]
-    assert kinds[0] == ["ENTER", "THREAD_FORK", "THREAD_TEAM_BEGIN", "ENTER"] + n_again * ["ENTER", "EXIT"]
+    assert kinds[0][:4] == ["ENTER", "THREAD_FORK", "THREAD_TEAM_BEGIN", "ENTER"]
+    assert kinds[0][4:] == n_again * ["ENTER", "EXIT"] + ["ENTER"]
     assert kinds[1] == ["THREAD_TEAM_BEGIN", "ENTER"]
+
+
+def test_piece__repeats_no_exit_that_nobody_entered(archive, enhance):
+    (first, second), team = archive.openmp(2)
+    first.enter(0, "main").fork(1, 2).begin_team(2, team).leave(4, "!$omp for @a.c:3")
+    first.end_team(96, team).join(97).leave(100, "main")
+    second.begin_team(2, team).end_team(95, team)
+    planned = plan.plan_slices(enhance(archive).store, None, 90, None, 1).slices
+    assert EventKind.EXIT not in {x.kind for of in planned for x in of.before}
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def chromium():
             executable_path=path, args=["--no-sandbox", "--disable-gpu"], timeout=1000 * LONG
         )
         try:
-            # that of all pages without one of their own
+            # the context that pages share (`next_page`)
             browser.new_context()
             yield browser
         finally:
@@ -35,7 +35,7 @@ def chromium():
 
 
 def new_page(browser, **context):
-    """Return a page of a browser of its own, which waits long for what must come."""
+    """Return a page in a context of its own, which waits long for what must come."""
     made = browser.new_context(**context)
     made.set_default_timeout(1000 * LONG)
     return made.new_page()
@@ -44,11 +44,12 @@ def new_page(browser, **context):
 FORGET = (
     "if (location.protocol === 'file:' && !sessionStorage.begun) { localStorage.clear(); sessionStorage.begun = 1; }"
 )
-"""Lets a page begin as one that nobody has seen before."""
+"""Lets a page begin without the settings that pages before it have kept."""
 
 
 def next_page(browser, viewport):
-    """Return a page that begins as `new_page`, in the browser of others: a browser of its own takes a second longer."""
+    """Return a page as `new_page` does, but in the context that all of these share: one of its own, with a process of its
+    own, takes a second longer."""
     page = browser.contexts[0].new_page()
     page.set_default_timeout(1000 * LONG)
     page.set_viewport_size(viewport)

@@ -337,17 +337,16 @@ class EndedConstructs(NamedTuple):
         )
 
     def last(self, n: int) -> list[AddedEvent]:
-        """Return ENTER and EXIT of the last n of them, in order."""
-        first = self.exit.size - n
+        """Return ENTER and EXIT of the last n of them, in order; nothing for an EXIT without ENTER."""
+        exits = self.exit[self.exit.size - n :]
+        at = np.searchsorted(self.enter, exits) - 1
+        enters = pick(self.enter, at)
+        rows = zip(enters.tolist(), exits.tolist(), self.region[self.region.size - n :].tolist(), strict=True)
         return [
             AddedEvent(row, kind, region)
-            for begin, end, region in zip(
-                self.enter[np.searchsorted(self.enter, self.exit[first:]) - 1].tolist(),
-                self.exit[first:].tolist(),
-                self.region[first:].tolist(),
-                strict=True,
-            )
-            for row, kind in ((begin, EventKind.ENTER), (end, EventKind.EXIT))
+            for enter, exit_, region in rows
+            if enter >= 0
+            for row, kind in ((enter, EventKind.ENTER), (exit_, EventKind.EXIT))
         ]
 
 
@@ -386,8 +385,6 @@ class SlicePlanner:
         waits |= np.isin(regions.paradigm, ["mpi", "shmem", "pthread"]) | np.isin(regions.device_call, [WAIT, COPY])
         self._waits = np.append(waits, False)
         self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
-        # ENTER and EXIT of constructs that a thread meets once more at the start, in order
-        self._met_again: dict[TeamVisit, list[AddedEvent]] = defaultdict(list)
         self.slices = dict(zip(chosen, side_by_side(jobs, self._plan, chosen), strict=True))
         self._teams(chosen)
         self._count(leaves_out)
@@ -577,21 +574,25 @@ class SlicePlanner:
             if any(np.isin(own.team, instances.team).any() for own, instances in zip(of, across, strict=True))
         ]
         found = list(side_by_side(self._jobs, partial(self._visits_within, across), mine))
-        insert = {"start": self._enter_again, "stop": self._enter_at_the_end}
         for which, *visits in zip(ends, *found, strict=True):
             met = by_instance(visits)
-            if which == "start":
-                self._find_constructs(met)
+            constructs = self._constructs_met_again(met) if which == "start" else {}
             for location, of_location in by_location(met).items():
-                insert[which](location, of_location)
+                if which == "start":
+                    self._enter_again(location, of_location, constructs)
+                else:
+                    self._enter_at_the_end(location, of_location)
 
-    def _enter_again(self, location: int, visits: list[TeamVisit]) -> None:
-        """Let a thread be at the start in the team instances that are open there."""
+    def _enter_again(
+        self, location: int, visits: list[TeamVisit], constructs: dict[TeamVisit, list[AddedEvent]]
+    ) -> None:
+        """Let a thread be at the start in the team instances that are open there, and meet some constructs once
+        more."""
         planned = self.slices[location]
         known = {x.row for x in planned.before}
         for v in visits:
             if v.begin < planned.start:
-                self._insert(location, self._entered_again(v, planned.start, known))
+                self._insert(location, self._entered_again(v, planned.start, known, constructs[v]))
 
     def _enter_at_the_end(self, location: int, visits: list[TeamVisit]) -> None:
         """Let a thread be at the end in the team instances that are open there."""
@@ -626,12 +627,15 @@ class SlicePlanner:
         stop = self.store.n_rows("events", visit.location) if visit.end < 0 else visit.end
         return self._first_enter(visit.location, visit.begin, stop, self._is_parallel)
 
-    def _entered_again(self, visit: TeamVisit, start: int, known: set[int]) -> list[AddedEvent]:
-        """Return what a thread does once more at the start to be in a team; `known` are the rows of what is open."""
+    def _entered_again(
+        self, visit: TeamVisit, start: int, known: set[int], constructs: list[AddedEvent]
+    ) -> list[AddedEvent]:
+        """Return what a thread does once more at the start to be in a team and to have met its constructs; `known` are
+        the rows of what is open."""
         region = self._parallel_region(visit)
         if region and (region[0].row >= start or region[0].row in known):
             region = []
-        events = [*region[:1], *self._met_again[visit], *region[1:]]
+        events = [*region[:1], *constructs, *region[1:]]
         if not 0 <= visit.end < start:
             return events
         return self._complete_visit(visit, events, 0 <= visit.join < start)
@@ -673,10 +677,11 @@ class SlicePlanner:
             before.insert(at, x)
             at, n = at + 1, n + 1
 
-    def _find_constructs(self, met: dict[tuple[int, int], list[TeamVisit]]) -> None:
-        """Find the constructs of OpenMP teams that threads have to meet once more at the start, since others have not
-        left them yet, or will come to them: the k-th constructs of all threads belong together in the time range,
-        too."""
+    def _constructs_met_again(self, met: dict[tuple[int, int], list[TeamVisit]]) -> dict[TeamVisit, list[AddedEvent]]:
+        """Return ENTER and EXIT of the constructs of OpenMP teams that threads have to meet once more at the start, in
+        order, since others have not left them yet, or will come to them: the k-th constructs of all threads belong
+        together in the time range, too."""
+        again: dict[TeamVisit, list[AddedEvent]] = {visit: [] for visits in met.values() for visit in visits}
         for visits in met.values():
             ended = [*side_by_side(self._jobs, self._ended_in, visits)]
             for role in {role for of in ended for role in of}:
@@ -685,9 +690,8 @@ class SlicePlanner:
                 # who has ended far fewer does not meet such constructs
                 fewest = min(of.n for of in constructs if of.n >= most - MOST_AHEAD)
                 for visit, of in zip(visits, constructs, strict=True):
-                    self._met_again[visit] += of.last(max(of.n - fewest, 0))
-            for visit in visits:
-                self._met_again[visit].sort(key=lambda x: x.row)
+                    again[visit] += of.last(max(of.n - fewest, 0))
+        return {visit: sorted(events, key=lambda x: x.row) for visit, events in again.items()}
 
     def _ended_in(self, visit: TeamVisit) -> dict[int, EndedConstructs]:
         """Return the constructs that a thread has ended in a team before the start, by role; none of those in teams
