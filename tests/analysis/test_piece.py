@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from threading import current_thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +12,8 @@ from support.late_ranks import late_ranks
 
 from tracecols.analysis import piece
 from tracecols.analysis.piece import NO_MEMORY
+from tracecols.analysis.request import Request
+from tracecols.analysis.run import run
 from tracecols.findings import search
 
 
@@ -79,6 +83,36 @@ def test_memory__to_cut_a_piece_is_that_of_the_process_with_the_most_operations(
     needed = int(piece.OPERATION_BYTES * counts.max() / piece.PART)
     assert piece.can_be_cut(trace.store, needed + 1, 1) and not piece.can_be_cut(trace.store, needed - 1, 1)
     assert piece.can_be_cut(trace.store, None, 1)
+
+
+def test_piece__is_looked_at_while_the_trace_is_analysed_if_memory_suffices_for_both(large, monkeypatch):
+    """Otherwise after it, and then who watches hears of it."""
+    threads, watched = [], []
+    find = piece.causes_in_piece
+
+    def found(*given):
+        threads.append(current_thread())
+        return find(*given)
+
+    @contextmanager
+    def watch(what):
+        watched.append(what)
+        yield None
+
+    monkeypatch.setattr(piece, "causes_in_piece", found)
+    cubes = []
+    for part in (piece.SPARE, 0):
+        monkeypatch.setattr(piece, "SPARE", part)
+        cubes.append(run(Request(), large, watch=watch))
+    assert threads[0] is not current_thread() and threads[1] is current_thread()
+    assert watched == ["analyzing", "analyzing", "finding causes"]
+    assert cubes[0].facts["causes"] == cubes[1].facts["causes"]
+
+
+def test_memory__for_a_piece_beside_the_analysis_is_that_of_its_calls_and_of_cutting(trace):
+    needed = int((piece.bytes_to_cut(trace.store, 1) + piece.CALL_BYTES * piece.CALLS) / piece.SPARE)
+    assert piece.fits_beside(trace.store, needed + 1, 1) and not piece.fits_beside(trace.store, needed - 1, 1)
+    assert piece.fits_beside(trace.store, None, 1)
 
 
 def test_causes__of_what_cannot_be_replayed_are_none(large, monkeypatch):

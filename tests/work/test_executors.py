@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from threading import Event
+from threading import Event, current_thread
 
 import pytest
 from conftest import LONG
 
-from tracecols.work.executors import Threads, side_by_side
+from tracecols.work.executors import Stopped, Threads, beside, side_by_side
 
 
 def test_map__yields_results_in_the_order_of_the_items_and_reports_all():
@@ -85,3 +85,36 @@ def test_map__ends_its_tasks_when_nobody_wants_more():
     assert next(found)
     found.close()
     assert ended == [1] and len(reported) < 1000
+
+
+def test_beside__returns_what_a_thread_of_its_own_has_found():
+    asked = []
+    with beside(lambda go_on: (go_on(), current_thread()), lambda: asked.append(current_thread())) as result:
+        _, thread = result()
+        assert result() == (None, thread)
+    assert asked == [thread] and thread is not current_thread()
+
+
+def test_beside__raises_what_its_work_raises():
+    def fail(_go_on):
+        raise ValueError("no")
+
+    with beside(fail, lambda: None) as result, pytest.raises(ValueError, match="no"):
+        result()
+
+
+def test_beside__ends_its_work_when_its_context_ends_with_an_error():
+    ended = []
+
+    def work(go_on):
+        while True:
+            time.sleep(0.001)
+            try:
+                go_on()
+            except Stopped:
+                ended.append(True)
+                raise
+
+    with pytest.raises(KeyboardInterrupt), beside(work, lambda: None):
+        raise KeyboardInterrupt
+    assert ended

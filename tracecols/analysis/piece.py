@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ OPERATION_BYTES, TEAM_BYTES, PART = 100, 50, 0.75
 other operations (halo, 2 x 10^7 events at once: 0.7 GB), and in each thread for each row of the location with the most
 events of teams (multizone, 8 x 4, 10^9 events: 0.7 GB). The part of what an analysis may take that this may be."""
 
+CALL_BYTES, SPARE = 700, 0.1
+"""Bytes for each call instance of the piece, and the part of what an analysis may take that piece and cutting may be to
+be made at the same time."""
+
 NO_MEMORY = (
     "call instances: causes of lost time are found in a piece of the run, and to cut it takes more memory than the "
     "analysis may take; give it more with --memory, or analyze a piece with --from and --to"
@@ -38,19 +42,38 @@ LACKING = -2
 Facts = dict[str, Any]
 
 
-def can_be_cut(store: Store, memory: int | None, jobs: int) -> bool:
-    """Say whether the bytes of memory that an analysis may take, None if there is no limit, suffice to cut a piece of a
-    trace."""
-    if memory is None:
-        return True
+def bytes_to_cut(store: Store, jobs: int) -> float:
+    """Return the bytes of memory, about, that it takes to cut a piece of a trace."""
     process = to_numpy(store.definitions["locations"].column("process"))
     operations = max(float(np.bincount(process, store.counts(table)).max(initial=0)) for table in TABLES)
     teams = jobs * int(store.counts("threads").max(initial=0))
-    return max(OPERATION_BYTES * operations, TEAM_BYTES * teams) <= PART * memory
+    return max(OPERATION_BYTES * operations, TEAM_BYTES * teams)
+
+
+def can_be_cut(store: Store, memory: int | None, jobs: int) -> bool:
+    """Say whether the bytes of memory that an analysis may take, None if there is no limit, suffice to cut a piece of a
+    trace."""
+    return memory is None or bytes_to_cut(store, jobs) <= PART * memory
+
+
+def fits_beside(store: Store, memory: int | None, jobs: int) -> bool:
+    """Say whether a piece can be cut and looked at while the trace is analysed, given the same."""
+    needed = bytes_to_cut(store, jobs) + CALL_BYTES * _calls_wanted(len(store.definitions["locations"]))
+    return memory is None or needed <= SPARE * memory
+
+
+def _calls_wanted(n_locations: int) -> int:
+    """Return how many call instances the piece is to have."""
+    return min(max(CALLS, CALLS_EACH * n_locations), MOST_CALLS // 2)
 
 
 def causes_in_piece(
-    trace: OpenedTrace, part: OpenedTrace, call_paths: CallPaths, n_calls: int, progress: Progress | None = None
+    trace: OpenedTrace,
+    part: OpenedTrace,
+    call_paths: CallPaths,
+    n_calls: int,
+    ask: Callable[[], None],
+    progress: Progress | None = None,
 ) -> Facts | None:
     """Return the causes of lost time as a cube keeps them, found in a piece from the middle of a trace; None where it
     cannot be replayed.
@@ -67,6 +90,8 @@ def causes_in_piece(
         Those of the part; causes refer to them.
     n_calls : int
         Its call instances.
+    ask : callable
+        Called before each step; may raise an error, to end it.
     progress : callable, optional
         Called with the number of events that are cut and of all.
     """
@@ -75,13 +100,12 @@ def causes_in_piece(
     begin, end = int(manifest["first_time"]), int(manifest["last_time"])
     if focus is not None:
         begin, end = int(focus[:, 0].min()), int(focus[:, 1].max())
-    wanted = min(max(CALLS, CALLS_EACH * n_locations), MOST_CALLS // 2)
-    length = (end - begin) * min(wanted / n_calls, 1.0)
+    length = (end - begin) * min(_calls_wanted(n_locations) / n_calls, 1.0)
     start, stop = ((begin + end + of * length) / 2 - clock["origin"] for of in (-1, 1))
     start, stop = start / clock["resolution"], stop / clock["resolution"]
     try:
         with open_slice(trace.store, start, stop, trace.jobs, progress) as store:
-            piece = OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask)
+            piece = OpenedTrace(store, trace.jobs, trace.budget, ask=ask)
             facts = facts_of_causes(piece.replay) if has_causes(piece.model) else None
             place = _places_in(call_paths, piece.model.call_paths.whole)
     except AnalysisError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tracecols.analysis.opened import OpenedTrace, is_scanned
@@ -26,6 +27,7 @@ from tracecols.severity.causes import CAUSES, NARROWED
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.efficiencies import IDEAL_RUNTIME
 from tracecols.work.cluster import Cluster
+from tracecols.work.executors import beside
 from tracecols.work.progress import SCAN, Progress, shares_of
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
@@ -70,6 +72,7 @@ def run(
             # nodes and edges of a replay are found in the slices that the search looks at
             found = _graph_builder(request, model)
             visitors = (*also, *([found] if found is not None else []))
+            of_piece = stack.enter_context(_causes_of_piece(request, whole, trace, model, watch))
             cube = analyze_model(
                 model, request.conventions, request.families, choice, request.topologies, searching, visitors
             )
@@ -78,8 +81,8 @@ def run(
         if found is not None:
             placed = with_topologies(model, request.topologies)
             cube.facts |= _facts_of_replay(cube, request, Replay(placed, found))
-        if _wants_causes(request) and TIME in cube.cells and not has_causes(model):
-            cube.facts |= _facts_of_piece(cube, whole, trace, model, watch)
+        if TIME in cube.cells:
+            cube.facts |= of_piece(cube)
     return cube.with_metrics(*request.metrics)
 
 
@@ -107,25 +110,42 @@ def _facts_of_replay(cube: SeverityCube, request: Request, replay: Replay) -> di
     if (ideal := _ideal_runtime(cube, request, replay)) is not None:
         facts[IDEAL_RUNTIME] = ideal
     if _wants_causes(request) and TIME in cube.cells and has_causes(replay.model):
-        causes = facts_of_causes(replay)
-        if causes is not None:
-            facts[CAUSES] = causes
+        facts |= _facts_of_causes(facts_of_causes(replay))
     return facts
 
 
-def _facts_of_piece(
-    cube: SeverityCube, whole: OpenedTrace, trace: OpenedTrace, model: Model, watch: Watch
-) -> dict[str, Any]:
-    """Return what a cube says of the causes of lost time in a trace that is too large to try them on all of it; `whole`
-    is what the trace is a part of, if it is one."""
+@contextmanager
+def _causes_of_piece(
+    request: Request, whole: OpenedTrace, trace: OpenedTrace, model: Model, watch: Watch
+) -> Iterator[Callable[[SeverityCube], dict[str, Any]]]:
+    """Yield what returns what a cube says of the causes of lost time in a trace that is too large to try them on all of
+    it; `whole` is what the trace is a part of, if it is one. A piece is looked at while the trace is analysed, or after
+    it if memory does not suffice for both."""
+    if not _wants_causes(request) or has_causes(model):
+        yield lambda _cube: {}
+        return
     # imported where a trace is that large
-    from tracecols.analysis.piece import NO_MEMORY, can_be_cut, causes_in_piece
+    from tracecols.analysis.piece import NO_MEMORY, can_be_cut, causes_in_piece, fits_beside
 
     # what was free when the analysis began, of which it has taken some
-    if not can_be_cut(whole.store, model.executor.budget.memory, whole.jobs):
-        return {"counts": {**cube.facts["counts"], NO_MEMORY: model.n_calls}}
-    with watch("finding causes") as report:
-        causes = causes_in_piece(whole, trace, model.call_paths.whole, model.n_calls, report)
+    given = whole.store, model.executor.budget.memory, whole.jobs
+    find = partial(causes_in_piece, whole, trace, model.call_paths.whole, model.n_calls)
+    if not can_be_cut(*given):
+        yield lambda cube: {"counts": {**cube.facts["counts"], NO_MEMORY: model.n_calls}}
+    elif fits_beside(*given):
+        with beside(lambda go_on: find(go_on, lambda _done, _all: go_on()), whole.ask) as causes:
+            yield lambda _cube: _facts_of_causes(causes())
+    else:
+
+        def after(_cube: SeverityCube) -> dict[str, Any]:
+            with watch("finding causes") as report:
+                return _facts_of_causes(find(whole.ask, report))
+
+        yield after
+
+
+def _facts_of_causes(causes: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what a cube says of causes, if there are any."""
     return {} if causes is None else {CAUSES: causes}
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -168,6 +169,27 @@ class Threads:
                 for future in begun:
                     future.cancel()
                 failed.clear()
+
+
+@contextmanager
+def beside(function: Callable[[Callable[[], None]], Result], ask: Callable[[], None]) -> Iterator[Callable[[], Result]]:
+    """Begin work in a thread of its own, and yield what waits for its result; when the context ends, the work has.
+
+    `function` is given what it is to call now and then: `ask`, and what raises an error if the context ends before.
+    """
+    is_over = Event()
+
+    def go_on() -> None:
+        if is_over.is_set():
+            raise Stopped
+        ask()
+
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(function, go_on).result
+        try:
+            yield result
+        finally:
+            is_over.set()
 
 
 def side_by_side(
