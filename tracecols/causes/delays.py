@@ -189,6 +189,30 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
     return [pairs.at(name, rows).astype(np.int64, copy=False) for name in columns]
 
 
+class Ends(NamedTuple):
+    """The points at which the intervals of pairs begin and end, -1 none; (n,) int64 each."""
+
+    cause: NDArray[np.int64]
+    own_since: NDArray[np.int64]
+    cause_since: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+    waiting_since: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, pairs: CompoundTable, rows: NDArray[np.int64]) -> Ends:
+        """Read those of some rows of `delay_pairs`."""
+        return cls(*numbers_of(pairs, rows, *cls._fields))
+
+    @property
+    def begin(self) -> NDArray[np.int64]:
+        """Where the intervals of the causing sides begin."""
+        return np.where(self.own_since >= 0, self.own_since, self.cause_since)
+
+    def take(self, rows: NDArray[np.int64]) -> Ends:
+        """Return those of some of the pairs."""
+        return Ends(*(of[rows] for of in self))
+
+
 class Delays(NamedTuple):
     """What the causing sides of pairs spent more time on than the waiting sides."""
 
@@ -217,19 +241,19 @@ def find_delays(
     pairs = point_index.causing(members)
     # both sides of each pair, and what either lost
     size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(segments.entries) // max(len(pairs), 1)))
-    compared = Comparison(facts, quirks, sync_points, delay_pairs, point_index, segments, min(len(pairs), size), spill)
+    compared = Comparison(facts, quirks, sync_points, point_index, segments, min(len(pairs), size), spill)
     for here in blocks(len(pairs), size):
         pair = pairs[here]
-        cause, own, since, waiting = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since", "waiting")
-        begins = np.where(own >= 0, own, since)
+        ends = Ends.of(delay_pairs, pair)
         # intervals that begin together go on with each other's sums
-        order = np.arange(pair.size) if is_sorted(cause, begins) else np.lexsort((begins, cause))
-        at = facts.process[sync_points.location[waiting]]
-        of_partition = np.where(waiting >= 0, division.of_process[at], partition)
+        order = np.arange(pair.size) if is_sorted(ends.cause, ends.begin) else np.lexsort((ends.begin, ends.cause))
+        at = facts.process[sync_points.location[ends.waiting]]
+        of_partition = np.where(ends.waiting >= 0, division.of_process[at], partition)
         order = order[np.argsort(of_partition[order], kind="stable")]
         of_partition = of_partition[order]
         others, begin = np.unique(of_partition, return_index=True)
-        compared.begin(pair[order], order, slice(*np.searchsorted(of_partition, (partition, partition + 1)).tolist()))
+        inside = slice(*np.searchsorted(of_partition, (partition, partition + 1)).tolist())
+        compared.begin(ends.take(order), (delay_pairs.at("kind", pair) == IDLE)[order], order, inside)
         for other, rows in zip(others.tolist(), pairwise([*begin.tolist(), order.size]), strict=True):
             compared.compare(slice(*rows), None if other == partition else every_segments[other])
         compared.keep(pair)
@@ -244,8 +268,8 @@ def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
 class Comparison:
     """The comparison of both sides of the pairs whose causes are in a partition, some after the other.
 
-    `points` and `pairs` are those of all of the trace, `spent` that of the partition; `n` pairs at most are compared
-    together, and `spill` keeps what is found.
+    `points` are those of all of the trace, `spent` that of the partition; `n` pairs at most are compared together, and
+    `spill` keeps what is found.
     """
 
     def __init__(
@@ -253,14 +277,13 @@ class Comparison:
         facts: Facts,
         quirks: Quirks,
         points: KeptTable,
-        pairs: CompoundTable,
         index: PointIndex,
         spent: Segments,
         n: int,
         spill: Spill | None,
     ) -> None:
         self._given, self._spill = (facts, quirks, points, index), spill
-        self._quirks, self._pairs, self._index = quirks, pairs, index
+        self._quirks, self._index = quirks, index
         self._intervals = Intervals(*self._given, spent)
         self._sums = [sum_of(facts, quirks) for _ in range(3)]
         dtype = time_type(quirks)
@@ -271,30 +294,27 @@ class Comparison:
         self._filled = self._n_kept = 0
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
-    def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64], inside: slice) -> None:
+    def begin(self, ends: Ends, is_idle: NDArray[np.bool_], row: NDArray[np.int64], inside: slice) -> None:
         """Describe the causing sides of some pairs, which are compared one after the other, and the waiting sides that
         are in the same partition: entries near both are read once.
 
-        `row` is the row that each pair has among these; `inside` are those that have both sides in the partition.
+        `is_idle` are pairs whose causing sides idle until a master comes; `row` is the row that each pair has among
+        these; `inside` are those that have both sides in the partition.
         """
-        names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
-        cause, own, since, self._waiting, self._waiting_since = numbers_of(self._pairs, pair, *names)
-        is_idle, has_own, self._row = self._pairs.kind[pair] == IDLE, own >= 0, row
-        begins = np.where(has_own, own, since)
-        causing = self._intervals.described(begins, cause, is_idle)
-        self._waits = waits = self._intervals.described(self._waiting_since, self._waiting)
+        self._ends, self._row = ends, row
+        begins, has_own = ends.begin, ends.own_since >= 0
+        causing = self._intervals.described(begins, ends.cause, is_idle)
+        self._waits = waits = self._intervals.described(ends.waiting_since, ends.waiting)
         both = kernels.Spans(*map(np.append, causing, kernels.part_of(waits, inside)))
         # nothing waits where threads idle
-        until = np.append(cause, self._waiting[inside])
-        idle = np.append(is_idle, np.zeros(until.size - cause.size, bool))
-        both, self._of_causing = self._intervals.found(
-            both, np.append(begins, self._waiting_since[inside]), until, idle
-        )
-        self._causing = kernels.part_of(both, slice(pair.size))
-        waits.first[inside], waits.stop[inside] = both.first[pair.size :], both.stop[pair.size :]
+        until = np.append(ends.cause, ends.waiting[inside])
+        idle = np.append(is_idle, np.zeros(until.size - begins.size, bool))
+        both, self._of_causing = self._intervals.found(both, np.append(begins, ends.waiting_since[inside]), until, idle)
+        self._causing = kernels.part_of(both, slice(begins.size))
+        waits.first[inside], waits.stop[inside] = both.first[begins.size :], both.stop[begins.size :]
         limited = has_own if self._quirks.needs_shared_call_paths else has_own[:0]
         self._within, self._of_within = self._intervals.spans(
-            since[: limited.size], np.where(limited, cause[: limited.size], -1)
+            ends.cause_since[: limited.size], np.where(limited, ends.cause[: limited.size], -1)
         )
 
     def compare(self, rows: slice, other: Segments | None) -> None:
@@ -306,7 +326,7 @@ class Comparison:
         waits, of_waiting = kernels.part_of(self._waits, rows), self._of_causing
         if other is not None:
             intervals = Intervals(*self._given, other)
-            waits, of_waiting = intervals.found(waits, self._waiting_since[rows], self._waiting[rows])
+            waits, of_waiting = intervals.found(waits, self._ends.waiting_since[rows], self._ends.waiting[rows])
         causing, within = (kernels.part_of(of, rows) for of in (self._causing, self._within))
         sides, row = kernels.Sides(causing, waits, within), self._row[rows]
         # what is read near the intervals of some pairs has other numbers than what is read near those of others
