@@ -19,7 +19,7 @@ def test_pick__takes_null_for_negative_rows(dtype):
     assert pick(values[:0], np.array([-1, -1]), null=7).tolist() == [7, 7]
 
 
-def test_pick__does_not_copy_a_value_that_stands_for_all_rows():
+def test_pick__does_not_copy_a_value_that_is_that_of_all_rows():
     values, rows = np.broadcast_to(np.int64(3), 1 << 24), np.array([5, -1, 1 << 23])
     tracemalloc.start()
     try:

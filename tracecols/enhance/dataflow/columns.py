@@ -341,7 +341,7 @@ def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int 
     if not values.size:
         return np.full(index.size, null, values.dtype)
     # for many indices `take` needs two thirds of the time of values[index], and half where these are not int64; but it
-    # copies all values where they are not next to each other, as one value that stands for all rows is not
+    # copies all values where they are not next to each other, as where one value is that of all rows
     taken = values.take(index, 0) if values.flags.c_contiguous else values[index]
     if index.size and index.min() < 0:
         taken[index < 0] = null
