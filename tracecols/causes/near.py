@@ -57,12 +57,21 @@ class Near:
         return list(found.values())
 
 
-def whole(source: ColumnSource, name: str, large: LargeArrays) -> NDArray[Any]:
-    """Return a whole column; (n,), of a file in an array that `large` makes."""
+def some_rows(source: ColumnSource, name: str, start: int, stop: int, large: LargeArrays) -> NDArray[Any]:
+    """Return the rows of a column with start <= row < stop: as they are where they are in memory, else in an array that
+    `large` makes, block by block."""
+    if isinstance(source, PiecedColumns):
+        source, before = source.piece_with(start, stop)
+        start, stop = start - before, stop - before
     if isinstance(source, Columns):
-        return source.column(name)
-    dtype = source.rows(name, 0, 0).dtype
-    return large.computed(len(source), dtype, lambda here: source.rows(name, here.start, here.stop))
+        return source.rows(name, start, stop)
+    rows, dtype = source.rows, source.rows(name, 0, 0).dtype
+    return large.computed(stop - start, dtype, lambda here: rows(name, start + here.start, start + here.stop))
+
+
+def whole(source: ColumnSource, name: str, large: LargeArrays) -> NDArray[Any]:
+    """Return a whole column; (n,), as `some_rows` does."""
+    return some_rows(source, name, 0, len(source), large)
 
 
 class KeptTable(CompoundTable):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tracecols.causes.delays import Delays, Intervals, ends_of, numbers_of
 from tracecols.causes.index import PointIndex
-from tracecols.causes.near import KeptTable
+from tracecols.causes.near import KeptTable, some_rows
 from tracecols.causes.pairs import CREATED, IDLE
 from tracecols.causes.points import Times, clock, in_ticks, number_type, time_type
 from tracecols.causes.quirks import Quirks
@@ -175,6 +175,7 @@ def period_times(
     points: CompoundTable,
     index: PointIndex,
     spent: Segments,
+    large: LargeArrays,
     location: NDArray[np.int32],
     first: NDArray[np.int64],
     stop: NDArray[np.int64],
@@ -186,7 +187,8 @@ def period_times(
 
     `spent` is the time of the partition by call path, from point to point, with the edges of periods. Intervals have
     their first segment, one past the last, and likewise the waits inside, which are taken off. `less` are parts of
-    calls at the begin, which are taken off, and `more` those at the end, which are added.
+    calls at the begin, which are taken off, and `more` those at the end, which are added. An interval may be all of a
+    location: what is read of it is in arrays that `large` makes.
     """
     edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
     assert edges is not None  # asked where periods divide the trace
@@ -210,9 +212,9 @@ def period_times(
         some = many[run]
         nothing = np.zeros(some.size, np.int64)
         waiting, wait, wait_stop = _waits_inside(
-            facts, quirks, points, index, *((nothing, nothing) if waits is None else (w[some] for w in waits))
+            facts, quirks, points, index, large, *((nothing, nothing) if waits is None else (w[some] for w in waits))
         )
-        before, of_segments, of_edges = _segments_near(spent, int(first[some].min()), int(stop[some].max()))
+        before, of_segments, of_edges = _segments_near(spent, int(first[some].min()), int(stop[some].max()), large)
         spans = kernels.Spans(
             first[some] - before,
             stop[some] - before,
@@ -251,20 +253,24 @@ def _runs(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.
     return np.split(order, np.flatnonzero(first[order][1:] > reached[:-1] + NEAR) + 1)
 
 
-def _segments_near(spent: Segments, first: int, stop: int) -> tuple[int, collecting.Maps, kernels.Edges]:
+def _segments_near(
+    spent: Segments, first: int, stop: int, large: LargeArrays
+) -> tuple[int, collecting.Maps, kernels.Edges]:
     """Return some segments with their entries, the edges of all, and the number of the first segment that is read.
 
     Segments are numbered from that one on, also those that edges lie in.
     """
-    edges = spent.edges
+    edges, ends = spent.edges, spent.ends
     assert edges is not None  # asked where periods divide the trace
-    before = max(first - 1, 0)
-    end = spent.ends.rows("end", before, max(stop, first))
+    before, after = max(first - 1, 0), max(stop, first)
     # entries of the segment before the first one are not needed
-    low = int(end[0]) if first > 0 and end.size else 0
-    high = int(end[-1]) if end.size else low
+    low = int(ends.rows("end", before, before + 1)[0]) if first > 0 and after > before else 0
+    high = int(ends.rows("end", after - 1, after)[0]) if after > before else low
     of_segments = collecting.Maps(
-        end - low, spent.entries.rows("call_path", low, high), spent.entries.rows("time", low, high)
+        large.computed(
+            after - before, np.int64, lambda here: ends.rows("end", before + here.start, before + here.stop) - low
+        ),
+        *(some_rows(spent.entries, name, low, high, large) for name in ("call_path", "time")),
     )
     of_edges = (edges.entries.column(name) for name in ("call_path", "time"))
     return before, of_segments, kernels.Edges(edges.time, edges.period, edges.segment - before, edges.end, *of_edges)
@@ -275,14 +281,16 @@ def _waits_inside(
     quirks: Quirks,
     points: CompoundTable,
     index: PointIndex,
+    large: LargeArrays,
     first: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> tuple[kernels.Waits, NDArray[np.int64], NDArray[np.int64]]:
     """Return the waits from the first to the last one inside of some intervals, and where those of each are there."""
     low, high = int(first.min(initial=index.waits.size)), int(stop.max(initial=0))
-    here = slice(min(low, high), high)
-    begin = clock(facts, quirks)(points.at("begin_time", index.waits[here]))
-    return kernels.Waits(index.wait_path[here], begin, index.wait[here]), first - here.start, stop - here.start
+    inside = slice(min(low, high), high)
+    waits, times = index.waits[inside], clock(facts, quirks)
+    begin = large.computed(waits.size, time_type(quirks), lambda here: times(points.at("begin_time", waits[here])))
+    return kernels.Waits(index.wait_path[inside], begin, index.wait[inside]), first - inside.start, stop - inside.start
 
 
 def _before_interval(
@@ -415,6 +423,7 @@ def _of_delays(
             points,
             index,
             spent,
+            large,
             points.location[until],
             first,
             intervals.stop(until),
@@ -514,6 +523,7 @@ def find_path_periods(
         sync_points,
         point_index,
         segments,
+        large_arrays(spill),
         location,
         intervals.resumed(since, until),
         intervals.stop(until),
@@ -532,6 +542,7 @@ def divide_own_times(
     sync_points: CompoundTable,
     point_index: PointIndex,
     segments: Segments,
+    spill: Spill | None,
 ) -> Weights | None:
     """Add up the time of some locations by call path and period without the waits at their synchronisation points;
     nothing without periods."""
@@ -546,6 +557,7 @@ def divide_own_times(
         sync_points,
         point_index,
         segments,
+        large_arrays(spill),
         location,
         segments.first[location],
         segments.stop[location],
