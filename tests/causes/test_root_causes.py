@@ -586,6 +586,11 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
         assert kept.at("y", first).tolist() == columns.y[first].tolist()
         assert kept.at("location", first).tolist() == columns.x[first].tolist()
         assert kept.rows("y", 7, 200).tolist() == columns.y[7:].tolist() == kept.whole("y", LargeArrays())[7:].tolist()
+        for a, b in zip(first.tolist(), stop.tolist(), strict=True):
+            some = near.some_rows(source, "y", a, b, LargeArrays())
+            assert some.tolist() == columns.y[a:b].tolist()
+            if source is pieces and b > a and is_in_one(np.array([a]), np.array([b]), [0, 50, 57, 110]):
+                assert any(np.shares_memory(some, piece.y) for piece in in_memory)
         # what is in one piece in memory is not copied
         is_shared = any(x is piece.x for piece in (columns, *in_memory))
         if source is not spilled and is_in_one(first, stop, [0, 110] if source is columns else [0, 50, 57, 110]):

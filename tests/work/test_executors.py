@@ -103,17 +103,22 @@ def test_beside__raises_what_its_work_raises():
         result()
 
 
-def test_beside__ends_its_work_when_its_context_ends_with_an_error():
+@pytest.mark.parametrize("n", [1, 3])
+def test_beside__ends_its_work_when_its_context_ends_with_an_error(n):
+    """Also if several threads do it."""
     ended = []
 
     def work(go_on):
-        while True:
-            time.sleep(0.001)
-            try:
+        def until_the_end(_item, _report):
+            while True:
+                time.sleep(0.001)
                 go_on()
-            except Stopped:
-                ended.append(True)
-                raise
+
+        try:
+            list(Threads(2).map(until_the_end, range(n)))
+        except Stopped:
+            ended.append(True)
+            raise
 
     with pytest.raises(KeyboardInterrupt), beside(work, lambda: None):
         raise KeyboardInterrupt

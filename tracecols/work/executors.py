@@ -163,6 +163,9 @@ class Threads:
                     yield begun.popleft().result()
                     begun.extend(pool.submit(run, item) for item in islice(left, 1))
             except Stopped:
+                # if none has failed all of this work is to end (`beside`)
+                if not failed:
+                    raise
                 raise failed[0] from None
             finally:
                 stop.set()
