@@ -14,6 +14,7 @@ from tracecols.causes import periods
 from tracecols.causes.delays import Intervals
 from tracecols.causes.periods import divide_cells, period_times
 from tracecols.causes.quirks import NONE
+from tracecols.enhance.dataflow.columns import Columns, pieced
 from tracecols.enhance.scan.call_paths import PeriodCallPaths
 from tracecols.enhance.scan.periods import ask
 from tracecols.kernels import edges as kernels
@@ -22,6 +23,7 @@ from tracecols.model.model import enhance
 from tracecols.patterns.periods import LEFT_OUT
 from tracecols.search.cube import analyze_model
 from tracecols.testing import Program
+from tracecols.work.large import LargeArrays
 
 
 def ticks(cube, name):
@@ -205,6 +207,13 @@ def test_bins__are_each_filled_by_the_critical_path(converted, name):
             assert (cube.period_cells[part].value > 0).all(), part
 
 
+def in_two(source):
+    """Return the same columns in two pieces."""
+    n, columns = len(source), {name: source.column(name) for name in source.names}
+    halves = (slice(0, n // 2), slice(n // 2, n))
+    return pieced([Columns(here.stop - here.start, {c: v[here] for c, v in columns.items()}) for here in halves])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("divided", [{"bins": 37}, {"phases": "h_*"}, {"phases": "from:h_latesender"}])
 def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch):
@@ -226,7 +235,15 @@ def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch
     intervals = Intervals(model.facts, NONE, points, index, spent)
     times = intervals.spent(since, until)
     found = period_times(
-        model.facts, NONE, points, index, spent, location, intervals.first(since, until), intervals.stop(until)
+        model.facts,
+        NONE,
+        points,
+        index,
+        spent,
+        LargeArrays(),
+        location,
+        intervals.first(since, until),
+        intervals.stop(until),
     )
     n, met = len(model.call_paths.whole), model.call_paths.whole.creation
     of = np.repeat(np.arange(since.size), times.end - times.start)
@@ -242,7 +259,12 @@ def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch
     some = np.random.default_rng(7).permutation(np.flatnonzero(index.start[1:][location] - since < 12))
     first, stop = intervals.first(since, until)[some], intervals.stop(until)[some]
     assert first.min() > 0 and len(periods._runs(first, stop)) > 1
-    of_some = period_times(model.facts, NONE, points, index, spent, location[some], first, stop)
+    # what is read of them is in files, which hold some rows of both of two pieces
+    large = LargeArrays(0)
+    for name, value in (("BLOCK", 5), ("SMALL", 0)):
+        monkeypatch.setattr(f"tracecols.work.large.{name}", value)
+    apart = spent._replace(ends=in_two(spent.ends), entries=in_two(spent.entries))
+    of_some = period_times(model.facts, NONE, points, index, apart, large, location[some], first, stop)
     again = np.zeros((some.size, n), np.int64)
     np.add.at(again, (of_some.key // n, of_some.key % n), of_some.ticks)
     np.testing.assert_array_equal(again, sums[some])
