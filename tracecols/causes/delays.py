@@ -190,7 +190,8 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
 
 
 class Ends(NamedTuple):
-    """The points at which the intervals of pairs begin and end, -1 none; (n,) int64 each."""
+    """The points at which the intervals of pairs end, -1 none, and after which they begin (`pairs.SINCE`); (n,) int64
+    each."""
 
     cause: NDArray[np.int64]
     own_since: NDArray[np.int64]
@@ -205,7 +206,7 @@ class Ends(NamedTuple):
 
     @property
     def begin(self) -> NDArray[np.int64]:
-        """Where the intervals of the causing sides begin."""
+        """The points after which the intervals of the causing sides begin."""
         return np.where(self.own_since >= 0, self.own_since, self.cause_since)
 
     def take(self, rows: NDArray[np.int64]) -> Ends:
@@ -246,7 +247,8 @@ def find_delays(
         pair = pairs[here]
         ends = Ends.of(delay_pairs, pair)
         # intervals that begin together go on with each other's sums
-        order = np.arange(pair.size) if is_sorted(ends.cause, ends.begin) else np.lexsort((ends.begin, ends.cause))
+        cause, begins = ends.cause, ends.begin
+        order = np.arange(pair.size) if is_sorted(cause, begins) else np.lexsort((begins, cause))
         at = facts.process[sync_points.location[ends.waiting]]
         of_partition = np.where(ends.waiting >= 0, division.of_process[at], partition)
         order = order[np.argsort(of_partition[order], kind="stable")]
