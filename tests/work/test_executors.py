@@ -110,8 +110,8 @@ def test_beside__ends_its_work_when_its_context_ends_with_an_error(n):
 
     def work(go_on):
         def until_the_end(_item, _report):
-            while True:
-                time.sleep(0.001)
+            for _ in range(1000):
+                time.sleep(0.01)
                 go_on()
 
         try:

@@ -27,8 +27,8 @@ other operations (halo, 2 x 10^7 events at once: 0.7 GB), and in each thread for
 events of teams (multizone, 8 x 4, 10^9 events: 0.7 GB). The part of what an analysis may take that this may be."""
 
 CALL_BYTES, SPARE = 700, 0.1
-"""Bytes for each call instance of the piece, and the part of what an analysis may take that piece and cutting may be to
-be made at the same time."""
+"""Bytes of memory for each call instance of the piece (`findings.search.MOST_CALLS`), and the part of what an analysis
+may take that the piece and cutting it may need to be done while the trace is analysed."""
 
 NO_MEMORY = (
     "call instances: causes of lost time are found in a piece of the run, and to cut it takes more memory than the "
@@ -58,8 +58,10 @@ def can_be_cut(store: Store, memory: int | None, jobs: int) -> bool:
 
 def fits_beside(store: Store, memory: int | None, jobs: int) -> bool:
     """Say whether a piece can be cut and looked at while the trace is analysed, given the same."""
-    needed = bytes_to_cut(store, jobs) + CALL_BYTES * _calls_wanted(len(store.definitions["locations"]))
-    return memory is None or needed <= SPARE * memory
+    if memory is None:
+        return True
+    of_calls = CALL_BYTES * _calls_wanted(len(store.definitions["locations"]))
+    return bytes_to_cut(store, jobs) + of_calls <= SPARE * memory
 
 
 def _calls_wanted(n_locations: int) -> int:
