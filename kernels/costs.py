@@ -122,7 +122,7 @@ class Caused(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """Amounts by kind, in a list for each wait or pair."""
+    """Amounts by kind, in a list for each wait."""
 
     head: NDArray[np.signedinteger[Any]]
     """(n,) int32 or int64: first item of each list; -1 none."""
@@ -134,6 +134,29 @@ class Lists(NamedTuple):
     state: NDArray[np.int64]
     """(3,): the first item that is free again (-1 none), how many are free in all, and the first that was never
     used."""
+
+
+class Passed(NamedTuple):
+    """Amounts by kind that pairs are charged with, those of each pair together, in the order in which costs are carried
+    back."""
+
+    n: NDArray[np.int8]
+    """(n_pairs,): how many each pair has, in this order."""
+    kind: NDArray[np.int8]
+    amount: NDArray[Any]
+    """`kind` and `amount`: (any,) int8, float64 or int64"""
+    state: NDArray[np.int64]
+    """(1,): how many there are."""
+
+
+class OfPairs(NamedTuple):
+    """The same in the order of the pairs; of a pair at most one of each kind, and any number of zeros."""
+
+    begin: NDArray[np.signedinteger[Any]]
+    """(n_pairs + 1,) int32 or int64: where those of each pair begin."""
+    kind: NDArray[np.int8]
+    amount: NDArray[Any]
+    """`kind` and `amount`: (n,) int8, float64 or int64"""
 
 
 @inner_part
@@ -169,12 +192,27 @@ def _take_amount(i, lists):
     return np.int64(lists.kind[at]), lists.amount[at]
 
 
+@inner_part
+def _pass(k, kind, amount, passed):
+    """Charge the k-th pair with an amount of a kind, after what it is charged with already."""
+    at = passed.state[0]
+    passed.kind[at], passed.amount[at] = kind, amount
+    passed.state[0] = at + 1
+    passed.n[k] += 1
+
+
 @part
-def _move_amounts(i, n, lists, k, others):
-    """Take n items from a list and add them to one of others."""
+def _pass_all(i, n, lists, k, passed):
+    """Take n items from a list and charge the k-th pair with them."""
     for _ in range(n):
         kind, amount = _take_amount(i, lists)
-        _add_amount(k, kind, amount, others)
+        _pass(k, kind, amount, passed)
+
+
+@inner_part
+def _has_room(n, passed):
+    """Say whether there is room for so many amounts more."""
+    return passed.kind.size - passed.state[0] >= n
 
 
 @inner_part
@@ -204,7 +242,7 @@ def _waits_of(p, pairs):
 
 
 @kernel
-def scale_costs(start, order, pairs, n_p2p, thread_kind, scale, whole, waited, costs, shares, propagated):
+def scale_costs(start, order, pairs, n_p2p, thread_kind, scale, whole, waited, costs, passed, propagated):
     """Carry the costs of final waits back through time in seconds: a wait takes on the costs of those that it helped to
     cause.
 
@@ -223,8 +261,8 @@ def scale_costs(start, order, pairs, n_p2p, thread_kind, scale, whole, waited, c
         waited.
     costs : Lists, written
         Of each wait the time of final waits that it helped to cause.
-    shares : Lists, written
-        Of each pair the costs of its wait per second that the causing side lost.
+    passed : Passed, written
+        Of each pair the costs of its wait per second that the causing side lost; of each kind there is one.
     propagated : (n_waits,) float64, written
         Of each wait how much of it lets others wait in point-to-point communication.
 
@@ -239,12 +277,13 @@ def scale_costs(start, order, pairs, n_p2p, thread_kind, scale, whole, waited, c
             continue
         first, counts_from, stop, v_of = _waits_of(p, pairs)
         n_kinds, kind = _length(v_of, costs) + 1, pairs.kind[p]
-        if shares.state[1] < n_kinds or costs.state[1] < n_kinds * (stop - counts_from):
+        if not _has_room(n_kinds, passed) or costs.state[1] < n_kinds * (stop - counts_from):
             return k
+        of_pair = passed.state[0]
         at = costs.head[v_of] if v_of >= 0 else costs.head.dtype.type(-1)
         while at >= 0:
             if (thread_kind < 0 or kind != thread_kind or costs.kind[at] != kind) and costs.amount[at] != 0:
-                _add_amount(p, costs.kind[at], costs.amount[at] / whole[p], shares)
+                _pass(k, costs.kind[at], costs.amount[at] / whole[p], passed)
             at = costs.below[at]
         if not waited[p] > 0:
             continue
@@ -252,22 +291,21 @@ def scale_costs(start, order, pairs, n_p2p, thread_kind, scale, whole, waited, c
             for v in range(first, stop):
                 propagated[v] = max(propagated[v], scale[p] * pairs.wait[v])
         for v in range(counts_from, stop):
-            at, is_met = shares.head[p], False
-            while at >= 0:
-                share = shares.amount[at]
-                if shares.kind[at] == kind:
+            is_met = False
+            for at in range(of_pair, passed.state[0]):
+                share = passed.amount[at]
+                if passed.kind[at] == kind:
                     is_met = True
                     share += scale[p]
                 if share > 0:
-                    _add_amount(v, shares.kind[at], pairs.wait[v] * share, costs)
-                at = shares.below[at]
+                    _add_amount(v, passed.kind[at], pairs.wait[v] * share, costs)
             if not is_met and scale[p] > 0:
                 _add_amount(v, kind, pairs.wait[v] * scale[p], costs)
     return order.size
 
 
 @kernel
-def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, shares, propagated, scratch):
+def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, passed, propagated, scratch):
     """Carry the costs of final waits back through time in whole ticks, divided between the causing side and its own
     waits.
 
@@ -281,8 +319,8 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, shares, propag
         The wait; written: what of it is charged to the causing side.
     costs : Lists, written
         Of each wait the costs that have come to it and are not passed on yet.
-    shares : Lists, written
-        Of each pair what of the costs of its wait is charged to the causing side.
+    passed : Passed, written
+        Of each pair what of the costs of its wait is charged to the causing side; of each kind there is one.
     scratch : (4, n) int64
         One more than wait in any interval.
 
@@ -296,11 +334,11 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, shares, propag
         p = order[k]
         _, first, stop, v_of = _waits_of(p, pairs)
         n, n_kinds = stop - first + 1, _length(v_of, costs)
-        if shares.state[1] < n_kinds or costs.state[1] < (n_kinds + 1) * (n - 1):
+        if not _has_room(n_kinds, passed) or costs.state[1] < (n_kinds + 1) * (n - 1):
             return k
         if n == 1:
             # the causing side waited for nobody: it is charged with all of it
-            _move_amounts(v_of, n_kinds, costs, p, shares)
+            _pass_all(v_of, n_kinds, costs, k, passed)
             continue
         # a wait without a known cause is not passed on: it is charged where the cause comes
         weight[0] = lost[p]
@@ -308,16 +346,16 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, shares, propag
             weight[j] = pairs.wait[first + j - 1]
         # the costs of the wait by kind, then the wait itself
         for left in range(n_kinds, -1, -1):
-            is_own, of, passed = left == 0, np.int64(pairs.kind[p]), amount[p]
+            is_own, of, cost = left == 0, np.int64(pairs.kind[p]), amount[p]
             if not is_own:
-                of, passed = _take_amount(v_of, costs)
-            if passed <= 0:
+                of, cost = _take_amount(v_of, costs)
+            if cost <= 0:
                 continue
-            divide(passed, weight, np.int64(0), n, portion, remainder, spare)
+            divide(cost, weight, np.int64(0), n, portion, remainder, spare)
             if is_own:
                 amount[p] = portion[0]
             elif portion[0] > 0:
-                _add_amount(p, of, portion[0], shares)
+                _pass(k, of, portion[0], passed)
             for j in range(1, n):
                 if portion[j] > 0:
                     _add_amount(first + j - 1, of, portion[j], costs)
@@ -328,28 +366,75 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, shares, propag
 
 
 @kernel
-def settle_costs(start, pairs, costs, shares):
+def settle_costs(start, pairs, costs, passed):
     """Charge what came to waits after they had been passed on, because they depend on each other.
 
     Parameters
     ----------
     start : int
         Pair to begin with.
-    pairs, costs, shares
+    pairs, costs
         As `divide_costs` leaves them.
+    passed : Passed, written
+        Of all pairs, ascending.
 
     Returns
     -------
     int
-        The pair to go on with: n, or less where there is no room in lists.
+        The pair to go on with: n, or less where there is no room.
     """
     for p in range(start, pairs.cause.size):
         _, _, _, v_of = _waits_of(p, pairs)
         n = _length(v_of, costs)
-        if shares.state[1] < n:
+        if not _has_room(n, passed):
             return p
-        _move_amounts(v_of, n, costs, p, shares)
+        _pass_all(v_of, n, costs, p, passed)
     return pairs.cause.size
+
+
+@kernel
+def count_amounts(pair, n, n_of):
+    """Count the amounts of each pair; `n_of` (n_pairs,) int8 is added to.
+
+    Parameters
+    ----------
+    pair, n : (n,) int32 or int64, int8
+        Pairs, and how many amounts they have.
+    """
+    for k in range(pair.size):
+        n_of[pair[k]] += n[k]
+
+
+@kernel
+def place_amounts(pair, passed, left, of_pairs):
+    """Put amounts in the order of the pairs; what a pair has of one kind is added up.
+
+    Parameters
+    ----------
+    pair : (n,) int32 or int64
+        The pairs in the order in which costs are carried back.
+    passed : Passed
+        Their amounts.
+    left : (n_pairs,) int8, written
+        How many of each pair are still to come.
+    of_pairs : OfPairs, written
+        Zeros where nothing has been written.
+    """
+    at = 0
+    for k in range(pair.size):
+        p = pair[k]
+        for i in range(at, at + passed.n[k]):
+            # from the last place of the pair on
+            first = np.int64(of_pairs.begin[p]) + left[p]
+            to = first
+            while to < of_pairs.begin[p + 1] and of_pairs.kind[to] != passed.kind[i]:
+                to += 1
+            if to == of_pairs.begin[p + 1]:
+                to = first - 1
+                left[p] -= 1
+                of_pairs.kind[to] = passed.kind[i]
+            of_pairs.amount[to] += passed.amount[i]
+        at += passed.n[k]
 
 
 @kernel
@@ -362,8 +447,8 @@ def count_charges(pair, kind, charged, shares, n_of):
     kind : (n_pairs,) int8
     charged : (n_pairs,) float64 or int64
         What each pair is charged with for its own wait.
-    shares : Lists
-        Of each pair what it is charged with for later waits.
+    shares : OfPairs
+        What pairs are charged with for later waits.
     n_of : (2 * n_kinds,) int64
         Zeros; written.
     """
@@ -371,10 +456,8 @@ def count_charges(pair, kind, charged, shares, n_of):
     for i in range(pair.size):
         p = pair[i]
         n_of[kind[p]] += charged[p] != 0
-        at = shares.head[p]
-        while at >= 0:
-            n_of[n_kinds + shares.kind[at]] += 1
-            at = shares.below[at]
+        for at in range(shares.begin[p], shares.begin[p + 1]):
+            n_of[n_kinds + shares.kind[at]] += shares.amount[at] != 0
 
 
 @kernel
@@ -397,10 +480,9 @@ def list_charges(pair, kind, charged, shares, begin, row, amount):
             k = begin[kind[p]]
             row[k], amount[k] = i, charged[p]
             begin[kind[p]] = k + 1
-        at = shares.head[p]
-        while at >= 0:
-            of = n_kinds + shares.kind[at]
-            k = begin[of]
-            row[k], amount[k] = i, shares.amount[at]
-            begin[of] = k + 1
-            at = shares.below[at]
+        for at in range(shares.begin[p], shares.begin[p + 1]):
+            if shares.amount[at] != 0:
+                of = n_kinds + shares.kind[at]
+                k = begin[of]
+                row[k], amount[k] = i, shares.amount[at]
+                begin[of] = k + 1

@@ -704,8 +704,8 @@ def test_amounts__are_those_of_all_rows(dtype):
 def test_list_charges__has_own_waits_by_kind_then_later_ones():
     """Of four pairs of kinds 1, 0, 1 and 1 the first has nothing of its own, but 7 of kind 0 and 8 of kind 1 later."""
     kind, charged = np.array([1, 0, 1, 1], np.int8), np.array([0, 4, 5, 6])
-    head, below = np.array([1, -1, 2, -1], np.int32), np.array([-1, 0, -1], np.int32)
-    shares = costs.Lists(head, below, np.array([0, 1, 0], np.int8), np.array([7, 8, 9]), np.zeros(3, np.int64))
+    begin, of_kind = np.array([0, 3, 3, 4, 4], np.int32), np.array([0, 0, 1, 0], np.int8)
+    shares = costs.OfPairs(begin, of_kind, np.array([0, 7, 8, 9]))
     for count, write in (
         (costs.count_charges, costs.list_charges),
         (costs.count_charges.py_func, costs.list_charges.py_func),
@@ -716,6 +716,46 @@ def test_list_charges__has_own_waits_by_kind_then_later_ones():
         row, amount = np.zeros(5, np.int32), np.zeros(5, np.int64)
         write(pair, kind, charged, shares, np.cumsum(n_of) - n_of, row, amount)
         assert (row.tolist(), amount.tolist()) == ([1, 2, 0, 2, 0], [4, 5, 7, 9, 8])
+
+
+def test_amounts__are_put_in_the_order_of_pairs_and_added_up_by_kind():
+    """Pair 2 is charged twice with kind 1, the second time after it has been gone through; pair 0 has nothing."""
+    log = [(2, 1, 5), (2, 3, 6), (1, 0, 7), (2, 1, 8)]
+    first = costs.Passed(np.array([2, 1, 0], np.int8), *_columns(log[:3]), np.array([3]))
+    again = costs.Passed(np.array([0, 0, 1], np.int8), *_columns(log[3:]), np.array([1]))
+    for count, place in (
+        (costs.count_amounts, costs.place_amounts),
+        (costs.count_amounts.py_func, costs.place_amounts.py_func),
+    ):
+        left, given = np.zeros(3, np.int8), [(np.array([2, 1, 0]), first), (np.array([0, 1, 2]), again)]
+        for pair, of in given:
+            count(pair, of.n, left)
+        begin = np.append(0, np.cumsum(left))
+        found = costs.OfPairs(begin, np.zeros(4, np.int8), np.zeros(4, np.int64))
+        for pair, of in given:
+            place(pair, of, left, found)
+        rows = [
+            {(p, int(found.kind[i])): int(found.amount[i]) for i in range(begin[p], begin[p + 1]) if found.amount[i]}
+            for p in range(3)
+        ]
+        assert rows == [{}, {(1, 0): 7}, {(2, 1): 13, (2, 3): 6}]
+
+
+def _columns(log):
+    """Kinds and amounts, with room for one more."""
+    return np.array([k for _, k, _ in log] + [0], np.int8), np.array([a for _, _, a in log] + [0])
+
+
+def test_lists_of_amounts__get_wider_numbers_where_they_need_them(monkeypatch):
+    monkeypatch.setattr(sweep, "ROOM", 4)
+    monkeypatch.setattr(of_points, "NARROW", 5)
+    pool = sweep._Pool(3, np.int64, LargeArrays())
+    pool.arrays.head[:] = [2, -1, 0]
+    assert (pool.arrays.head.dtype, pool.arrays.below.dtype, pool.free) == (np.int32, np.int32, 4)
+    pool.arrays.below[:], pool.arrays.state[2] = [1, -1, -1, -1], 4
+    pool.grow()
+    assert (pool.arrays.head.dtype, pool.arrays.below.dtype, pool.free) == (np.int64, np.int64, 8)
+    assert (pool.arrays.head.tolist(), pool.arrays.below[:4].tolist()) == ([2, -1, 0], [1, -1, -1, -1])
 
 
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
@@ -770,6 +810,7 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
         (intervals_of, ("sum_intervals", "compare_sides")),
         (ranking, ("mark_rows", "number_rows", "start_locations", "place_points")),
         (costs, ("order_pairs", "scale_costs", "divide_costs", "settle_costs", "count_charges", "list_charges")),
+        (costs, ("count_amounts", "place_amounts")),
         (causes, ("find_last_synchronisations", "divide_amounts", "charge_call_paths", "walk_critical_path")),
     ):
         for name in names:

@@ -67,7 +67,7 @@ class Factors(NamedTuple):
     scale: Times
     """(n_pairs,) float64 or int64: seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`)
     the ticks of waiting charged to the delay."""
-    shares: kernels.Lists
+    shares: kernels.OfPairs
     """Of pairs, by kind: seconds of later waits per second of delay; without rounding the ticks charged to the
     delay."""
     indirect: Amounts
@@ -188,9 +188,9 @@ def sweep_costs(
         del order, since, caused, total
         p2p = large.chosen(n, lambda here: (kind[here] < N_P2P_KINDS) & (wait_of(here) != charged[here]), number)
         rest = large.computed(p2p.size, dtype, lambda here: delay_pairs.at("wait", p2p[here]) - charged.take(p2p[here]))
-        return Factors(charged, shares.filled(), Amounts(p2p, rest), passed_on(), lost, n_forced)
+        return Factors(charged, shares, Amounts(p2p, rest), passed_on(), lost, n_forced)
 
-    costs, shares = (_Pool(n_lists, dtype, large) for n_lists in (propagated.size, n))
+    costs, passed = _Pool(propagated.size, dtype, large), _Log(order.size, dtype, large)
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
     waited, others = large.computed(n, dtype, sides.waited), sides.others(slice(0, n))
     whole = sides.total + waited
@@ -201,9 +201,10 @@ def sweep_costs(
     scale = np.where(whole > 0, np.where(is_idle, others, scale), 0.0)
     thread_kind = DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1
     of_pairs = order, caused, N_P2P_KINDS, thread_kind, scale, whole, waited
-    _in_pools(order.size, costs, shares, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
+    _with_room(order.size, costs, passed, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
     indirect = Amounts.of(np.where(is_p2p, scale * waited, 0.0))
-    return Factors(scale, shares.filled(), indirect, passed_on(), sides.lost, n_forced)
+    shares = _of_pairs(n, [(order, passed)], large)
+    return Factors(scale, shares, indirect, passed_on(), sides.lost, n_forced)
 
 
 def _divided(
@@ -214,7 +215,7 @@ def _divided(
     propagated: Times,
     index: PointIndex,
     large: LargeArrays,
-) -> _Pool:
+) -> kernels.OfPairs:
     """Divide waits in whole ticks between causing sides, which are charged, and their own waits; return what of later
     waits causing sides are charged with.
 
@@ -225,15 +226,22 @@ def _divided(
     propagated : (n_waits,) int64, written
     """
     n, dtype = charged.size, charged.dtype
-    costs, shares = (_Pool(n_lists, dtype, large) for n_lists in (propagated.size, n))
+    costs, passed = _Pool(propagated.size, dtype, large), _Log(order.size, dtype, large)
     # no interval has more waits than its location
     most = int(np.diff(index.waits_before[index.start]).max(initial=0)) + 1
     given, scratch = (order, caused, N_P2P_KINDS, total, charged), np.empty((4, most), np.int64)
-    _in_pools(order.size, costs, shares, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch))
-    _in_pools(n, costs, shares, lambda at, *of: kernels.settle_costs(at, caused, *of))
+    _with_room(
+        order.size, costs, passed, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch)
+    )
+    found = [(order, passed)]
+    if costs.n_filled:
+        settled = _Log(n, dtype, large)
+        _with_room(n, costs, settled, lambda at, *of: kernels.settle_costs(at, caused, *of))
+        found.append((large.computed(n, order.dtype, lambda here: np.arange(here.start, here.stop)), settled))
+    del costs
     # where nothing carries costs on, the wait is charged to the causing side
     np.maximum(charged, 0, out=charged)
-    return shares
+    return _of_pairs(n, found, large)
 
 
 class _Pool:
@@ -242,31 +250,88 @@ class _Pool:
     def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
         # of memory that is not written there are no pages
         room, self._large = max(ROOM, n), large
-        number = number_type(max(n, room) * len(DELAYS))
+        number = number_type(room)
         below, kind, amount = (large.empty(room, of) for of in (number, np.int8, dtype))
-        self.lists = kernels.Lists(large.full(n, -1, number), below, kind, amount, np.array([-1, room, 0]))
+        self.arrays = kernels.Lists(large.full(n, -1, number), below, kind, amount, np.array([-1, room, 0]))
+
+    @property
+    def free(self) -> int:
+        """How many items are free."""
+        return int(self.arrays.state[1])
+
+    @property
+    def n_filled(self) -> int:
+        """How many items are in lists."""
+        return self.arrays.below.size - self.free
 
     def grow(self) -> None:
         """Make room for a quarter more items."""
-        n, (_, _, n_used) = self.lists.below.size, self.lists.state.tolist()
-        more = max(ROOM, n // 4)
+        n, n_used = self.arrays.below.size, int(self.arrays.state[2])
+        room = n + max(ROOM, n // 4)
         # one after the other, so that no two are there twice
         for name in ("below", "kind", "amount"):
-            longer = self._large.with_room(getattr(self.lists, name), n_used, n + more)
-            self.lists = self.lists._replace(**{name: longer})
-        self.lists.state[1] += more
+            longer = self._large.with_room(getattr(self.arrays, name), n_used, room)
+            self.arrays = self.arrays._replace(**{name: longer})
+        self.arrays.state[1] += room - n
+        # numbers of items take more bytes once there are so many
+        for name in ("head", "below"):
+            column, number = getattr(self.arrays, name), np.dtype(number_type(room))
+            if column.dtype != number:
+                wider = self._large.computed(column.size, number, column.__getitem__)
+                self.arrays = self.arrays._replace(**{name: wider})
 
-    def filled(self) -> kernels.Lists:
-        """Return the lists without the room that was never used."""
-        n_used, of = int(self.lists.state[2]), self.lists
-        return of._replace(below=of.below[:n_used], kind=of.kind[:n_used], amount=of.amount[:n_used])
+
+class _Log:
+    """What pairs are charged with in the order in which costs are carried back, with room for more."""
+
+    def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
+        self._large, room = large, max(ROOM, n)
+        kind, amount = large.empty(room, np.int8), large.empty(room, dtype)
+        self.arrays = kernels.Passed(large.zeros(n, np.int8), kind, amount, np.zeros(1, np.int64))
+
+    @property
+    def n_filled(self) -> int:
+        """How many amounts there are."""
+        return int(self.arrays.state[0])
+
+    @property
+    def free(self) -> int:
+        """How many more there is room for."""
+        return self.arrays.kind.size - self.n_filled
+
+    def grow(self) -> None:
+        """Make room for a quarter more."""
+        n = self.arrays.kind.size
+        for name in ("kind", "amount"):
+            longer = self._large.with_room(getattr(self.arrays, name), self.n_filled, n + max(ROOM, n // 4))
+            self.arrays = self.arrays._replace(**{name: longer})
 
 
-def _in_pools(n: int, costs: _Pool, shares: _Pool, carry: Callable[..., int]) -> None:
-    """Run a kernel that goes on from a place among n ones, and writes to lists, until it is done."""
+def _with_room(n: int, costs: _Pool, passed: _Log, carry: Callable[..., int]) -> None:
+    """Run a kernel that goes on from a place among n ones, and writes amounts, until it is done."""
     at = 0
-    while (at := int(carry(at, costs.lists, shares.lists))) < n:
-        min(costs, shares, key=lambda pool: int(pool.lists.state[1])).grow()
+    while (at := int(carry(at, costs.arrays, passed.arrays))) < n:
+        min(costs, passed, key=lambda of: of.free).grow()
+
+
+def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], large: LargeArrays) -> kernels.OfPairs:
+    """Put what was found for pairs, which are given with it, in the order of the pairs.
+
+    Costs are carried back on one location for a while, then on another. Without this order, to read those of one
+    location would take reading nearly all pages.
+    """
+    left = large.zeros(n, np.int8)
+    for pair, passed in found:
+        kernels.count_amounts(pair, passed.arrays.n, left)
+    total = sum(passed.n_filled for _, passed in found)
+    begin = large.zeros(n + 1, number_type(total))
+    for here in blocks(n):
+        before = begin[here.start]
+        begin[here.start + 1 : here.stop + 1] = before + np.cumsum(left[here], dtype=begin.dtype)
+    kind, amount = large.zeros(total, np.int8), large.zeros(total, found[0][1].arrays.amount.dtype)
+    for pair, passed in found:
+        kernels.place_amounts(pair, passed.arrays, left, kernels.OfPairs(begin, kind, amount))
+    return kernels.OfPairs(begin, kind, amount)
 
 
 def _ordered(
