@@ -154,3 +154,27 @@ def test_read_into__says_where_a_file_ends_before_a_column_does(tmp_path):
     assert found.tolist() == [1, 2, 3]
     with pytest.raises(EOFError, match=r"x.columns ends before byte 20"):
         spill.read_into(found, path, 8)
+
+
+def test_spilled_columns__ask_for_the_groups_of_rows_that_are_read(tmp_path, monkeypatch):
+    """Of ten groups those of rows in the fourth to the sixth, and in the eighth: by their numbers and by ranges."""
+    asked = []
+    monkeypatch.setattr(spill, "expect", lambda array, parts=None: asked.append((array, parts)))
+    n, group = 10 * packing.GROUP, packing.GROUP
+    values = np.arange(n) ** 2 % 100_003
+    columns = spill.SpilledColumns(Columns(n, {"a": values, "b": values + 7}), {"b": "a"}, tmp_path / "x")
+    starts = {name: columns._stored[name].codes.starts for name in columns.names}
+    rows = np.concatenate([np.arange(3 * group, 6 * group), np.arange(7 * group, 8 * group)])
+    asked.clear()
+    assert columns.several_at(["b"], rows)[0].tolist() == (values[rows] + 7).tolist()
+    expected = [[(int(starts[c][i]), int(starts[c][j])) for i, j in ((3, 6), (7, 8))] for c in ("b", "a")]
+    assert [parts for _, parts in asked] == expected
+    asked.clear()
+    found = {"b": np.zeros(rows.size, np.int64)}
+    columns.fill(found, np.array([3 * group, 7 * group]), np.array([6 * group, 8 * group]))
+    assert found["b"].tolist() == (values[rows] + 7).tolist()
+    assert [parts for _, parts in asked] == expected
+    # the whole of what the last group has
+    asked.clear()
+    columns.fill(found, np.array([n - 4 * group]), np.array([n]))
+    assert asked[0][1] == [(int(starts["b"][6]), int(starts["b"][10]))]

@@ -25,6 +25,7 @@ from tracecols.kernels import arrays
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
 from tracecols.kernels.sums import FIRST
+from tracecols.work.ahead import expect_ranges, expect_rows
 from tracecols.work.large import LargeArrays, blocks
 
 PAIR_BYTES, ENTRY_BYTES = 300, 40
@@ -107,6 +108,8 @@ class Intervals:
             points.location, points.call_path, self._facts.call_paths.whole.met, index.start, index.shift, counts_of
         )
         completion, total = points.several_at(("completion", "total"), since)
+        for column in (points.location, points.call_path, counts_of):
+            expect_rows(column, until)
         is_whole = np.ones(n, bool) if idle is None else ~idle
         kernels.describe_spans(since, until, is_whole, completion - total, known, spans)
         return spans
@@ -147,9 +150,11 @@ class Intervals:
         room = max(1 << 12, 32 * n, 2 * n_paths)
         large = self._large
         out = Maps(np.zeros(n, np.int64), large.empty(room, np.int32), large.empty(room, time_type(self._quirks)))
-        sum_, at = sum_of(self._facts, self._quirks), 0
+        sum_, at, waits = sum_of(self._facts, self._quirks), 0, waits_of(self._index)
+        for column in waits:
+            expect_ranges(column, spans.wait_first, spans.wait_stop)
         while True:
-            at = int(kernels.sum_intervals(at, spans, entries, waits_of(self._index), prune, sum_, out))
+            at = int(kernels.sum_intervals(at, spans, entries, waits, prune, sum_, out))
             if at == n:
                 break
             out = with_room(out, int(out.end[at - 1]) if at else 0, large)
@@ -335,7 +340,11 @@ class Comparison:
         for sum_ in self._sums:
             sum_.state[FIRST] = -1
         times = kernels.Times(self._of_causing, of_waiting, self._of_within, *self._sums)
-        given, done = (sides, times, waits_of(self._index)), 0
+        all_waits = waits_of(self._index)
+        given, done = (sides, times, all_waits), 0
+        for column in all_waits:
+            expect_rows(column, waits.wait_first)
+            expect_rows(column, causing.wait_first)
         while True:
             done, self._filled = kernels.compare_sides(done, self._filled, row, *given, self._out)
             if done == row.size:

@@ -41,6 +41,7 @@ from tracecols.kernels import points as ranking
 from tracecols.kernels.orders import sort_by_number
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
+from tracecols.work.ahead import in_order, take
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
 
@@ -146,7 +147,8 @@ def match_causes(
     del every
 
     def taken(column: NDArray[Any]) -> NDArray[Any]:
-        return large.computed(n_pairs, column.dtype, lambda here: column.take(kept[here]))
+        with in_order(kept):
+            return large.computed(n_pairs, column.dtype, lambda here: take(column, kept[here]))
 
     # each column takes the place of the one before
     pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
@@ -333,9 +335,11 @@ def _kept(
     number = number_type(n)
     if not quirks.leaves_out_others:
         chosen, rows = large.full(len(points), -1, number), large.empty(n, number)
-        kernels.choose_causes(waiting, pairs.wait, cause, chosen)
+        with in_order(waiting, pairs.wait, cause):
+            kernels.choose_causes(waiting, pairs.wait, cause, chosen)
         rows[:n_idle] = np.arange(n_idle)
-        n = int(kernels.keep_causes(n_idle, chosen, waiting, pairs.wait, cause, points.wait, rows))
+        with in_order(chosen, points.wait):
+            n = int(kernels.keep_causes(n_idle, chosen, waiting, pairs.wait, cause, points.wait, rows))
         rows = rows[:n]
     elif ascends(waiting):
         rows = large.computed(n, number, lambda here: np.arange(here.start, here.stop))
@@ -344,9 +348,11 @@ def _kept(
         following, rows = large.computed(n, waiting.dtype, lambda here: waiting[here] + 1), large.empty(n, number)
         sort_by_number(following, large.zeros(len(points) + 2, number), rows)
     order = large.empty(n, number)
-    of_rows = large.computed(n, cause.dtype, lambda here: cause.take(rows[here]))
-    sort_by_number(of_rows, large.zeros(len(points) + 1, number), order)
-    return large.computed(n, number, lambda here: rows.take(order[here]))
+    with in_order(rows):
+        of_rows = large.computed(n, cause.dtype, lambda here: take(cause, rows[here]))
+    with in_order(of_rows, order):
+        sort_by_number(of_rows, large.zeros(len(points) + 1, number), order)
+        return large.computed(n, number, lambda here: take(rows, order[here]))
 
 
 def _idle_threads(
@@ -459,10 +465,11 @@ def _intervals_of_threads(
     """
     cause_since, waiting_since = since["cause_since"], since["waiting_since"]
     before = large.empty(len(points), cause_since.dtype)
-    kernels.find_last_of_kinds(location_starts_of(rows), points.kind, THREADS_MEET, before)
     either = OF_THREADS | (np.arange(OF_THREADS.size) == IDLE)
-    kernels.begin_at_points(pairs.kind, either, pairs.cause, before, cause_since)
-    kernels.begin_at_points(pairs.kind, OF_THREADS, pairs.waiting, before, waiting_since)
+    with in_order(points.kind, before, pairs.kind, pairs.cause, pairs.waiting, cause_since, waiting_since):
+        kernels.find_last_of_kinds(location_starts_of(rows), points.kind, THREADS_MEET, before)
+        kernels.begin_at_points(pairs.kind, either, pairs.cause, before, cause_since)
+        kernels.begin_at_points(pairs.kind, OF_THREADS, pairs.waiting, before, waiting_since)
     if idle_since.size:
         idle = large.chosen(len(pairs), lambda here: pairs.kind[here] == IDLE)
         cause_since[idle] = idle_since[kept[idle]]
@@ -485,7 +492,8 @@ def _intervals_of_processes(
     mpi = large.chosen(len(pairs), lambda here: ~(OF_THREADS[pairs.kind[here]] | (pairs.kind[here] == IDLE)))
 
     def taken(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-        return large.computed(rows.size, column.dtype, lambda here: column.take(rows[here]))
+        with in_order(rows):
+            return large.computed(rows.size, column.dtype, lambda here: take(column, rows[here]))
 
     causing, waits = taken(cause, mpi), taken(waiting, mpi)
     since["waiting_since"][mpi] = last.find(waits, last.processes_of(causing))
@@ -517,20 +525,25 @@ class _LastSynchronisations(NamedTuple):
     def processes_of(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int32]:
         """Return the processes of some points; (n,) int32."""
         location = self.points.location
-        return self.large.computed(point.size, np.int32, lambda here: self.process.take(location.take(point[here])))
+        with in_order(point):
+            return self.large.computed(
+                point.size, np.int32, lambda here: self.process.take(take(location, point[here]))
+            )
 
     def find(self, point: NDArray[np.signedinteger[Any]], partner: NDArray[np.int32]) -> NDArray[np.signedinteger[Any]]:
         """Find for points and processes the last point before that synchronises with the process; (n,) as `point`, -1
         where there is none."""
         large, n = self.large, point.size
         order, found = large.empty(n, number_type(n)), large.empty(n, point.dtype)
-        sort_by_number(point, large.zeros(len(self.points) + 1, number_type(n)), order)
+        with in_order(point):
+            sort_by_number(point, large.zeros(len(self.points) + 1, number_type(n)), order)
         last = np.full(int(self.process.max(initial=-1)) + 1, -1, np.int64)
         last_group, used = np.zeros((2, self.groups.is_listed.size), np.int64)
         queries = kernels.Queries(order, point, partner)
-        kernels.find_last_synchronisations(
-            self.start, self.points.partner, self.groups, queries, last, last_group, used, found
-        )
+        with in_order(order, self.points.partner, self.groups.of_point):
+            kernels.find_last_synchronisations(
+                self.start, self.points.partner, self.groups, queries, last, last_group, used, found
+            )
         return found
 
 
@@ -605,7 +618,8 @@ def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: Large
     member = np.concatenate([np.zeros(0, np.int64), *members, process[by_set]])
     # NOBODY is none of them
     of_point = large.empty(len(points), np.int32)
-    kernels.find_places(points.communicator, channel, of_point)
+    with in_order(points.communicator):
+        kernels.find_places(points.communicator, channel, of_point)
     several = points.partner[in_set] < 0
     of_point[in_set[several]] = numbers[several] + channel.size
     start = np.concatenate([[0], np.cumsum(sizes)])

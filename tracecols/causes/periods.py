@@ -35,6 +35,7 @@ from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
 from tracecols.schema.causes import CHARGED, POINTS
+from tracecols.work.ahead import in_order
 from tracecols.work.large import LargeArrays, blocks
 
 BITS = 53
@@ -289,7 +290,8 @@ def _waits_inside(
     low, high = int(first.min(initial=index.waits.size)), int(stop.max(initial=0))
     inside = slice(min(low, high), high)
     waits, times = index.waits[inside], clock(facts, quirks)
-    begin = large.computed(waits.size, time_type(quirks), lambda here: times(points.at("begin_time", waits[here])))
+    with in_order(waits):
+        begin = large.computed(waits.size, time_type(quirks), lambda here: times(points.at("begin_time", waits[here])))
     return kernels.Waits(index.wait_path[inside], begin, index.wait[inside]), first - inside.start, stop - inside.start
 
 

@@ -22,6 +22,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes
 from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
+from tracecols.work.ahead import expect_rows, in_order, take
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, blocks
 
@@ -118,7 +119,7 @@ def _sides(
     def waited_in(here: Rows) -> Times:
         own = pairs.own_since[here]
         begin = np.where(own >= 0, own, since[here])
-        return sums.between(index.waits_before.take(begin + 1), index.waits_before.take(pairs.cause[here]))
+        return sums.between(take(index.waits_before, begin + 1), take(index.waits_before, pairs.cause[here]))
 
     def lost_in(here: slice) -> tuple[int, Any]:
         p2p = np.flatnonzero(pairs.kind[here] < N_P2P_KINDS) + here.start
@@ -127,7 +128,7 @@ def _sides(
         return lost.size, lost.sum()
 
     def others_of(here: Rows) -> NDArray[np.integer[Any]]:
-        return facts.locations.n_threads.take(points.location.take(pairs.cause[here])) - 1
+        return facts.locations.n_threads.take(take(points.location, pairs.cause[here])) - 1
 
     n_lost, lost = zip((0, dtype.type(0)), *side_by_side(large.jobs, lost_in, blocks(n)), strict=True)
     return _Sides(total, waited_in, others_of, (sum(n_lost), sum(lost)))
@@ -150,7 +151,7 @@ def sweep_costs(
 
     def since_of(here: slice) -> NDArray[np.signedinteger[Any]]:
         since = delay_pairs.rows("cause_since", here.start, here.stop)
-        return np.where(since >= 0, since, beginning.take(sync_points.location.take(cause[here])))
+        return np.where(since >= 0, since, beginning.take(take(sync_points.location, cause[here])))
 
     since = large.computed(n, cause.dtype, since_of)
     is_ordered = has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others)
@@ -201,7 +202,7 @@ def sweep_costs(
     scale = np.where(whole > 0, np.where(is_idle, others, scale), 0.0)
     thread_kind = DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1
     of_pairs = order, caused, N_P2P_KINDS, thread_kind, scale, whole, waited
-    _with_room(order.size, costs, passed, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
+    _with_room(0, order.size, costs, passed, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
     indirect = Amounts.of(np.where(is_p2p, scale * waited, 0.0))
     shares = _of_pairs(n, [(order, passed)], large)
     return Factors(scale, shares, indirect, passed_on(), sides.lost, n_forced)
@@ -229,14 +230,18 @@ def _divided(
     costs, passed = _Pool(propagated.size, dtype, large), _Log(order.size, dtype, large)
     # no interval has more waits than its location
     most = int(np.diff(index.waits_before[index.start]).max(initial=0)) + 1
-    given, scratch = (order, caused, N_P2P_KINDS, total, charged), np.empty((4, most), np.int64)
-    _with_room(
-        order.size, costs, passed, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch)
-    )
+    given, scratch = (caused, N_P2P_KINDS, total, charged), np.empty((4, most), np.int64)
+    for here in blocks(order.size):
+        _expect_pairs(order[here], caused, total, charged, propagated, costs)
+        some = order[: here.stop], *given
+        _with_room(
+            *(here.start, here.stop, costs, passed),
+            lambda at, *of, some=some: kernels.divide_costs(at, *some, *of, propagated, scratch),
+        )
     found = [(order, passed)]
     if costs.n_filled:
         settled = _Log(n, dtype, large)
-        _with_room(n, costs, settled, lambda at, *of: kernels.settle_costs(at, caused, *of))
+        _with_room(0, n, costs, settled, lambda at, *of: kernels.settle_costs(at, caused, *of))
         found.append((large.computed(n, order.dtype, lambda here: np.arange(here.start, here.stop)), settled))
     del costs
     # where nothing carries costs on, the wait is charged to the causing side
@@ -307,11 +312,30 @@ class _Log:
             self.arrays = self.arrays._replace(**{name: longer})
 
 
-def _with_room(n: int, costs: _Pool, passed: _Log, carry: Callable[..., int]) -> None:
-    """Run a kernel that goes on from a place among n ones, and writes amounts, until it is done."""
-    at = 0
-    while (at := int(carry(at, costs.arrays, passed.arrays))) < n:
-        min(costs, passed, key=lambda of: of.free).grow()
+def _expect_pairs(
+    pair: NDArray[np.signedinteger[Any]],
+    caused: kernels.Caused,
+    total: Times,
+    charged: Times,
+    propagated: Times,
+    costs: _Pool,
+) -> None:
+    """Let the system read what costs of some pairs are carried back with, as far as it is in files."""
+    for column in (caused.kind, caused.cause, caused.waiting, caused.since, total, charged):
+        expect_rows(column, pair)
+    for point in (caused.cause.take(pair), caused.waiting.take(pair)):
+        expect_rows(caused.waits_before, point)
+        wait = caused.waits_before.take(np.maximum(point, 0))
+        for column in (caused.wait, propagated, costs.arrays.head):
+            expect_rows(column, wait)
+
+
+def _with_room(start: int, stop: int, costs: _Pool, passed: _Log, carry: Callable[..., int]) -> None:
+    """Run a kernel that goes on from a place, and writes amounts, until it is at another one."""
+    at = start
+    while (at := int(carry(at, costs.arrays, passed.arrays))) < stop:
+        fuller: _Pool | _Log = costs if costs.free < passed.free else passed
+        fuller.grow()
 
 
 def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], large: LargeArrays) -> kernels.OfPairs:
@@ -322,7 +346,8 @@ def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], 
     """
     left = large.zeros(n, np.int8)
     for pair, passed in found:
-        kernels.count_amounts(pair, passed.arrays.n, left)
+        with in_order(pair, passed.arrays.n):
+            kernels.count_amounts(pair, passed.arrays.n, left)
     total = sum(passed.n_filled for _, passed in found)
     begin = large.zeros(n + 1, number_type(total))
     for here in blocks(n):
@@ -330,7 +355,8 @@ def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], 
         begin[here.start + 1 : here.stop + 1] = before + np.cumsum(left[here], dtype=begin.dtype)
     kind, amount = large.zeros(total, np.int8), large.zeros(total, found[0][1].arrays.amount.dtype)
     for pair, passed in found:
-        kernels.place_amounts(pair, passed.arrays, left, kernels.OfPairs(begin, kind, amount))
+        with in_order(pair, passed.arrays.n, passed.arrays.kind, passed.arrays.amount):
+            kernels.place_amounts(pair, passed.arrays, left, kernels.OfPairs(begin, kind, amount))
     return kernels.OfPairs(begin, kind, amount)
 
 
@@ -340,7 +366,8 @@ def _ordered(
     """Order pairs from the end to the beginning; return as well how many points come before what they depend on."""
     n_locations = index.start.size - 1
     n_open = large.zeros(len(points), np.int32)
-    kernels.count_open(pairs.cause, pairs.waiting, n_open)
+    with in_order(pairs.cause, pairs.waiting, n_open):
+        kernels.count_open(pairs.cause, pairs.waiting, n_open)
     pair_of = _last_pairs(len(points), pairs, large)
     order = large.empty(len(pairs), pair_of.dtype)
     scratch, is_blocked = np.empty((3, n_locations), np.int64), np.zeros(n_locations, bool)
@@ -352,7 +379,8 @@ def _ordered(
 def _last_pairs(n_points: int, pairs: CompoundTable, large: LargeArrays) -> NDArray[np.signedinteger[Any]]:
     """Return the pair of each waiting point, the last of several, -1 none; (n_points,) int32 or int64."""
     found = large.full(n_points, -1, number_type(len(pairs)))
-    causes.list_last_pairs(pairs.waiting, found)
+    with in_order(pairs.waiting):
+        causes.list_last_pairs(pairs.waiting, found)
     return found
 
 
@@ -372,7 +400,7 @@ class _Sums:
         """Add up the elements from `start` to `stop` - 1; (n_slices,) of the type of the array."""
         values = self._values
         if values.dtype == np.int64:
-            return self._before.take(np.maximum(start, stop)) - self._before.take(start)
+            return take(self._before, np.maximum(start, stop)) - take(self._before, start)
         # sums of floating-point numbers depend on what is added first
         bounds = np.stack([start, stop], 1).ravel()
         sums = np.add.reduceat(values, bounds)[::2]

@@ -34,8 +34,8 @@ from tracecols.schema import EVENTS, Table
 from tracecols.store.arrow import ParquetWriter, arrow_schema, as_batch, open_file, to_numpy
 from tracecols.store.layout import part_name, write_manifest
 from tracecols.store.outputs import folder_output
+from tracecols.work.ahead import let_go
 from tracecols.work.heap import give_back
-from tracecols.work.memory import let_go
 
 SAMPLE = 64
 """The bounds of the ranges in which slices are merged are found among every SAMPLE-th row."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.store.arrow import as_batch, open_file
-from tracecols.work.memory import let_go
+from tracecols.work.ahead import let_go
 
 ROWS = 1 << 20
 """Rows of a batch, at most."""

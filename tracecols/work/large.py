@@ -18,8 +18,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
+from tracecols.work.ahead import read_at_random
 from tracecols.work.executors import side_by_side
-from tracecols.work.memory import Held, read_at_random
+from tracecols.work.memory import Held
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, reserve
 
 BLOCK = 1 << 18

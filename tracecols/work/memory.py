@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -229,19 +228,3 @@ def _statistic(path: Path, name: str) -> int:
         return int(found[name])
     except (OSError, ValueError, KeyError):
         return 0
-
-
-def read_at_random(pages: mmap.mmap) -> None:
-    """Let the system read no more of a mapped file than what is looked at.
-
-    It reads as much around each page as the device reads ahead: with 8 MB an analysis of 10^9 events, whose
-    temporary files of 5 GB did not fit into the page cache, had read 437 GB before it compared any waits.
-    """
-    if hasattr(mmap, "MADV_RANDOM"):
-        pages.madvise(mmap.MADV_RANDOM)
-
-
-def let_go(pages: mmap.mmap) -> None:
-    """Let the system take back the pages of a mapped file, which count as memory of the process until it does."""
-    if hasattr(mmap, "MADV_DONTNEED"):
-        pages.madvise(mmap.MADV_DONTNEED)

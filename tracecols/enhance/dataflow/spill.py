@@ -23,10 +23,11 @@ from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, read
 from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
+from tracecols.work.ahead import expect, parts_between, parts_near, read_at_random
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
 from tracecols.work.large import LargeArrays, blocks
-from tracecols.work.memory import Budget, Held, read_at_random
+from tracecols.work.memory import Budget, Held
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, bytes_in, temporary_folder
 
 SMALLEST = 1 << 12
@@ -76,6 +77,7 @@ class StoredColumn:
         below = NOTHING if base is None else columns[base]
         words = np.empty(min(array.size, PIECE) + PIECE // packing.GROUP, np.uint64)
         for rows in blocks(array.size, PIECE):
+            expect(array[rows])
             first, stop = rows.start // packing.GROUP, -(-rows.stop // packing.GROUP)
             some = slice(first, stop)
             starts = codes.starts[first : stop + 1]
@@ -108,6 +110,15 @@ def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
     """Write an array to a file. `numpy.ndarray.tofile` does not report a full disk for what fits into the buffers of
     the C library. Raises OSError if it cannot be written, at the latest when the file is closed."""
     file.write(np.ascontiguousarray(array).data if array.size else b"")
+
+
+def words_of(codes: packing.Codes, parts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return from where to where the words of some rows go, which are whole groups."""
+    last = codes.starts.size - 1
+    return [
+        (int(codes.starts[first // packing.GROUP]), int(codes.starts[min(stop // packing.GROUP, last)]))
+        for first, stop in parts
+    ]
 
 
 class SpilledColumns:
@@ -160,25 +171,35 @@ class SpilledColumns:
         """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
         mapped = self._mapped()
         row = index.astype(np.int64, copy=False)
-        return [self._at(self._stored[name], row, null, mapped) for name in names]
+        parts = parts_near(row, packing.GROUP)
+        return [self._at(self._stored[name], row, null, mapped, parts) for name in names]
 
-    def _at(self, column: StoredColumn, row: NDArray[np.int64], null: int, mapped: NDArray[np.uint8]) -> NDArray[Any]:
+    def _at(
+        self,
+        column: StoredColumn,
+        row: NDArray[np.int64],
+        null: int,
+        mapped: NDArray[np.uint8],
+        parts: list[tuple[int, int]],
+    ) -> NDArray[Any]:
         stored, values = self._in(column, mapped), np.empty(row.size, column.dtype)
         if column.codes is None:
             return pick(stored, row, null)
-        base = NOTHING if column.base is None else self._at(self._stored[column.base], row, null, mapped)
+        expect(stored, words_of(column.codes, parts))
+        base = NOTHING if column.base is None else self._at(self._stored[column.base], row, null, mapped, parts)
         packing.unpack_rows(stored, 0, column.codes, row, null, base, values)
         return values
 
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
         """Fill arrays, by the names of columns, with the rows of some ranges, one range after the other."""
-        mapped = self._mapped()
+        mapped, parts = self._mapped(), parts_between(begin, end, packing.GROUP)
         for name, values in arrays.items():
             column = self._stored[name]
             stored = self._in(column, mapped)
             if column.codes is None:
                 values[:] = stored.take(ranges(begin, end - begin))
                 continue
+            expect(stored, words_of(column.codes, parts))
             base = NOTHING
             if column.base is not None:
                 base = np.empty(values.size, self._stored[column.base].dtype)
