@@ -58,7 +58,7 @@ def test_expect__is_of_the_bytes_that_an_array_has_in_its_file(file):
     expect(array[5 * each + 3 : 5 * each + 5])
     # up to the end of the file
     expect(array[9 * each :])
-    expect(array, [(0, each), (2 * each, 3 * each)])
+    expect(array, [(0, each), (2 * each, 3 * each), (array.size, array.size)])
     expect(array[:0])
     assert file.advice == [
         (mmap.MADV_WILLNEED, PART, 2 * PART),
@@ -107,6 +107,14 @@ def test_in_order__lets_the_system_read_ahead_until_an_error_too(file):
         assert file.advice == [(mmap.MADV_NORMAL,)]
         raise KeyError
     assert file.advice == [(mmap.MADV_NORMAL,), (mmap.MADV_RANDOM,)]
+
+
+def test_expect__does_nothing_where_the_system_takes_no_advice(file, monkeypatch):
+    monkeypatch.delattr(mmap, "MADV_WILLNEED")
+    expect(array_in(file))
+    with in_order(array_in(file)):
+        assert take(array_in(file), np.arange(FEW)).size == FEW
+    assert file.advice == []
 
 
 def test_parts__follow_each_other_together():
