@@ -25,7 +25,7 @@ from tracecols.kernels import arrays
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
 from tracecols.kernels.sums import FIRST
-from tracecols.work.ahead import expect_ranges, expect_rows
+from tracecols.work.ahead import expect_near, expect_ranges, some_of
 from tracecols.work.large import LargeArrays, blocks
 
 PAIR_BYTES, ENTRY_BYTES = 300, 40
@@ -108,8 +108,9 @@ class Intervals:
             points.location, points.call_path, self._facts.call_paths.whole.met, index.start, index.shift, counts_of
         )
         completion, total = points.several_at(("completion", "total"), since)
+        some = some_of(until)
         for column in (points.location, points.call_path, counts_of):
-            expect_rows(column, until)
+            expect_near(column, some)
         is_whole = np.ones(n, bool) if idle is None else ~idle
         kernels.describe_spans(since, until, is_whole, completion - total, known, spans)
         return spans
@@ -343,8 +344,8 @@ class Comparison:
         all_waits = waits_of(self._index)
         given, done = (sides, times, all_waits), 0
         for column in all_waits:
-            expect_rows(column, waits.wait_first)
-            expect_rows(column, causing.wait_first)
+            expect_near(column, some_of(waits.wait_first))
+            expect_near(column, some_of(causing.wait_first))
         while True:
             done, self._filled = kernels.compare_sides(done, self._filled, row, *given, self._out)
             if done == row.size:

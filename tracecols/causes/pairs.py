@@ -350,8 +350,9 @@ def _kept(
     order = large.empty(n, number)
     with in_order(rows):
         of_rows = large.computed(n, cause.dtype, lambda here: take(cause, rows[here]))
-    with in_order(of_rows, order):
+    with in_order(of_rows):
         sort_by_number(of_rows, large.zeros(len(points) + 1, number), order)
+    with in_order(order):
         return large.computed(n, number, lambda here: take(rows, order[here]))
 
 
@@ -466,9 +467,11 @@ def _intervals_of_threads(
     cause_since, waiting_since = since["cause_since"], since["waiting_since"]
     before = large.empty(len(points), cause_since.dtype)
     either = OF_THREADS | (np.arange(OF_THREADS.size) == IDLE)
-    with in_order(points.kind, before, pairs.kind, pairs.cause, pairs.waiting, cause_since, waiting_since):
+    with in_order(points.kind, before, pairs.kind, pairs.cause, cause_since):
         kernels.find_last_of_kinds(location_starts_of(rows), points.kind, THREADS_MEET, before)
         kernels.begin_at_points(pairs.kind, either, pairs.cause, before, cause_since)
+    # waiting points are on other locations than those around them
+    with in_order(pairs.kind, pairs.waiting, waiting_since):
         kernels.begin_at_points(pairs.kind, OF_THREADS, pairs.waiting, before, waiting_since)
     if idle_since.size:
         idle = large.chosen(len(pairs), lambda here: pairs.kind[here] == IDLE)

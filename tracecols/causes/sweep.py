@@ -22,7 +22,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes
 from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
-from tracecols.work.ahead import expect_rows, in_order, take
+from tracecols.work.ahead import expect_near, in_order, some_of, take
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, blocks
 
@@ -321,13 +321,14 @@ def _expect_pairs(
     costs: _Pool,
 ) -> None:
     """Let the system read what costs of some pairs are carried back with, as far as it is in files."""
+    pair = some_of(pair)
     for column in (caused.kind, caused.cause, caused.waiting, caused.since, total, charged):
-        expect_rows(column, pair)
+        expect_near(column, pair)
     for point in (caused.cause.take(pair), caused.waiting.take(pair)):
-        expect_rows(caused.waits_before, point)
+        expect_near(caused.waits_before, point)
         wait = caused.waits_before.take(np.maximum(point, 0))
         for column in (caused.wait, propagated, costs.arrays.head):
-            expect_rows(column, wait)
+            expect_near(column, wait)
 
 
 def _with_room(start: int, stop: int, costs: _Pool, passed: _Log, carry: Callable[..., int]) -> None:

@@ -72,10 +72,14 @@ def expect(array: NDArray[Any], parts: Iterable[tuple[int, int]] | None = None) 
         place.expect(array.itemsize * first, array.itemsize * stop)
 
 
-def expect_rows(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> None:
-    """Let the system read what is near some elements of an array, if it is in a file and there are many of them;
-    negative ones are none."""
-    if array.base is not None and rows.size >= FEW and _Place.of(array) is not None:
+def some_of(rows: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
+    """Return rows that others are near to: some of many, none of few."""
+    return rows[::EVERY] if rows.size >= FEW else rows[:0]
+
+
+def expect_near(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> None:
+    """Let the system read what is near some elements of an array, if it is in a file; negative ones are none."""
+    if array.base is not None and rows.size and _Place.of(array) is not None:
         expect(array, parts_near(rows, PART // array.itemsize))
 
 
@@ -85,7 +89,7 @@ def expect_ranges(
     """Let the system read some ranges of an array, if it is in a file: all of them, or, if there are many, what is near
     the beginnings of many."""
     if begin.size >= FEW:
-        expect_rows(array, begin)
+        expect_near(array, some_of(begin))
     elif array.base is not None and _Place.of(array) is not None:
         some = np.flatnonzero(end > begin)
         some = some[np.argsort(begin[some])]
@@ -93,12 +97,9 @@ def expect_ranges(
 
 
 def parts_near(rows: NDArray[np.signedinteger[Any]], size: int) -> list[tuple[int, int]]:
-    """Return from where to where parts of so many rows go in which there are many of some rows, those that follow each
-    other together; negative rows are none, and where there are few rows there are no parts."""
-    if rows.size < FEW:
-        return []
-    some = rows[::EVERY]
-    part = np.unique(some[some >= 0].astype(np.int64) // size)
+    """Return from where to where parts of so many rows go that some rows are in, those that follow each other together;
+    negative rows are none."""
+    part = np.unique(rows[rows >= 0].astype(np.int64) // size)
     return parts_between(size * part, size * (part + 1), size)
 
 
@@ -113,7 +114,7 @@ def parts_between(begin: NDArray[np.int64], end: NDArray[np.int64], size: int) -
 
 def take(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
     """Return some elements of an array, which may be in a file."""
-    expect_rows(array, rows)
+    expect_near(array, some_of(rows))
     return array.take(rows)
 
 

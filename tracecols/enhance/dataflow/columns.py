@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.schema import Table
-from tracecols.work.ahead import expect_rows
+from tracecols.work.ahead import expect_near, some_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -343,7 +343,7 @@ def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int 
         return np.full(index.size, null, values.dtype)
     # for many indices `take` needs two thirds of the time of values[index], and half where these are not int64; but it
     # copies all values where they are not next to each other, as where one value is that of all rows
-    expect_rows(values, index)
+    expect_near(values, some_of(index))
     taken = values.take(index, 0) if values.flags.c_contiguous else values[index]
     if index.size and index.min() < 0:
         taken[index < 0] = null

@@ -23,7 +23,7 @@ from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, read
 from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
-from tracecols.work.ahead import expect, parts_between, parts_near, read_at_random
+from tracecols.work.ahead import expect, parts_between, parts_near, read_at_random, some_of
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
 from tracecols.work.large import LargeArrays, blocks
@@ -171,7 +171,7 @@ class SpilledColumns:
         """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
         mapped = self._mapped()
         row = index.astype(np.int64, copy=False)
-        parts = parts_near(row, packing.GROUP)
+        parts = parts_near(some_of(row), packing.GROUP)
         return [self._at(self._stored[name], row, null, mapped, parts) for name in names]
 
     def _at(
