@@ -49,11 +49,7 @@ def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scrat
     is_blocked : (n_locations,) bool
         False.
     order : (n_pairs,) int32 or int64, written
-
-    Returns
-    -------
-    int
-        How many points come before all that they depend on, because they depend on each other.
+        Some come before what they depend on if points depend on each other.
     """
     n_locations = point_start.size - 1
     # the next point of each location, and one past its next pair; locations that can go on
@@ -61,7 +57,7 @@ def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scrat
     for here in range(n_locations):
         at[here], pair_at[here] = point_start[here + 1] - 1, pair_start[here + 1]
         ready[here] = n_locations - 1 - here
-    n_ready, n_forced, unfinished, filled = n_locations, 0, 0, 0
+    n_ready, unfinished, filled = n_locations, 0, 0
     while True:
         forced = n_ready == 0
         if forced:
@@ -73,7 +69,6 @@ def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scrat
             ready[0] = unfinished
             is_blocked[unfinished] = False
             n_ready = 1
-            n_forced += 1
         n_ready -= 1
         here = ready[n_ready]
         i, stop = at[here], pair_at[here]
@@ -100,7 +95,6 @@ def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scrat
                     ready[n_ready] = other
                     n_ready += 1
         at[here], pair_at[here] = i, stop
-    return n_forced
 
 
 class Caused(NamedTuple):

@@ -746,6 +746,25 @@ def _columns(log):
     return np.array([k for _, k, _ in log] + [0], np.int8), np.array([a for _, _, a in log] + [0])
 
 
+def test_costs__that_come_after_they_were_to_be_passed_on_are_charged_too():
+    """Each of two locations waits for what the other one does after its own wait: of the first pair, whose wait is 80,
+    40 go to the wait of 100 and on to the second pair, and of its costs 8 and 21 come back."""
+    numbers = [np.array(of, np.int32) for of in ([1, 3], [2, 0], [-1, 1])]
+    before, wait = np.array([0, 1, 1, 2, 2], np.int32), np.array([100, 80])
+    caused = costs.Caused(np.array([5, 6], np.int8), *numbers, np.zeros(0, np.int32), before, wait)
+    charged, index = np.array([80, 100]), SimpleNamespace(waits_before=before, start=np.array([0, 2, 4]))
+    given = np.array([0, 1], np.int32), caused, np.array([100, 300]), charged, np.zeros(2, np.int64), index
+    found = sweep._divided(*given, LargeArrays())
+    rows = [{*zip(found.kind[of].tolist(), found.amount[of].tolist(), strict=True)} for of in _each(found.begin)]
+    assert (charged.tolist(), rows) == ([40, 79], [{(5, 8), (6, 21)}, {(5, 32)}])
+    assert charged.sum() + found.amount.sum() == wait.sum()
+
+
+def _each(begin):
+    """What each has between the beginnings."""
+    return [slice(*of) for of in pairwise(begin.tolist())]
+
+
 def test_lists_of_amounts__get_wider_numbers_where_they_need_them(monkeypatch):
     monkeypatch.setattr(sweep, "ROOM", 4)
     monkeypatch.setattr(of_points, "NARROW", 5)

@@ -77,8 +77,6 @@ class Factors(NamedTuple):
     """Of points that wait how much of that makes others wait in point-to-point communication."""
     lost: tuple[int, Any]
     """How many waits for messages exceed what the other side lost, and by how much together."""
-    n_forced: int
-    """Points gone through before all they depend on, because they depend on each other."""
 
 
 class _Sides(NamedTuple):
@@ -157,8 +155,8 @@ def sweep_costs(
     is_ordered = has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others)
     order_all = partial(_ordered, sync_points, delay_pairs, point_index, large)
     find_sides = partial(_sides, facts, sync_points, delay_pairs, point_index, every_delays, since, large)
-    begun: list[Callable[[], Any]] = [order_all if is_ordered else lambda: (cause[:0], 0), find_sides]
-    (order, n_forced), sides = side_by_side(jobs, lambda begin: begin(), begun)
+    begun: list[Callable[[], Any]] = [order_all if is_ordered else lambda: cause[:0], find_sides]
+    order, sides = side_by_side(jobs, lambda begin: begin(), begun)
     counts_from = delay_pairs.counts_from if is_by_members(quirks) else since[:0]
     of_waits = point_index.waits_before, point_index.wait
     caused = kernels.Caused(kind, cause, delay_pairs.waiting, since, counts_from, *of_waits)
@@ -189,7 +187,7 @@ def sweep_costs(
         del order, since, caused, total
         p2p = large.chosen(n, lambda here: (kind[here] < N_P2P_KINDS) & (wait_of(here) != charged[here]), number)
         rest = large.computed(p2p.size, dtype, lambda here: delay_pairs.at("wait", p2p[here]) - charged.take(p2p[here]))
-        return Factors(charged, shares, Amounts(p2p, rest), passed_on(), lost, n_forced)
+        return Factors(charged, shares, Amounts(p2p, rest), passed_on(), lost)
 
     costs, passed = _Pool(propagated.size, dtype, large), _Log(order.size, dtype, large)
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
@@ -205,7 +203,7 @@ def sweep_costs(
     _with_room(0, order.size, costs, passed, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
     indirect = Amounts.of(np.where(is_p2p, scale * waited, 0.0))
     shares = _of_pairs(n, [(order, passed)], large)
-    return Factors(scale, shares, indirect, passed_on(), sides.lost, n_forced)
+    return Factors(scale, shares, indirect, passed_on(), sides.lost)
 
 
 def _divided(
@@ -363,8 +361,8 @@ def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], 
 
 def _ordered(
     points: CompoundTable, pairs: CompoundTable, index: PointIndex, large: LargeArrays
-) -> tuple[NDArray[np.signedinteger[Any]], int]:
-    """Order pairs from the end to the beginning; return as well how many points come before what they depend on."""
+) -> NDArray[np.signedinteger[Any]]:
+    """Order pairs from the end to the beginning."""
     n_locations = index.start.size - 1
     n_open = large.zeros(len(points), np.int32)
     with in_order(pairs.cause, pairs.waiting, n_open):
@@ -373,8 +371,8 @@ def _ordered(
     order = large.empty(len(pairs), pair_of.dtype)
     scratch, is_blocked = np.empty((3, n_locations), np.int64), np.zeros(n_locations, bool)
     given = index.cause_start, index.start, points.location, pairs.cause, pair_of, n_open
-    n_forced = kernels.order_pairs(*given, scratch, is_blocked, order)
-    return order, int(n_forced)
+    kernels.order_pairs(*given, scratch, is_blocked, order)
+    return order
 
 
 def _last_pairs(n_points: int, pairs: CompoundTable, large: LargeArrays) -> NDArray[np.signedinteger[Any]]:
