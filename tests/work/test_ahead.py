@@ -132,10 +132,10 @@ def test_parts__follow_each_other_together():
 def test_large_arrays__are_found_in_their_files(tmp_path, monkeypatch):
     """Also after one has got longer."""
     advised = []
-    monkeypatch.setattr("tracecols.work.ahead._Place.expect", lambda place, *bytes_: advised.append((place, bytes_)))
+    monkeypatch.setattr("tracecols.work.ahead._Place.expect", lambda *given: advised.append(given))
     large = LargeArrays(1, tmp_path)
     array = large.empty(1 << 18, np.int64)
     expect(array[2:5])
     longer = large.with_room(array, 10)
     expect(longer[(1 << 18) + 1 :][:2])
-    assert [(place.offset, bytes_) for place, bytes_ in advised] == [(16, (0, 24)), (8 * ((1 << 18) + 1), (0, 16))]
+    assert [(place.offset, parts) for place, parts in advised] == [(16, [(0, 3)]), (8 * ((1 << 18) + 1), [(0, 2)])]

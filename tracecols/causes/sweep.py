@@ -200,7 +200,7 @@ def sweep_costs(
     scale = np.where(whole > 0, np.where(is_idle, others, scale), 0.0)
     thread_kind = DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1
     of_pairs = order, caused, N_P2P_KINDS, thread_kind, scale, whole, waited
-    _with_room(0, order.size, costs, passed, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
+    _with_room(slice(0, order.size), kernels.scale_costs, of_pairs, costs, passed, propagated)
     indirect = Amounts.of(np.where(is_p2p, scale * waited, 0.0))
     shares = _of_pairs(n, [(order, passed)], large)
     return Factors(scale, shares, indirect, passed_on(), sides.lost)
@@ -231,15 +231,12 @@ def _divided(
     given, scratch = (caused, N_P2P_KINDS, total, charged), np.empty((4, most), np.int64)
     for here in blocks(order.size):
         _expect_pairs(order[here], caused, total, charged, propagated, costs)
-        some = order[: here.stop], *given
-        _with_room(
-            *(here.start, here.stop, costs, passed),
-            lambda at, *of, some=some: kernels.divide_costs(at, *some, *of, propagated, scratch),
-        )
+        up_to_here = order[: here.stop], *given
+        _with_room(here, kernels.divide_costs, up_to_here, costs, passed, propagated, scratch)
     found = [(order, passed)]
     if costs.n_filled:
         settled = _Log(n, dtype, large)
-        _with_room(0, n, costs, settled, lambda at, *of: kernels.settle_costs(at, caused, *of))
+        _with_room(slice(0, n), kernels.settle_costs, (caused,), costs, settled)
         found.append((large.computed(n, order.dtype, lambda here: np.arange(here.start, here.stop)), settled))
     del costs
     # where nothing carries costs on, the wait is charged to the causing side
@@ -247,12 +244,20 @@ def _divided(
     return _of_pairs(n, found, large)
 
 
+def _lengthen(of: _Pool | _Log, names: Sequence[str], filled: int, room: int) -> None:
+    """Give some arrays more room; so many of their elements are used."""
+    # one after the other, so that no two are there twice
+    for name in names:
+        longer = of.large.with_room(getattr(of.arrays, name), filled, room)
+        of.arrays = of.arrays._replace(**{name: longer})
+
+
 class _Pool:
     """Lists of amounts by kind, with room for more."""
 
     def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
         # of memory that is not written there are no pages
-        room, self._large = max(ROOM, n), large
+        room, self.large = max(ROOM, n), large
         number = number_type(room)
         below, kind, amount = (large.empty(room, of) for of in (number, np.int8, dtype))
         self.arrays = kernels.Lists(large.full(n, -1, number), below, kind, amount, np.array([-1, room, 0]))
@@ -271,16 +276,13 @@ class _Pool:
         """Make room for a quarter more items."""
         n, n_used = self.arrays.below.size, int(self.arrays.state[2])
         room = n + max(ROOM, n // 4)
-        # one after the other, so that no two are there twice
-        for name in ("below", "kind", "amount"):
-            longer = self._large.with_room(getattr(self.arrays, name), n_used, room)
-            self.arrays = self.arrays._replace(**{name: longer})
+        _lengthen(self, ("below", "kind", "amount"), n_used, room)
         self.arrays.state[1] += room - n
         # numbers of items take more bytes once there are so many
         for name in ("head", "below"):
             column, number = getattr(self.arrays, name), np.dtype(number_type(room))
             if column.dtype != number:
-                wider = self._large.computed(column.size, number, column.__getitem__)
+                wider = self.large.computed(column.size, number, column.__getitem__)
                 self.arrays = self.arrays._replace(**{name: wider})
 
 
@@ -288,7 +290,7 @@ class _Log:
     """What pairs are charged with in the order in which costs are carried back, with room for more."""
 
     def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
-        self._large, room = large, max(ROOM, n)
+        self.large, room = large, max(ROOM, n)
         kind, amount = large.empty(room, np.int8), large.empty(room, dtype)
         self.arrays = kernels.Passed(large.zeros(n, np.int8), kind, amount, np.zeros(1, np.int64))
 
@@ -305,9 +307,8 @@ class _Log:
     def grow(self) -> None:
         """Make room for a quarter more."""
         n = self.arrays.kind.size
-        for name in ("kind", "amount"):
-            longer = self._large.with_room(getattr(self.arrays, name), self.n_filled, n + max(ROOM, n // 4))
-            self.arrays = self.arrays._replace(**{name: longer})
+        room = n + max(ROOM, n // 4)
+        _lengthen(self, ("kind", "amount"), self.n_filled, room)
 
 
 def _expect_pairs(
@@ -329,10 +330,13 @@ def _expect_pairs(
             expect_near(column, wait)
 
 
-def _with_room(start: int, stop: int, costs: _Pool, passed: _Log, carry: Callable[..., int]) -> None:
-    """Run a kernel that goes on from a place, and writes amounts, until it is at another one."""
-    at = start
-    while (at := int(carry(at, costs.arrays, passed.arrays))) < stop:
+def _with_room(
+    here: slice, carry: Callable[..., int], given: tuple[Any, ...], costs: _Pool, passed: _Log, *more: Any
+) -> None:
+    """Run a kernel that writes amounts, and goes on from a place where it had no room, from one place to another;
+    `given` are its arguments between the place and these, and `more` those after them."""
+    at = here.start
+    while (at := int(carry(at, *given, costs.arrays, passed.arrays, *more))) < here.stop:
         fuller: _Pool | _Log = costs if costs.free < passed.free else passed
         fuller.grow()
 

@@ -1,4 +1,4 @@
-"""Reading ahead in files that are mapped into memory.
+"""Advice to the system about files that are mapped into memory: what will be read, and what is not needed.
 
 A system reads as much around each page that is looked at as the device reads ahead: with 8 MB an analysis of 10^9
 events, whose temporary files of 5 GB did not fit into the page cache, had read 437 GB before it compared any waits. So
@@ -43,6 +43,8 @@ class _Place(NamedTuple):
 
     pages: mmap.mmap
     offset: int
+    itemsize: int
+    """`offset` and `itemsize`: bytes before the first element, and of each one."""
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> _Place | None:
@@ -54,22 +56,23 @@ class _Place(NamedTuple):
             return None
         # the first array has the bytes up to the end of the file
         address, address_of_first = (of.__array_interface__["data"][0] for of in (array, first))
-        return cls(base, address - address_of_first + len(base) - first.nbytes)
+        return cls(base, address - address_of_first + len(base) - first.nbytes, array.itemsize)
 
-    def expect(self, begin: int, end: int) -> None:
-        """Let the system read some bytes after the offset, if there are any."""
-        if begin < end:
-            begin = (self.offset + begin) // PART * PART
-            self.pages.madvise(mmap.MADV_WILLNEED, begin, min(self.offset + end, len(self.pages)) - begin)
+    def expect(self, parts: Iterable[tuple[int, int]]) -> None:
+        """Let the system read the elements from the first to the second number of some parts, which may be empty or go
+        beyond the end of the array."""
+        for first, stop in parts:
+            if first < stop:
+                begin = (self.offset + self.itemsize * first) // PART * PART
+                end = min(self.offset + self.itemsize * stop, len(self.pages))
+                self.pages.madvise(mmap.MADV_WILLNEED, begin, end - begin)
 
 
 def expect(array: NDArray[Any], parts: Iterable[tuple[int, int]] | None = None) -> None:
     """Let the system read an array, whose elements follow each other, if it is in a file: all of it, or the elements
     from the first to the second number of some parts."""
-    if array.base is None or not array.size or (place := _Place.of(array)) is None:
-        return
-    for first, stop in [(0, array.size)] if parts is None else parts:
-        place.expect(array.itemsize * first, array.itemsize * stop)
+    if array.size and (place := _Place.of(array)) is not None:
+        place.expect([(0, array.size)] if parts is None else parts)
 
 
 def some_of(rows: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
@@ -79,8 +82,8 @@ def some_of(rows: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[An
 
 def expect_near(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> None:
     """Let the system read what is near some elements of an array, if it is in a file; negative ones are none."""
-    if array.base is not None and rows.size and _Place.of(array) is not None:
-        expect(array, parts_near(rows, PART // array.itemsize))
+    if rows.size and (place := _Place.of(array)) is not None:
+        place.expect(parts_near(rows, PART // place.itemsize))
 
 
 def expect_ranges(
@@ -90,10 +93,11 @@ def expect_ranges(
     the beginnings of many."""
     if begin.size >= FEW:
         expect_near(array, some_of(begin))
-    elif array.base is not None and _Place.of(array) is not None:
+    elif (place := _Place.of(array)) is not None:
         some = np.flatnonzero(end > begin)
         some = some[np.argsort(begin[some])]
-        expect(array, parts_between(begin[some].astype(np.int64), end[some].astype(np.int64), PART // array.itemsize))
+        first, stop = (of[some].astype(np.int64) for of in (begin, end))
+        place.expect(parts_between(first, stop, PART // place.itemsize))
 
 
 def parts_near(rows: NDArray[np.signedinteger[Any]], size: int) -> list[tuple[int, int]]:
@@ -121,7 +125,7 @@ def take(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> NDArray[A
 @contextmanager
 def in_order(*arrays: NDArray[Any]) -> Iterator[None]:
     """Let the system read ahead in arrays that are gone through from the first element to the last, if they are in
-    files."""
+    files; of several places in turn it would read more than there is memory for."""
     with ExitStack() as stack:
         for place in map(_Place.of, arrays):
             if place is not None:
