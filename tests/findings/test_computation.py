@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tracecols.findings.cells import cells_of
 from tracecols.findings.computation import Computing
+from tracecols.replay.cell_sums import sum_by_cell
 
 
 def rows_of(s, chosen):
@@ -19,7 +19,7 @@ def rows_of(s, chosen):
 def test_cells__are_sums_of_rows_and_take_parts_of_them(scenarios):
     s, rng = scenarios, np.random.default_rng(1)
     chosen = rng.random(len(s.graph.nodes)) < 0.8
-    cells, rows = cells_of(s.computation, s.graph.nodes, chosen, len(s.call_paths)), rows_of(s, chosen)
+    cells, rows = sum_by_cell(s.computation, s.graph.nodes, chosen, len(s.call_paths)), rows_of(s, chosen)
     expected = rows.groupby(["call_path", "location"]).ticks.agg(["size", "sum"]).reset_index()
     found = np.stack([cells.call_path, cells.location, cells.n_rows, cells.ticks], axis=1)
     assert found.tolist() == expected.to_numpy().tolist()
@@ -29,9 +29,9 @@ def test_cells__are_sums_of_rows_and_take_parts_of_them(scenarios):
         pd.MultiIndex.from_frame(rows[["call_path", "location"]])
     )
     less = (rows.ticks * part[of_row]).groupby(rows.node).sum()
-    change = cells.less(part)
-    assert change.node.tolist() == less.index[less > 0].tolist()
-    assert change.less.tolist() == np.rint(less[less > 0]).tolist()
+    node, ticks = cells.parts(part)
+    assert node.tolist() == less.index[less > 0].tolist()
+    assert ticks.tolist() == np.rint(less[less > 0]).tolist()
 
 
 def expected_sizes(rows, head):

@@ -19,10 +19,10 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
 from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
-from tracecols.findings.cells import cells_of
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.once import once
+from tracecols.replay.cell_sums import sum_by_cell
 from tracecols.severity.causes import CHANGING
 
 N_TRIED = 10
@@ -179,9 +179,8 @@ class Computing:
     def __init__(self, scenarios: Scenarios) -> None:
         self.scenarios = s = scenarios
         model, nodes = s.model, s.graph.nodes
-        self.cells = cells_of(
-            s.computation, nodes, s.in_window & model.locations.is_cpu[nodes.location], len(s.call_paths)
-        )
+        counts = s.in_window & model.locations.is_cpu[nodes.location]
+        self.cells = sum_by_cell(s.computation, nodes, counts, len(s.call_paths))
         self.process = np.asarray(model.facts.process, np.int64)
         self.n_threads = np.bincount(self.process[s.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
@@ -359,7 +358,7 @@ class Computing:
             return
         part = np.zeros(unit.size)
         part[mine] = np.clip(1 - others[mine] / np.maximum(mean[mine], 1), 0, 1)
-        change = cells.less(part[of])
+        change = Change(*cells.parts(part[of]))
         longest = mine[np.argsort(others[mine] - mean[mine], kind="stable")]
         resolution = model.facts.resolution
         evidence = {

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.findings.cause import Cause, tried
-from tracecols.findings.cells import CellSums, cells_of
 from tracecols.findings.scenarios import RUN_TIME, Change, Scenarios
+from tracecols.replay.cell_sums import CellSums
 
 EVENT = 1e-7
 """Seconds that a recorder takes for an event, about: the time between the ENTER and the EXIT of an empty function."""
@@ -29,7 +29,7 @@ def of_measurement(s: Scenarios) -> list[Cause]:
     recorded: all of them together, named after the one that is entered most often."""
     model, profile, resolution = s.model, s.model.profile, s.model.facts.resolution
     region = s.call_paths.region.astype(np.int64)
-    cells = cells_of(s.computation, s.graph.nodes, np.ones(len(s.graph.nodes), bool), len(s.call_paths))
+    cells = s.replay.cell_sums
     path = np.asarray(model.call_paths.path_of(profile.call_path), np.int64)
     visits = np.bincount(region[path], profile.visits, len(model.regions))
     ticks = np.bincount(region[cells.call_path], cells.ticks, len(model.regions))
@@ -69,6 +69,6 @@ def _recording(
     n = s.model.n_locations
     of = lookup(cells.call_path * n + cells.location, where * n + at)
     recorded = np.bincount(of[of >= 0], n_events[of >= 0], cells.ticks.size) * EVENT * s.model.facts.resolution
-    change = cells.less(np.minimum(recorded / np.maximum(cells.ticks, 1), 1.0))
-    kept = s.in_window[change.node]
-    return Change(change.node[kept], change.less[kept])
+    node, less = cells.parts(np.minimum(recorded / np.maximum(cells.ticks, 1), 1.0))
+    kept = s.in_window[node]
+    return Change(node[kept], less[kept])

@@ -119,8 +119,14 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
     parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64)), *walks]
     call_path, ticks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     n_rows, of_node, before_node = by_node
-    start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
-    return Computation(start, call_path, ticks, of_node, before_node, nodes.location)
+    return Computation(_starts(n_rows), call_path, ticks, of_node, before_node, nodes.location)
+
+
+def _starts(n_rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the first row of every node, and the number of rows; (n_nodes + 1,) int32."""
+    start = np.zeros(n_rows.size + 1, np.int32)
+    np.cumsum(n_rows, out=start[1:])
+    return start
 
 
 def _computation_of(
@@ -158,7 +164,7 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
         for here, there in runs_of_locations(starts, nodes.location_start):
             n_rows[there], of_node[there] = np.diff(c.start)[here], c.of_node[here]
             before_node[there] = c.before_node[here]
-    start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
+    start = _starts(n_rows)
     call_path, ticks = np.empty(int(start[-1]), np.int32), np.empty(int(start[-1]), np.int64)
     for starts, c in slices:
         for here, there in runs_of_locations(starts, nodes.location_start):

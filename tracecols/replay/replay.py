@@ -217,7 +217,7 @@ class Replay(Replayable):
                     in_shell="ask for the runtime of the whole run: --with-startup",
                 )
             mask = mask & ~self.contexts
-        if not mask[self.computation.call_path].any():
+        if not mask[self.cell_sums.call_path].any():
             is_mpi = mpi_regions(model.regions)[self.call_paths.region][mask].all()
             hint = (
                 "give transfer, latency or bandwidth for what MPI takes"
@@ -265,15 +265,15 @@ class Replay(Replayable):
         import pandas as pd
 
         check_number(factor, "factor", "a number such as 0.5, not negative", least=0.0)
-        c, resolution = self.computation, self.model.facts.resolution
-        scales, chosen = self._largest(changes, n, within)
+        resolution = self.model.facts.resolution
+        c, ticks = self.cell_sums, self._computed_after(changes)
+        chosen = self._largest(ticks, changes, n, within)
         runtimes = predict(
             self, [self.scenario(changes), *(self.scenario(changes, scaled(factor, self._only(i))) for i in chosen)]
         )
         rows = []
         for call_path, runtime in zip(chosen, runtimes[1:].tolist(), strict=True):
-            mine = c.call_path == call_path
-            of_location = np.bincount(c.location[mine], scales[mine] * c.ticks[mine])
+            of_location = ticks[c.call_path == call_path]
             computation, largest = of_location.sum() / resolution, of_location.max() / resolution
             rows.append((call_path, computation, largest, (int(runtimes[0]) - runtime) / resolution))
         before = int(self.without_start(runtimes[0], changes.whole_run))
@@ -292,15 +292,18 @@ class Replay(Replayable):
         tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
         return tried if changes.whole_run else tried & ~self.contexts
 
-    def _largest(self, changes: Changes, n: int, within: str | None) -> tuple[NDArray[np.float64], list[int]]:
-        """Return the factors of the rows of `computation` after changes, and the call paths with most computation
-        then."""
-        c, model = self.computation, self.model
-        factor, path_cell, location_cell = cells_of(self.rules(changes), len(self.call_paths), model.n_locations)
-        scales = factor[path_cell[c.call_path] + location_cell[c.location], NodeClass.COMPUTATION]
-        total = np.bincount(c.call_path, scales * c.ticks, len(self.call_paths)) * self._tried(changes, within)
+    def _computed_after(self, changes: Changes) -> NDArray[np.float64]:
+        """Return the ticks of `cell_sums` after changes; (n_cells,) float64."""
+        c = self.cell_sums
+        of_rules = cells_of(self.rules(changes), len(self.call_paths), self.model.n_locations)
+        factor, path_cell, location_cell = of_rules
+        return factor[path_cell[c.call_path] + location_cell[c.location], NodeClass.COMPUTATION] * c.ticks
+
+    def _largest(self, ticks: NDArray[np.float64], changes: Changes, n: int, within: str | None) -> list[int]:
+        """Return the call paths with most computation after changes, given its ticks by cell."""
+        total = np.bincount(self.cell_sums.call_path, ticks, len(self.call_paths)) * self._tried(changes, within)
         chosen = np.argsort(-total, kind="stable")[:n]
-        return scales, [int(i) for i in chosen[total[chosen] > 0]]
+        return [int(i) for i in chosen[total[chosen] > 0]]
 
     def _with_paths(self, frame: pd.DataFrame) -> None:
         """Add call paths as text."""
@@ -326,7 +329,7 @@ class Replay(Replayable):
         given = self.scenario(changes)
         span = int(max((graph.time - graph.time.min(initial=0)).max(initial=1), graph.weight.max(initial=1)))
         fine = max(1, (1 << 58) // max(span, 1))
-        _, chosen = self._largest(changes, n, within)
+        chosen = self._largest(self._computed_after(changes), changes, n, within)
         masks = [self._only(i) for i in chosen]
 
         def saved(parts: NDArray[np.float64]) -> NDArray[np.float64]:

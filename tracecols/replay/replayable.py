@@ -9,6 +9,7 @@ from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.kernels.maxplus import BEGINS, ENDS
 from tracecols.model.model import Model
 from tracecols.once import once
+from tracecols.replay.cell_sums import CellSums, sum_by_cell
 from tracecols.replay.conventions import AS_RECORDED, Conventions, with_conventions
 from tracecols.replay.events import Computation, find_computation, without_waiting_in
 from tracecols.replay.graph import Graph, GraphBuilder, find_graph
@@ -75,9 +76,15 @@ class Replayable:
             else computation
         )
 
+    @once
+    def cell_sums(self) -> CellSums:
+        """The computation by call path and location."""
+        n = len(self.nodes)
+        return sum_by_cell(self.computation, self.nodes, np.ones(n, bool), len(self.call_paths))
+
     def computation_of(self, call_paths: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the ticks of computation on some call paths by location; (n_locations,) float64."""
-        c = self.computation
+        c = self.cell_sums
         some = call_paths[c.call_path]
         return np.bincount(c.location[some], c.ticks[some], self.model.n_locations).astype(np.float64)
 

@@ -29,6 +29,7 @@ from tracecols.replay.costs import delays
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import TRANSFER, NodeClass
 from tracecols.replay.replayable import Replayable
+from tracecols.work.executors import side_by_side
 
 Mask = NDArray[np.bool_]
 
@@ -115,7 +116,7 @@ def as_peers(replay: Replayable, call_paths: Mask, location: int) -> Rule:
 def balanced(replay: Replayable, rules: Sequence[Rule] = ()) -> Rule:
     """Let the threads of every process compute as much as the mean of all processes, after some rules, and the streams
     of its devices execute as much as the mean of those that execute anything."""
-    c, process = replay.computation, np.asarray(replay.model.facts.process, np.int64)
+    c, process = replay.cell_sums, np.asarray(replay.model.facts.process, np.int64)
     locations = replay.model.locations
     ticks = c.ticks.astype(np.float64)
     for rule in rules:
@@ -162,13 +163,14 @@ def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int
 
 def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario], fine: int = 1) -> NDArray[np.int64]:
     """Return the runtimes of scenarios of one graph; (n_scenarios,) int64 ticks, of which each has so many parts."""
-    found = np.zeros(len(scenarios), np.int64)
-    for at in range(0, len(scenarios), maxplus.LANES):
+
+    def of(some: Sequence[Scenario]) -> NDArray[np.int64]:
         replay.model.executor.go_on()
-        some = slice(at, at + maxplus.LANES)
-        begin, end, _ = graph.run(changes_of(replay, scenarios[some], fine))
-        found[some] = end - begin
-    return found
+        begin, end, _ = graph.run(changes_of(replay, some, fine))
+        return end - begin
+
+    sweeps = [scenarios[at : at + maxplus.LANES] for at in range(0, len(scenarios), maxplus.LANES)]
+    return np.concatenate([np.zeros(0, np.int64), *side_by_side(replay.model.jobs, of, sweeps)])
 
 
 def recorded_runtime(replay: Replayable) -> int:

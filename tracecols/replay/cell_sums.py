@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.findings.scenarios import Change
 from tracecols.kernels import computed as kernels
 from tracecols.replay.events import Computation
 from tracecols.replay.nodes import Nodes
@@ -27,17 +26,18 @@ class CellSums(NamedTuple):
     ticks: NDArray[np.int64]
     """`call_path`, `location`, `n_rows` and `ticks`: (n,)"""
 
-    def less(self, part: NDArray[np.float64]) -> Change:
-        """Return the change that takes a part from each of its rows, given by cell."""
+    def parts(self, part: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the nodes before which there is a part of a cell, given by cell, and its ticks; (n_nodes,) int64
+        each."""
         by_order = np.empty(self.order.size)
         by_order[self.order] = part
         n_nodes = self.rows.location.size
         node, less = np.empty(n_nodes, np.int64), np.empty(n_nodes)
         n = kernels.take_parts(self.rows, by_order, np.full(self.n_call_paths, -1, np.int64), node, less)
-        return Change(node[:n].copy(), np.rint(less[:n]).astype(np.int64))
+        return node[:n].copy(), np.rint(less[:n]).astype(np.int64)
 
 
-def cells_of(computation: Computation, nodes: Nodes, chosen: NDArray[np.bool_], n_call_paths: int) -> CellSums:
+def sum_by_cell(computation: Computation, nodes: Nodes, chosen: NDArray[np.bool_], n_call_paths: int) -> CellSums:
     """Add up the rows before chosen nodes by cell; O(rows)."""
     c = computation
     rows = kernels.Rows(c.start, nodes.location, chosen, c.call_path, c.ticks)
