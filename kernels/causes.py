@@ -732,10 +732,12 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
     is_single : bool
         Whether the path is one, which never goes on at one place at several times.
     stops : Stops
-    seen, work : (n_points,) bool, int64
-        Scratch; false. Of a single path (0,) and (1,).
+    seen : (n_points,) bool
+        Scratch; false.
+    work : (n_points,) int64
+        Scratch. Of a single path (1,).
     until : (n_points,) int32 or int64, written
-        Of stops on the path, which are -1 before, the point up to which their location is on it.
+        Of stops on the path, which are -1 before, the point up to which their location is on it. Of a single path (0,).
     path : (3, n_points + 1) int32 or int64, written
         In the order of the walk: stops (-1 is the beginning of a location), up to which point their location is on the
         path, and the points at which it goes on (-1 none).
@@ -753,9 +755,9 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
         first = stops.start[stops.location[i]]
         s = i - 1
         # what contradicts itself may come back to where a single path has left the location already
-        while s >= first and ((is_single and until[s] >= 0) or not _stops_at(s, stops)):
+        while s >= first and ((is_single and seen[s]) or not _stops_at(s, stops)):
             s -= 1
-        if s >= first and until[s] >= 0:
+        if s >= first and not is_single and until[s] >= 0:
             # two paths become one
             until[s] = min(until[s], i)
             continue
@@ -763,7 +765,10 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
         n_found += 1
         if s < first:
             continue
-        until[s] = i
+        if is_single:
+            seen[s] = True
+        else:
+            until[s] = i
         kind = stops.kind[s]
         if stops.ends[kind]:
             continue

@@ -18,6 +18,7 @@ from tracecols.enhance.dataflow.columns import Columns, pieced
 from tracecols.enhance.scan.call_paths import PeriodCallPaths
 from tracecols.enhance.scan.periods import ask
 from tracecols.kernels import edges as kernels
+from tracecols.kernels import period_times as summing
 from tracecols.model.explain import explain
 from tracecols.model.model import enhance
 from tracecols.patterns.periods import LEFT_OUT
@@ -258,8 +259,10 @@ def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch
     monkeypatch.setattr(periods, "NEAR", 0)
     some = np.random.default_rng(7).permutation(np.flatnonzero(index.start[1:][location] - since < 12))
     first, stop = intervals.first(since, until)[some], intervals.stop(until)[some]
+    waits = index.n_waits_before(since[some] + 1), index.n_waits_before(until[some])
+    without = period_times(model.facts, NONE, points, index, spent, LargeArrays(), location[some], first, stop, waits)
     assert first.min() > 0 and len(periods._runs(first, stop)) > 1
-    # what is read of them is in files, which hold some rows of both of two pieces
+    # what is read of them is in files, which hold some rows of both of two pieces, and read block by block
     large = LargeArrays(0)
     for name, value in (("BLOCK", 5), ("SMALL", 0)):
         monkeypatch.setattr(f"tracecols.work.large.{name}", value)
@@ -270,6 +273,10 @@ def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch
     np.testing.assert_array_equal(again, sums[some])
     np.testing.assert_array_equal(of_some.period, found.period[some])
     np.testing.assert_array_equal(of_some.is_single, found.is_single[some])
+    assert (waits[1] - waits[0]).max() > 5
+    of_some = period_times(model.facts, NONE, points, index, apart, large, location[some], first, stop, waits)
+    for column, expected in zip(of_some, without, strict=True):
+        np.testing.assert_array_equal(column, expected)
 
 
 def test_divide_cells__parts_add_up_to_the_last_bit_in_any_order():
@@ -299,7 +306,7 @@ def test_kernels__compiled_and_plain_agree():
             mock.patch.object(kernels, "collect_locations", kernels.collect_locations.py_func),
             mock.patch.object(kernels, "collect_with_edges", kernels.collect_with_edges.py_func),
             mock.patch.object(kernels, "note_last_edges", kernels.note_last_edges.py_func),
-            mock.patch.object(kernels, "sum_periods", kernels.sum_periods.py_func),
+            mock.patch.object(summing, "sum_periods", summing.sum_periods.py_func),
         ):
             plain = [
                 analyze(trace.store, "exact", **of).frame(by_period=True) for of in ({"bins": 7}, {"phases": "step"})

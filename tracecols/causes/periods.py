@@ -32,10 +32,10 @@ from tracecols.enhance.scan.call_paths import PeriodCallPaths
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import arrays
 from tracecols.kernels import causes as charging
-from tracecols.kernels import edges as kernels
-from tracecols.kernels import segments as collecting
+from tracecols.kernels import edges as of_location
+from tracecols.kernels import period_times as kernels
 from tracecols.schema.causes import CHARGED, POINTS
-from tracecols.work.ahead import in_order
+from tracecols.work.ahead import expect
 from tracecols.work.large import LargeArrays, blocks
 
 BITS = 53
@@ -166,6 +166,10 @@ class Parts(NamedTuple):
         return Weights(np.full(first.size, code, np.int16), label[first], where[first], sums)
 
 
+ROWS = 20
+"""Bytes of a segment and of an entry, and of a wait, that are held while the time of an interval is added up."""
+
+
 def _nothing_of_calls(n: int, dtype: Any) -> kernels.Part:
     return kernels.Part(np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(n, dtype))
 
@@ -189,7 +193,7 @@ def period_times(
     `spent` is the time of the partition by call path, from point to point, with the edges of periods. Intervals have
     their first segment, one past the last, and likewise the waits inside, which are taken off. `less` are parts of
     calls at the begin, which are taken off, and `more` those at the end, which are added. An interval may be all of a
-    location: what is read of it is in arrays that `large` makes.
+    location: it is read block by block (`large`).
     """
     edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
     assert edges is not None  # asked where periods divide the trace
@@ -207,33 +211,38 @@ def period_times(
     found = kernels.Found(
         np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, dtype)
     )
-    scratch = np.zeros(n_paths, dtype), np.zeros(n_paths, np.int32), np.zeros(n_paths, bool)
-    n_found, listed = np.zeros(1, np.int64), []
+    sum_ = kernels.Sum(np.zeros(n_paths, dtype), np.zeros(n_paths, np.int32), np.zeros(n_paths, bool))
+    of_edges = of_location.Edges(
+        edges.time, edges.period, edges.segment, edges.end, *map(edges.entries.column, ("call_path", "time"))
+    )
+    nothing, size = np.zeros(n, np.int64), large.block_of(ROWS)
+    wait, wait_stop = (nothing, nothing) if waits is None else waits
+    state, listed = np.zeros(kernels.N_STATE, np.int64), []
     for run in _runs(first[many], stop[many]):
         some = many[run]
-        nothing = np.zeros(some.size, np.int64)
-        waiting, wait, wait_stop = _waits_inside(
-            facts, quirks, points, index, large, *((nothing, nothing) if waits is None else (w[some] for w in waits))
-        )
-        before, of_segments, of_edges = _segments_near(spent, int(first[some].min()), int(stop[some].max()), large)
         spans = kernels.Spans(
-            first[some] - before,
-            stop[some] - before,
+            first[some],
+            stop[some],
             low[some],
             end[some],
             period[some],
-            wait,
-            wait_stop,
+            wait[some],
+            wait_stop[some],
             *(kernels.Part(*(column[some] for column in of)) for of in (less, more)),
         )
-        at, done = 0, int(n_found[0])
-        while True:
-            at = int(kernels.sum_periods(at, n_found, spans, waiting, of_segments, of_edges, *scratch, found))
-            if at == some.size:
-                break
-            found = arrays.doubled(found)
-        listed.append(some[found.interval[done : int(n_found[0])]])
-    _, of_period, path, value = arrays.first(found, int(n_found[0]))
+        last, last_wait = int(spans.stop.max()), int(spans.wait_stop.max())
+        here = _segments_here(spent, int(spans.first.min()), last, size, large)
+        waiting = _waits_here(facts, quirks, points, index, int(spans.wait.min()), last_wait, size)
+        done, state[: kernels.N_FOUND] = int(state[kernels.N_FOUND]), 0
+        while lacks := int(kernels.sum_periods(state, spans, waiting, here, of_edges, sum_, found)):
+            if lacks == kernels.SEGMENTS:
+                here = _segments_here(spent, int(state[kernels.SEGMENT]), last, size, large)
+            elif lacks == kernels.WAITS:
+                waiting = _waits_here(facts, quirks, points, index, int(state[kernels.WAIT]), last_wait, size)
+            else:
+                found = arrays.doubled(found)
+        listed.append(some[found.interval[done : int(state[kernels.N_FOUND])]])
+    _, of_period, path, value = arrays.first(found, int(state[kernels.N_FOUND]))
     ticks = in_ticks(facts, quirks, value)
     interval = np.concatenate([np.zeros(0, np.int64), *listed])
     key = interval * n_paths + facts.call_paths.whole.creation[path]
@@ -254,45 +263,25 @@ def _runs(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.
     return np.split(order, np.flatnonzero(first[order][1:] > reached[:-1] + NEAR) + 1)
 
 
-def _segments_near(
-    spent: Segments, first: int, stop: int, large: LargeArrays
-) -> tuple[int, collecting.Maps, kernels.Edges]:
-    """Return some segments with their entries, the edges of all, and the number of the first segment that is read.
-
-    Segments are numbered from that one on, also those that edges lie in.
-    """
-    edges, ends = spent.edges, spent.ends
-    assert edges is not None  # asked where periods divide the trace
-    before, after = max(first - 1, 0), max(stop, first)
-    # entries of the segment before the first one are not needed
-    low = int(ends.rows("end", before, before + 1)[0]) if first > 0 and after > before else 0
-    high = int(ends.rows("end", after - 1, after)[0]) if after > before else low
-    of_segments = collecting.Maps(
-        large.computed(
-            after - before, np.int64, lambda here: ends.rows("end", before + here.start, before + here.stop) - low
-        ),
-        *(some_rows(spent.entries, name, low, high, large) for name in ("call_path", "time")),
-    )
-    of_edges = (edges.entries.column(name) for name in ("call_path", "time"))
-    return before, of_segments, kernels.Edges(edges.time, edges.period, edges.segment - before, edges.end, *of_edges)
+def _segments_here(spent: Segments, first: int, stop: int, size: int, large: LargeArrays) -> kernels.Segments:
+    """Return segments from the first on, up to before another one, with their entries: so many of either at most, but
+    at least one segment."""
+    n = max(min(stop - first, size), 0)
+    end = np.concatenate([np.zeros(max(1 - first, 0), np.int64), spent.ends.rows("end", max(first - 1, 0), first + n)])
+    end = end[: max(int(np.searchsorted(end, end[0] + size, "right")), 2)]
+    entries = (some_rows(spent.entries, name, int(end[0]), int(end[-1]), large) for name in ("call_path", "time"))
+    return kernels.Segments(np.int64(first), end - end[0], *entries)
 
 
-def _waits_inside(
-    facts: Facts,
-    quirks: Quirks,
-    points: CompoundTable,
-    index: PointIndex,
-    large: LargeArrays,
-    first: NDArray[np.int64],
-    stop: NDArray[np.int64],
-) -> tuple[kernels.Waits, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the waits from the first to the last one inside of some intervals, and where those of each are there."""
-    low, high = int(first.min(initial=index.waits.size)), int(stop.max(initial=0))
-    inside = slice(min(low, high), high)
-    waits, times = index.waits[inside], clock(facts, quirks)
-    with in_order(waits):
-        begin = large.computed(waits.size, time_type(quirks), lambda here: times(points.at("begin_time", waits[here])))
-    return kernels.Waits(index.wait_path[inside], begin, index.wait[inside]), first - inside.start, stop - inside.start
+def _waits_here(
+    facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex, first: int, stop: int, size: int
+) -> kernels.Waits:
+    """Return waits from the first on, up to before another one: so many at most."""
+    here = slice(first, min(stop, first + size))
+    waits, path, wait = index.waits[here], index.wait_path[here], index.wait[here]
+    for column in (waits, path, wait):
+        expect(column)
+    return kernels.Waits(np.int64(first), path, clock(facts, quirks)(points.at("begin_time", waits)), wait)
 
 
 def _before_interval(

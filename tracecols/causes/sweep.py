@@ -438,10 +438,9 @@ def find_critical_path(
     if begin < 0:
         return Path(nothing, nothing, no_times, no_times)
     number = delay_pairs.cause.dtype
-    until_of = large.full(n, -1, number)
     # a single path goes on at one place at a time
-    n_places = n if quirks.splits_path else 1
-    seen, work = large.zeros(n if quirks.splits_path else 0, bool), large.empty(n_places, np.int64)
+    n_places, n_divided = (n, n) if quirks.splits_path else (1, 0)
+    seen, work, until_of = large.zeros(n, bool), large.empty(n_places, np.int64), large.full(n_divided, -1, number)
     path = large.empty(3 * (n + 1), number).reshape(3, n + 1)
     stops = _stops(facts, quirks, sync_points, delay_pairs, point_index, large)
     n_found = causes.walk_critical_path(begin, not quirks.splits_path, stops, seen, work, until_of, path)

@@ -7,8 +7,8 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
 from threading import Lock, local
 from typing import Any, NamedTuple
@@ -50,6 +50,9 @@ SHARED_ROWS = 1 << 18
 
 N_SHARED = 32
 """How many of these are kept."""
+
+Arrays = dict[str, NDArray[Any]]
+"""Columns by name; (n,) each."""
 
 METRICS = metric_table(0, [])
 """What the tables of all metric classes begin with."""
@@ -169,7 +172,7 @@ class Store:
         self._definitions: dict[str, pa.Table] = dict(definitions or {})
         self._checked: dict[str, pa.Table] = {}
         self._files: dict[tuple[str, int], tuple[pq.FileMetaData, list[int]]] = {}
-        self._recent: OrderedDict[tuple[Any, ...], dict[str, NDArray[Any]]] = OrderedDict()
+        self._recent: OrderedDict[tuple[Any, ...], Arrays] = OrderedDict()
         self._lock = Lock()
         self._local = local()
         # how many there are is compared at once
@@ -452,7 +455,7 @@ class Store:
         stop: int | None = None,
         *,
         checked: bool = True,
-    ) -> dict[str, NDArray[Any]]:
+    ) -> Arrays:
         """Read the rows `start` to `stop` of one location, of `events` or of a side table; empty arrays if it has none.
         If not `checked`, who reads the values checks them (`kernels.stacks.scan_events`). Raises StoreError if they
         cannot be read, or hold what the schema does not allow (`tracecols.store.checks`)."""
@@ -463,14 +466,14 @@ class Store:
         if extents is None or start >= stop:
             return {c: np.empty(0, declared[c].dtype) for c in columns}
         offset = int(extents.offset[location])
-        result = self._rows(table, int(extents.part[location]), offset + start, offset + stop, columns)
+        result = _joined(self._groups(table, int(extents.part[location]), offset + start, offset + stop, columns))
         if checked:
             self._check(declared, result, np.array([location]), np.array([stop - start]), start)
         return result
 
     def read_together(
         self, table: str, locations: NDArray[np.integer[Any]], columns: list[str] | None = None, *, checked: bool = True
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+    ) -> tuple[Arrays, NDArray[np.int64]]:
         """Read the rows of several locations as `read` does, one location after the other, and return how many each
         has. Rows of locations that ascend are read at once where the file has them together. Raises StoreError: as
         `read` does."""
@@ -482,17 +485,16 @@ class Store:
             return {c: np.empty(0, declared[c].dtype) for c in columns}, counts
         part, offset, n = (a[locations[filled]] for a in extents)
         follows = (part[1:] == part[:-1]) & (offset[1:] == (offset + n)[:-1])
-        found = []
-        for run in np.split(np.arange(filled.size), np.flatnonzero(~follows) + 1):
-            first, last = int(run[0]), int(run[-1])
-            stop = int(offset[last] + n[last])
-            rows = self._rows(table, int(part[first]), int(offset[first]), stop, columns)
-            if checked:
-                self._check(declared, rows, locations[filled[run]], n[run], 0)
-            found.append(rows)
-        if len(found) == 1:
-            return found[0], counts
-        return {c: np.concatenate([rows[c] for rows in found]) for c in columns}, counts
+        runs = np.split(np.arange(filled.size), np.flatnonzero(~follows) + 1)
+        ends = ((int(run[0]), int(run[-1])) for run in runs)
+        found = _joined(
+            rows
+            for first, last in ends
+            for rows in self._groups(table, int(part[first]), int(offset[first]), int(offset[last] + n[last]), columns)
+        )
+        if checked:
+            self._check(declared, found, locations[filled], n, 0)
+        return found, counts
 
     def _declared(self, table: str, columns: list[str] | None) -> tuple[Table, list[str]]:
         """Return what the schema says about a table, and the columns to read of it."""
@@ -504,7 +506,7 @@ class Store:
     def _check(
         self,
         declared: Table,
-        columns: dict[str, NDArray[Any]],
+        columns: Arrays,
         locations: NDArray[np.integer[Any]],
         counts: NDArray[np.int64],
         start: int,
@@ -519,45 +521,54 @@ class Store:
             row = at - int(stops[k] - counts[k]) + (start if k == 0 else 0)
             raise self.damaged(f"table {declared.name}, column {column}, location {locations[k]}, row {row}: {what}")
 
-    def _rows(self, table: str, part: int, start: int, stop: int, columns: list[str]) -> dict[str, NDArray[Any]]:
-        """Read rows of a part file; small row groups are kept for who reads the rows next to them."""
-        meta, starts = self._layout(table, part)
+    def _groups(self, table: str, part: int, start: int, stop: int, columns: list[str]) -> Iterator[Arrays]:
+        """Read rows of a part file, at least one, row group by row group."""
+        _, starts = self._layout(table, part)
         if stop > starts[-1]:
             raise StoreError(
                 f"{self.path / table / part_name(part)} has {starts[-1]} rows, expected at least {stop}\n  {DAMAGED}"
             )
-        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
-        if last - first > 1:
-            # one by one, so that those at the ends are found again by who reads the rows next to these
-            bounds = [start, *starts[first + 1 : last], stop]
-            groups = [self._rows(table, part, a, b, columns) for a, b in pairwise(bounds)]
-            return {c: np.concatenate([rows[c] for rows in groups]) for c in columns}
-        base, end = starts[first], starts[last]
-        key = (table, part, first, last, tuple(columns))
+        for group in range(bisect_right(starts, start) - 1, bisect_left(starts, stop)):
+            first, end = starts[group], starts[group + 1]
+            low, high = max(start, first) - first, min(stop, end) - first
+            rows = self._group(table, part, group, columns, is_whole=high - low == end - first)
+            yield {c: values[low:high] for c, values in rows.items()}
+
+    def _group(self, table: str, part: int, group: int, columns: list[str], is_whole: bool) -> Arrays:
+        """Read a row group of a part file. A small one is kept for who reads the rows next to those that are asked for,
+        unless that is the whole of it: no one asks for that again soon."""
+        key = (table, part, group, tuple(columns))
         with self._lock:
             found = self._recent.get(key)
-        if found is None:
-            path = self.path / table / part_name(part)
-            file = self._open_here(path, meta)
-            lacking = self._lacking.get(table, ())
-            present = [c for c in columns if c not in lacking]
-            try:
-                stored = file.read_row_groups(range(first, last), columns=present, use_threads=False)
-            except (OSError, pa.ArrowException) as error:
-                raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
-            found = {
-                c: to_numpy(stored.column(c))
-                if c not in lacking
-                else np.full(end - base, self.tables[table][c].absent, self.tables[table][c].dtype)
-                for c in columns
-            }
-            # all of what the row groups hold was asked for: no one asks for it again soon
-            if stop - start < end - base <= SHARED_ROWS:
-                with self._lock:
-                    self._recent[key] = found
-                    while len(self._recent) > N_SHARED:
-                        self._recent.popitem(last=False)
-        return {c: values[start - base : stop - base] for c, values in found.items()}
+        if found is not None:
+            return found
+        path, (meta, starts) = self.path / table / part_name(part), self._layout(table, part)
+        n, lacking = starts[group + 1] - starts[group], self._lacking.get(table, ())
+        present = [c for c in columns if c not in lacking]
+        try:
+            stored = self._open_here(path, meta).read_row_group(group, columns=present, use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
+        found = {
+            c: to_numpy(stored.column(c))
+            if c not in lacking
+            else np.full(n, self.tables[table][c].absent, self.tables[table][c].dtype)
+            for c in columns
+        }
+        if not is_whole and n <= SHARED_ROWS:
+            with self._lock:
+                self._recent[key] = found
+                while len(self._recent) > N_SHARED:
+                    self._recent.popitem(last=False)
+        return found
+
+
+def _joined(found: Iterable[Arrays]) -> Arrays:
+    """Put what was found of some columns, at least one piece, together; a single one is not copied."""
+    pieces = list(found)
+    if len(pieces) == 1:
+        return pieces[0]
+    return {name: np.concatenate([rows[name] for rows in pieces]) for name in pieces[0]}
 
 
 _OPENED: WeakValueDictionary[tuple[Path, str], Store] = WeakValueDictionary()

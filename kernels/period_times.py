@@ -1,0 +1,221 @@
+"""The time of intervals by call path and period, from edge to edge of periods. Intervals may be as long as the run:
+segments and waits are given in parts.
+
+Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import kernel, part
+
+# what carries over where something is lacking: the interval, its next segment, wait and edge; what is done with the
+# time up to that edge; whether the segment that the edge lies in has entries; call paths listed, times found
+INTERVAL, SEGMENT, WAIT, EDGE, DOES, HAS_ENTRIES, N_LISTED, N_FOUND, N_STATE = range(9)
+
+# what is done with the time of an interval up to an edge, after another
+BEGINS, ADDS_SEGMENTS, TAKES_WAITS, WRITES = range(4)
+
+# what may be lacking: the next segment, the next wait, room for what is found
+NOTHING, SEGMENTS, WAITS, ROOM = range(4)
+
+
+class Segments(NamedTuple):
+    """Segments (`kernels.segments`) that follow each other, some of all."""
+
+    first: Any
+    """Number of the first one."""
+    end: NDArray[np.int64]
+    """(n + 1,): where the entries of each begin, and one past the last entry of all."""
+    path: NDArray[np.int32]
+    value: NDArray[Any]
+    """`path` and `value`: (n_entries,) int32, float64 or int64."""
+
+
+class Waits(NamedTuple):
+    """Waits in the order of their points, some of all."""
+
+    first: Any
+    """Number of the first one."""
+    path: NDArray[np.int32]
+    begin: NDArray[Any]
+    wait: NDArray[Any]
+    """`path`, `begin` and `wait`: (n,) int32, and float64 or int64: call path, begin, how long."""
+
+
+class Part(NamedTuple):
+    """A part of a call inside of each interval: (n,) int32, and float64 or int64: its call path (-1 none), begin and
+    end."""
+
+    path: NDArray[np.int32]
+    begin: NDArray[Any]
+    end: NDArray[Any]
+
+
+class Spans(NamedTuple):
+    """Intervals between cuts that lie in several periods."""
+
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    """`first` and `stop`: (n,), first segment of each, and one past its last."""
+    edge: NDArray[np.int64]
+    edge_stop: NDArray[np.int64]
+    """`edge` and `edge_stop`: (n,), the first edge inside, and one past the last of the location."""
+    period: NDArray[np.int32]
+    """(n,): the period it begins in."""
+    wait: NDArray[np.int64]
+    wait_stop: NDArray[np.int64]
+    """`wait` and `wait_stop`: (n,), first of the waits inside, and one past the last, which are taken off."""
+    less: Part
+    more: Part
+    """`less` and `more`: what else is taken off, at the begin; and what is added, at the end, where it may lie after
+    the last cut."""
+
+
+class Found(NamedTuple):
+    """Time of intervals by period and call path, written: (n,) int64, int32, int32, float64 or int64."""
+
+    interval: NDArray[np.int64]
+    period: NDArray[np.int32]
+    path: NDArray[np.int32]
+    value: NDArray[Any]
+
+
+class Sum(NamedTuple):
+    """The time up to an edge by call path."""
+
+    time: NDArray[Any]
+    """(n_call_paths,) float64 or int64: zeros."""
+    listed: NDArray[np.int32]
+    """(n_call_paths,): those that have a time, in the order in which they were met."""
+    is_listed: NDArray[np.bool_]
+    """(n_call_paths,): false."""
+
+
+@part
+def _overlap(begin, end, since, is_first, until, is_last):
+    """Return how much of a time lies between two edges."""
+    low = begin if is_first else max(begin, since)
+    high = end if is_last else min(end, until)
+    return max(high - low, low - low)
+
+
+@part
+def _put(c, x, n, sum_):
+    """Add a time to that of a call path; return how many call paths there are."""
+    if not sum_.is_listed[c]:
+        sum_.is_listed[c] = True
+        sum_.listed[n] = c
+        n += 1
+    sum_.time[c] += x
+    return n
+
+
+@part
+def _write(i, period, n, filled, sum_, found):
+    """Write what is positive of the time up to an edge, and begin anew; return how much is found."""
+    for j in range(n):
+        c = sum_.listed[j]
+        if sum_.time[c] > 0:
+            found.interval[filled], found.period[filled] = i, period
+            found.path[filled], found.value[filled] = c, sum_.time[c]
+            filled += 1
+        sum_.time[c] = sum_.time.dtype.type(0)
+        sum_.is_listed[c] = False
+    return filled
+
+
+@kernel
+def sum_periods(state, spans, waits, segments, edges, sum_, found):
+    """Add up the time of intervals by period and call path, from edge to edge, as far as it is positive.
+
+    Parameters
+    ----------
+    state : (N_STATE,) int64
+        What carries over; zeros before the first interval.
+    spans : Spans
+    waits : Waits
+    segments : Segments
+        Of several locations one after the other.
+    edges : edges.Edges
+        Of the same, all of them.
+    sum_ : Sum
+    found : Found, written
+
+    Returns
+    -------
+    int
+        What is lacking to go on (`SEGMENTS`, `WAITS`, `ROOM`), which begins with the next segment or wait of the state;
+        `NOTHING` when all intervals are done.
+    """
+    nothing, lacks = sum_.time.dtype.type(0), NOTHING
+    i, at, w, e = state[INTERVAL], state[SEGMENT], state[WAIT], state[EDGE]
+    does, has_entries, n, filled = state[DOES], state[HAS_ENTRIES] == 1, state[N_LISTED], state[N_FOUND]
+    first, last, waits_stop = segments.first, segments.first + segments.end.size - 1, waits.first + waits.wait.size
+    while i < spans.first.size:
+        if does == BEGINS:
+            at, w, e, does = spans.first[i], spans.wait[i], spans.edge[i], ADDS_SEGMENTS
+        is_first, has_edge = e == spans.edge[i], e < spans.edge_stop[i]
+        since, until = nothing if is_first else edges.time[e - 1], edges.time[e] if has_edge else nothing
+        inside = has_edge and edges.segment[e] < spans.stop[i]
+        is_last = not (inside or (has_edge and spans.more.path[i] >= 0 and until < spans.more.end[i]))
+        if does == ADDS_SEGMENTS:
+            target = edges.segment[e] if inside else spans.stop[i]
+            if at < target and first <= at < last:
+                stop = min(target, last)
+                for k in range(segments.end[at - first], segments.end[stop - first]):
+                    n = _put(segments.path[k], segments.value[k], n, sum_)
+                at = stop
+            # also the one that the edge lies in is looked at
+            if at < target or (inside and not first <= at < last):
+                lacks = SEGMENTS
+                break
+            # what a thread has forgotten is in no segment
+            has_entries = inside and segments.end[at - first + 1] > segments.end[at - first]
+            if has_entries:
+                for k in range(edges.end[e - 1] if e > 0 else np.int64(0), edges.end[e]):
+                    n = _put(edges.path[k], edges.value[k], n, sum_)
+            does = TAKES_WAITS
+        if does == TAKES_WAITS:
+            while w < spans.wait_stop[i]:
+                if not waits.first <= w < waits_stop:
+                    lacks = WAITS
+                    break
+                begins, waited = waits.begin[w - waits.first], waits.wait[w - waits.first]
+                if not is_last and begins >= until:
+                    break
+                x = _overlap(begins, begins + waited, since, is_first, until, is_last)
+                n = _put(waits.path[w - waits.first], -x, n, sum_)
+                if not is_last and begins + waited > until:
+                    break
+                w += 1
+            if lacks != NOTHING:
+                break
+            c = spans.less.path[i]
+            if c >= 0:
+                x = _overlap(spans.less.begin[i], spans.less.end[i], since, is_first, until, is_last)
+                n = _put(c, -x, n, sum_)
+            c = spans.more.path[i]
+            if c >= 0:
+                x = _overlap(spans.more.begin[i], spans.more.end[i], since, is_first, until, is_last)
+                n = _put(c, x, n, sum_)
+            does = WRITES
+        if filled + n > found.path.size:
+            lacks = ROOM
+            break
+        filled = _write(i, spans.period[i] if is_first else edges.period[e - 1], n, filled, sum_, found)
+        n = np.int64(0)
+        if is_last:
+            i, does = i + 1, BEGINS
+            continue
+        if has_entries:
+            for k in range(edges.end[e - 1] if e > 0 else np.int64(0), edges.end[e]):
+                n = _put(edges.path[k], -edges.value[k], n, sum_)
+        e, does = e + 1, ADDS_SEGMENTS
+    state[INTERVAL], state[SEGMENT], state[WAIT], state[EDGE] = i, at, w, e
+    state[DOES], state[HAS_ENTRIES], state[N_LISTED], state[N_FOUND] = does, has_entries, n, filled
+    return lacks
