@@ -869,7 +869,7 @@ class Trace(OpenedTrace):
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
-        defined = {name: self.definition(name).name.tolist() for name in ("regions", "metric_members")}
+        defined = {table: self.store.names(table) for table in ("regions", "metric_members")}
         request = Request.of(
             defined,
             conventions,
@@ -1111,7 +1111,7 @@ class Trace(OpenedTrace):
         if ideal is not None:
             check_ideal(ideal, IDEALS)
         if isinstance(within, str):
-            check_region(within, self.definition("regions").name.tolist())
+            check_region(within, self.store.names("regions"))
         if ideal == DIMEMAS and (within is not None or start is not None or stop is not None):
             raise AnalysisError(
                 "the ideal network as of Dimemas is that of the whole run, not of a region or a piece\n"
@@ -1183,7 +1183,7 @@ class Trace(OpenedTrace):
             whole_run=whole_run,
         )
         for region in changes.scale:
-            check_region(region, self.definition("regions").name.tolist())
+            check_region(region, self.store.names("regions"))
         return RetimedTrace(self.replay, changes, self.jobs)
 
     def correct(self, *, latency: float = 0.0, shrink: float = SHRINK, stretch: float = STRETCH) -> CorrectedTrace:

@@ -99,7 +99,8 @@ class Report:
         self.page.close()
 
     def settle(self):
-        """Wait until all values are there and drawn."""
+        """Wait until all values are there and drawn. A page with another one in front of it draws once a second."""
+        self.page.bring_to_front()
         self.page.evaluate(
             "async () => { await document.getElementById('tracecols').view.model.ready;"
             " await new Promise((go) => requestAnimationFrame(() => setTimeout(go))); }"

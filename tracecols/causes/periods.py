@@ -166,7 +166,7 @@ class Parts(NamedTuple):
         return Weights(np.full(first.size, code, np.int16), label[first], where[first], sums)
 
 
-ROWS = 20
+ENTRY_BYTES = 20
 """Bytes of a segment and of an entry, and of a wait, that are held while the time of an interval is added up."""
 
 
@@ -215,7 +215,7 @@ def period_times(
     of_edges = of_location.Edges(
         edges.time, edges.period, edges.segment, edges.end, *map(edges.entries.column, ("call_path", "time"))
     )
-    nothing, size = np.zeros(n, np.int64), large.block_of(ROWS)
+    nothing, size = np.zeros(n, np.int64), large.block_of(ENTRY_BYTES)
     wait, wait_stop = (nothing, nothing) if waits is None else waits
     state, listed = np.zeros(kernels.N_STATE, np.int64), []
     for run in _runs(first[many], stop[many]):

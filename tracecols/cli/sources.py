@@ -42,7 +42,7 @@ def names_of(found: Store | Source) -> dict[str, list[str]]:
 
     tables = ("regions", "metric_members")
     if isinstance(found, Store):
-        return {name: found.definition(name).column("name").to_pylist() for name in tables}
+        return {table: found.names(table) for table in tables}
     return {name: list(found.definitions[name]["name"]) for name in tables}
 
 

@@ -196,10 +196,7 @@ class Timeline:
         category += ["wait state"] * (2 * len(self._waits)) + ["critical path"] * (len(self.names) - self._on_path)
         self.categories = list(dict.fromkeys(category))
         self.category = np.array([self.categories.index(c) for c in category], np.int32)
-        self.texts: list[str] = [
-            name or f"communicator {i}"
-            for i, name in enumerate(store.definitions["communicators"].column("name").to_pylist())
-        ]
+        self.texts: list[str] = [name or f"communicator {i}" for i, name in enumerate(store.names("communicators"))]
         self._first_label = len(self.texts)
         self.texts += labels
         self._first_reason = len(self.texts)

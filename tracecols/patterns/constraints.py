@@ -101,10 +101,9 @@ class Names:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        definitions = model.store.definitions
-        self._locations = definitions["locations"].column("name").to_pylist()
-        self._ranks = definitions["processes"].column("rank").to_pylist()
-        self._communicators = definitions["communicators"].column("name").to_pylist()
+        store = model.store
+        self._locations, self._communicators = store.names("locations"), store.names("communicators")
+        self._ranks = store.definitions["processes"].column("rank").to_pylist()
         self._process = model.process.tolist()
 
     def location(self, number: int) -> str:

@@ -75,7 +75,7 @@ def _calls(
     at = np.flatnonzero(is_enter[:-1] & ~is_enter[1:])
     enter, leave = row[at], row[at + 1]
     stream, site = (np.full(at.size, -1, np.int64) for _ in range(2))
-    table = store.definitions["attribute_definitions"].column("name").to_pylist()
+    table = store.names("attribute_definitions")
     ids = [i for i, name in enumerate(table) if name.upper().endswith(STREAM_REFERENCES)]
     if ids and store.n_rows("attributes", location):
         found = store.read("attributes", location, ["row", "attribute", "value"])
@@ -88,7 +88,7 @@ def _calls(
             inside = position < int(known.sum())
             inside[inside] = of[known][position[inside]] == edge[inside]
             stream[inside] = value[known][position[inside]]
-    names = store.definitions["parameter_definitions"].column("name").to_pylist()
+    names = store.names("parameter_definitions")
     if CALLSITE in names and store.n_rows("parameters", location):
         found = store.read("parameters", location, ["row", "parameter", "value"])
         mine = np.array([n == CALLSITE for n in names])[found["parameter"]]
@@ -109,7 +109,7 @@ def _work(store: Store, regions: Regions, location: int, first_row: int, stop: i
     outermost = np.flatnonzero((kind == K.EXIT) & (depth == 0))
     begins = np.flatnonzero((kind == K.ENTER) & (depth == 1))[: outermost.size]
     is_copy, is_wait = transfers_of(regions), regions.role == "task_wait"
-    names = store.definitions["parameter_definitions"].column("name").to_pylist()
+    names = store.names("parameter_definitions")
     of, value = np.zeros(0, np.int64), np.zeros(0, np.int64)
     if CALLSITE in names and store.n_rows("parameters", location):
         found = store.read("parameters", location, ["row", "parameter", "value"])

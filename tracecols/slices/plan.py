@@ -375,7 +375,7 @@ class SlicePlanner:
         self._process = to_numpy(locations.column("process"))
         self._locations = Locations.of(store)
         self._is_device = self._locations.is_device
-        names = store.definitions["parameter_definitions"].column("name").to_pylist()
+        names = store.names("parameter_definitions")
         self._is_callsite = np.array([n == CALLSITE for n in [*names, ""]])
         regions = Regions(store)
         self._construct = regions.construct

@@ -289,6 +289,11 @@ class Store:
             raise self.damaged(f"definitions {name}, {what}")
         return self._checked.setdefault(name, table)
 
+    def names(self, table: str) -> list[str]:
+        """Return the names of what is in a definition table."""
+        found: list[str] = self.definition(table).column("name").to_pylist()
+        return found
+
     def _n_defined(self, name: str) -> int:
         """Count the rows of a definition table."""
         n: int = self._definition(name).num_rows
@@ -314,8 +319,9 @@ class Store:
         if what := self._wrong_size(name, file.metadata.num_rows, size):
             raise self.damaged(f"definitions {name} has {file.metadata.num_rows} rows, but {what}")
         try:
-            # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
-            table = file.read(use_threads=False)
+            # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s. Most tables are empty
+            empty = file.metadata.num_rows == 0
+            table = file.schema_arrow.empty_table() if empty else file.read(use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
         differs = compare_columns(table.schema, DEFINITIONS[name], self.version, FORMAT_VERSION)

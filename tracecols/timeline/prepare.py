@@ -145,7 +145,7 @@ def make(
 
 def defined(store: Store) -> dict[str, list[str]]:
     """Return the names that a request may name."""
-    return {name: store.definition(name).column("name").to_pylist() for name in ("regions", "metric_members")}
+    return {table: store.names(table) for table in ("regions", "metric_members")}
 
 
 def _anew(trace: OpenedTrace) -> OpenedTrace:

@@ -166,7 +166,7 @@ class DeviceCalls:
         """Find the call site that a parameter inside of each launch or kernel names; -1 none."""
         c, store = self.calls, self.facts.store
         result = np.full(c.enter.size, -1, np.int64)
-        names = store.definitions["parameter_definitions"].column("name").to_pylist()
+        names = store.names("parameter_definitions")
         ids = [i for i, name in enumerate(names) if name == CALLSITE]
         if not ids:
             return result
@@ -191,7 +191,7 @@ class DeviceCalls:
         """Return the value of an integer attribute of the ENTER of each call instance; -1 none."""
         c, store = self.calls, self.facts.store
         result = np.full(c.enter.size, -1, np.int64)
-        names = store.definitions["attribute_definitions"].column("name").to_pylist()
+        names = store.names("attribute_definitions")
         ids = [i for i, n in enumerate(names) if n == name]
         for i in self.members.tolist() if ids else ():
             low, high = c.start[i], c.start[i + 1]
