@@ -76,6 +76,13 @@ class Spans(NamedTuple):
     the last cut."""
 
 
+def spans_at(spans: Spans, at: NDArray[np.int64]) -> Spans:
+    """Return some of the intervals."""
+    *of_interval, less, more = spans
+    parts = (Part(*(column[at] for column in of)) for of in (less, more))
+    return Spans(*(column[at] for column in of_interval), *parts)
+
+
 class Found(NamedTuple):
     """Time of intervals by period and call path, written: (n,) int64, int32, int32, float64 or int64."""
 

@@ -206,49 +206,56 @@ def period_times(
     period = np.where(is_here, pick(edges.period, np.where(is_here, low - 1, -1)), start).astype(np.int32)
     goes_on = (low < end) & (more.path >= 0) & (pick(edges.time, np.where(low < end, low, -1), 0) < more.end)
     is_single = (low >= np.searchsorted(edges.segment, stop)) & ~goes_on
-    many = np.flatnonzero(~is_single)
-    room = max(1 << 12, 4 * n_paths)
-    found = kernels.Found(
-        np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, dtype)
+    nothing = np.zeros(n, np.int64)
+    spans = kernels.Spans(first, stop, low, end, period, *(waits or (nothing, nothing)), less, more)
+    interval, of_period, path, value = _sum_several(
+        facts, quirks, points, index, spent, large, spans, np.flatnonzero(~is_single)
     )
-    sum_ = kernels.Sum(np.zeros(n_paths, dtype), np.zeros(n_paths, np.int32), np.zeros(n_paths, bool))
+    ticks = in_ticks(facts, quirks, value)
+    key = interval * n_paths + facts.call_paths.whole.creation[path]
+    order = np.argsort(key, kind="stable")
+    order = order[ticks[order] > 0]
+    return PeriodTimes(period, is_single, key[order], of_period[order], ticks[order])
+
+
+def _sum_several(
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    index: PointIndex,
+    spent: Segments,
+    large: LargeArrays,
+    spans: kernels.Spans,
+    many: NDArray[np.int64],
+) -> kernels.Found:
+    """Add up the time of the intervals that lie in several periods, given by their numbers, block by block."""
+    edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
+    assert edges is not None  # asked where periods divide the trace
     of_edges = of_location.Edges(
         edges.time, edges.period, edges.segment, edges.end, *map(edges.entries.column, ("call_path", "time"))
     )
-    nothing, size = np.zeros(n, np.int64), large.block_of(ENTRY_BYTES)
-    wait, wait_stop = (nothing, nothing) if waits is None else waits
-    state, listed = np.zeros(kernels.N_STATE, np.int64), []
-    for run in _runs(first[many], stop[many]):
-        some = many[run]
-        spans = kernels.Spans(
-            first[some],
-            stop[some],
-            low[some],
-            end[some],
-            period[some],
-            wait[some],
-            wait_stop[some],
-            *(kernels.Part(*(column[some] for column in of)) for of in (less, more)),
-        )
-        last, last_wait = int(spans.stop.max()), int(spans.wait_stop.max())
-        here = _segments_here(spent, int(spans.first.min()), last, size, large)
-        waiting = _waits_here(facts, quirks, points, index, int(spans.wait.min()), last_wait, size)
+    sum_ = kernels.Sum(np.zeros(n_paths, dtype), np.zeros(n_paths, np.int32), np.zeros(n_paths, bool))
+    room, size = max(1 << 12, 4 * n_paths), large.block_of(ENTRY_BYTES)
+    found = kernels.Found(
+        np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, dtype)
+    )
+    state = np.zeros(kernels.N_STATE, np.int64)
+    for run in _runs(spans.first[many], spans.stop[many]):
+        some = kernels.spans_at(spans, many[run])
+        last, last_wait = int(some.stop.max()), int(some.wait_stop.max())
+        here = _segments_here(spent, int(some.first.min()), last, size, large)
+        waiting = _waits_here(facts, quirks, points, index, int(some.wait.min()), last_wait, size)
         done, state[: kernels.N_FOUND] = int(state[kernels.N_FOUND]), 0
-        while lacks := int(kernels.sum_periods(state, spans, waiting, here, of_edges, sum_, found)):
+        while lacks := int(kernels.sum_periods(state, some, waiting, here, of_edges, sum_, found)):
             if lacks == kernels.SEGMENTS:
                 here = _segments_here(spent, int(state[kernels.SEGMENT]), last, size, large)
             elif lacks == kernels.WAITS:
                 waiting = _waits_here(facts, quirks, points, index, int(state[kernels.WAIT]), last_wait, size)
             else:
                 found = arrays.doubled(found)
-        listed.append(some[found.interval[done : int(state[kernels.N_FOUND])]])
-    _, of_period, path, value = arrays.first(found, int(state[kernels.N_FOUND]))
-    ticks = in_ticks(facts, quirks, value)
-    interval = np.concatenate([np.zeros(0, np.int64), *listed])
-    key = interval * n_paths + facts.call_paths.whole.creation[path]
-    order = np.argsort(key, kind="stable")
-    order = order[ticks[order] > 0]
-    return PeriodTimes(period, is_single, key[order], of_period[order], ticks[order])
+        mine = found.interval[done : int(state[kernels.N_FOUND])]
+        mine[:] = many[run][mine]
+    return arrays.first(found, int(state[kernels.N_FOUND]))
 
 
 def _runs(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.int64]]:

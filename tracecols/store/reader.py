@@ -319,9 +319,9 @@ class Store:
         if what := self._wrong_size(name, file.metadata.num_rows, size):
             raise self.damaged(f"definitions {name} has {file.metadata.num_rows} rows, but {what}")
         try:
-            # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s. Most tables are empty
+            # not pq.read_table, nor Schema.empty_table: they import pandas, 0.3 s. Most tables are empty
             empty = file.metadata.num_rows == 0
-            table = file.schema_arrow.empty_table() if empty else file.read(use_threads=False)
+            table = pa.Table.from_batches([], file.schema_arrow) if empty else file.read(use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
         differs = compare_columns(table.schema, DEFINITIONS[name], self.version, FORMAT_VERSION)
