@@ -491,13 +491,10 @@ class Store:
             return {c: np.empty(0, declared[c].dtype) for c in columns}, counts
         part, offset, n = (a[locations[filled]] for a in extents)
         follows = (part[1:] == part[:-1]) & (offset[1:] == (offset + n)[:-1])
-        runs = np.split(np.arange(filled.size), np.flatnonzero(~follows) + 1)
-        ends = ((int(run[0]), int(run[-1])) for run in runs)
-        found = _joined(
-            rows
-            for first, last in ends
-            for rows in self._groups(table, int(part[first]), int(offset[first]), int(offset[last] + n[last]), columns)
-        )
+        head = np.flatnonzero(np.append(True, ~follows))
+        last = np.append(head[1:], filled.size) - 1
+        runs = zip(part[head].tolist(), offset[head].tolist(), (offset + n)[last].tolist(), strict=True)
+        found = _joined(rows for run in runs for rows in self._groups(table, *run, columns))
         if checked:
             self._check(declared, found, locations[filled], n, 0)
         return found, counts
