@@ -1,4 +1,4 @@
-"""Replay of a trace: its nodes, the computation between them, and the times of what lies between them (the sweep is in
+"""Replay of a trace: its nodes, the computation between them, and the times of events between them (the sweep is in
 `kernels.maxplus`)."""
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ THREADS = 8
 
 
 IS_MPI, IS_MANAGEMENT, IS_SIGNAL = 1, 2, 4
-"""What a region is: an MPI call; a call that creates or joins threads; one that signals a condition."""
+"""Flags of regions: an MPI call; a call that creates or joins threads; one that signals a condition."""
 
 IS_CALL, IS_ENTER, IS_OPEN, IS_IMPATIENT, IS_INIT, IS_FINALIZE, MAY_WAIT, SIGNALS = 1, 2, 4, 8, 16, 32, 64, 128
-"""What a node of an outermost MPI call is: its end, its beginning, or the last event of the recording that is both; at
-its end, what kind of call it is (`replay.nodes.roles_of`). Or a node at which a condition is signalled."""
+"""Roles of nodes of outermost MPI calls: the end of the call, its beginning, or the last event of the recording, which
+is both; at the end also the kind of call (`replay.nodes.roles_of`). Or a node at which a condition is signalled."""
 
 
 class FoundNodes(NamedTuple):
-    """Nodes of locations as they are found, as many as their events at most."""
+    """Nodes of locations as they are found, at most as many as their events."""
 
     event: NDArray[np.int32]
     """(n,): number of the event at its location."""
@@ -41,8 +41,8 @@ class FoundNodes(NamedTuple):
 def find_nodes(bounds, time, kind, region, given, of_region, enters_and_leaves, state, is_last, nodes, sizes):
     """Find the nodes among consecutive events of some locations; O(n).
 
-    Nodes are the first and the last event, those that are given, where outermost calls of MPI or of the management of
-    threads begin and end, and where conditions are signalled; but none inside an outermost MPI call.
+    Nodes are the first and the last event, the given ones, begins and ends of outermost calls of MPI or of thread
+    management, and events that signal conditions; but no events inside an outermost MPI call.
 
     Parameters
     ----------
@@ -55,18 +55,18 @@ def find_nodes(bounds, time, kind, region, given, of_region, enters_and_leaves, 
     given : (n,) int8
         Class of the time before an event that is a node, -1 for no node.
     of_region : (3, n_regions) int8
-        What each region is, the class of its calls, and their role.
+        Flags of each region, the class of its calls, and their role.
     enters_and_leaves : tuple of int
         The kinds ENTER and EXIT.
     state : (5,) int64
-        What carries over to the next events: MPI calls and management calls that are open, the region of the outermost
-        MPI call, events of the location so far, 0 of one that begins, and nodes so far.
+        Carried over to the next events: numbers of open MPI calls and management calls, the region of the outermost MPI
+        call, the number of events of the location so far (0 if it begins), and that of nodes so far.
     is_last : bool
         Whether the locations end here.
     nodes : FoundNodes
         Result.
     sizes : (n_locations,) int64
-        To which the number of nodes of each is added.
+        Number of nodes of each location, added to.
     """
     (enter, leave), n = enters_and_leaves, state[4]
     depth, managing, outermost, first = state[0], state[1], state[2], state[3]
@@ -116,7 +116,7 @@ def find_nodes(bounds, time, kind, region, given, of_region, enters_and_leaves, 
 
 @kernel
 def nodes_at(row, first, ranks, result):
-    """Find the node that each row is; -1 where it is none."""
+    """Find the node at each row; -1 if there is none."""
     for i in range(row.size):
         at = row[i] - first
         is_node = 0 <= at < 64 * ranks.bits.size and is_chosen(ranks, at)
@@ -125,7 +125,7 @@ def nodes_at(row, first, ranks, result):
 
 @kernel
 def calls_around(row, first, ranks, role, result):
-    """Find the end of the outermost MPI call that each row is in, its ENTER and EXIT among them; -1 for none."""
+    """Find the end of the outermost MPI call that each row is in, which includes its ENTER and EXIT; -1 for none."""
     for i in range(row.size):
         result[i] = -1
         at = row[i] - first
@@ -140,7 +140,7 @@ def calls_around(row, first, ranks, role, result):
 
 @kernel
 def place_edges(tail, at, order):
-    """Fill `order` with edges tail by tail; `at` holds where those of each tail begin, and is used up."""
+    """Fill `order` with edges tail by tail; `at` holds where those of each tail begin, and is overwritten."""
     for e in range(tail.size):
         order[at[tail[e]]] = e
         at[tail[e]] += 1
@@ -169,13 +169,12 @@ def index_edges(tail: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDA
 
 
 ENTERS, LEAVES, CHANGES_TASK = 1, 2, 3
-"""What an event does to the call path that a location is in; after a change of the task it is that before the next
-event."""
+"""Effect of an event on the call path of its location; after a change of the task, the call path is that before the
+next event."""
 
-# what carries over to the next events: the next node, and one whose call path is that before the next event or -1;
-# events of the location so far, time and call path after the last, whether it changes the task; call paths since the
-# last node
-NEXT_NODE, OPEN_NODE, N_EVENTS, TIME, PATH, CHANGED, N_OPEN, N_STATE = range(8)
+# state carried over to the next events: the next node; number of events of the location so far; time and call path
+# after the last one, and whether it changes the task; number of call paths since the last node
+NEXT_NODE, N_EVENTS, TIME, PATH, CHANGED, N_OPEN, N_STATE = range(7)
 
 
 class WalkedPaths(NamedTuple):
@@ -184,9 +183,9 @@ class WalkedPaths(NamedTuple):
     bounds: NDArray[np.int64]
     """(n_locations + 1,): where the events of each begin."""
     first: NDArray[np.int64]
-    """(n_locations,): place of the first of them among those that the nodes are of."""
+    """(n_locations,): position of the first of them among the events that nodes are chosen from."""
     first_node: NDArray[np.int64]
-    """(n_locations,): first node of each, -1 of one that goes on."""
+    """(n_locations,): first node of each location, -1 if it continues."""
     time: NDArray[np.int64]
     """(n,): ticks, of each location never decreasing."""
     kind: NDArray[np.uint8]
@@ -196,7 +195,7 @@ class WalkedPaths(NamedTuple):
     number_start: NDArray[np.int64]
     """(n_locations + 1,): where the call paths of each begin in `number`."""
     number: NDArray[np.int64]
-    """(n_own,): these numbers among all call paths; -1 none."""
+    """(n_own,): number of each of these among all call paths; -1 none."""
 
 
 class OpenSums(NamedTuple):
@@ -212,14 +211,12 @@ class FoundComputation(NamedTuple):
     """Computation before nodes as it is found."""
 
     n_rows: NDArray[np.int32]
-    of_node: NDArray[np.int32]
     before_node: NDArray[np.int32]
-    """`n_rows`, `of_node` and `before_node`: (n_nodes,), rows before every node; call path of what is entered or left
-    there, and that before it; -1 none."""
+    """`n_rows` and `before_node`: (n_nodes,), number of rows before every node, the call path before it; -1 none."""
     call_path: NDArray[np.int32]
     ticks: NDArray[np.int64]
-    """`call_path` and `ticks`: (n,) int32, int64, rows of the nodes of these events: as many as events and open sums,
-    at most."""
+    """`call_path` and `ticks`: (n,) int32, int64, rows of the nodes of these events: at most as many as events and open
+    sums."""
 
 
 @kernel
@@ -230,14 +227,14 @@ def add_computation(events, does, parent, ranks, kind, state, sums, found):
     ----------
     events : WalkedPaths
     does : (256,) uint8
-        What each kind of event does: `ENTERS`, `LEAVES`, `CHANGES_TASK`, or 0.
+        Effect of each kind of event: `ENTERS`, `LEAVES`, `CHANGES_TASK`, or 0.
     parent : (n_call_paths,) int32
     ranks : Ranks
         Which events are nodes.
     kind : (n_nodes,) int8
-        What the time before a node is; only computation has rows.
+        Class of the time before each node; only computation has rows.
     state : (N_STATE,) int64
-        What carries over to the next events.
+        State carried over to the next events.
     sums : OpenSums
         Empty at first.
     found : FoundComputation
@@ -246,13 +243,13 @@ def add_computation(events, does, parent, ranks, kind, state, sums, found):
     Returns
     -------
     int
-        Rows of these events.
+        Number of rows of these events.
     """
-    v, waiting, seen, last = state[NEXT_NODE], state[OPEN_NODE], state[N_EVENTS], state[TIME]
-    path, is_changed, n_open, n = state[PATH], state[CHANGED] == 1, state[N_OPEN], 0
+    v, seen, last, path = state[NEXT_NODE], state[N_EVENTS], state[TIME], state[PATH]
+    is_changed, n_open, n = state[CHANGED] == 1, state[N_OPEN], 0
     for k in range(events.bounds.size - 1):
         if events.first_node[k] >= 0:
-            v, waiting, seen, is_changed, n_open = events.first_node[k], np.int64(-1), np.int64(0), False, np.int64(0)
+            v, seen, is_changed, n_open = events.first_node[k], np.int64(0), False, np.int64(0)
         start, numbers = events.bounds[k], events.number_start[k]
         for i in range(start, events.bounds[k + 1]):
             own = events.number[numbers + events.node[i]] if events.node[i] >= 0 else np.int64(-1)
@@ -262,18 +259,16 @@ def add_computation(events, does, parent, ranks, kind, state, sums, found):
             if seen + i > start:
                 if is_changed:
                     path = after if what == ENTERS else own
-                    if waiting >= 0:
-                        found.of_node[waiting] = path
                 before, since = path, events.time[i] - last
                 if path >= 0 and since > 0:
                     if sums.ticks[path] == 0:
                         sums.path[n_open] = path
                         n_open += 1
                     sums.ticks[path] += since
-            last, path, is_changed, waiting = events.time[i], after if what == LEAVES else own, what == CHANGES_TASK, -1
+            last, path, is_changed = events.time[i], after if what == LEAVES else own, what == CHANGES_TASK
             if not is_chosen(ranks, events.first[k] + i - start):
                 continue
-            found.of_node[v], found.before_node[v], found.n_rows[v] = path, before, 0
+            found.before_node[v], found.n_rows[v] = before, 0
             if kind[v] == COMPUTATION:
                 found.n_rows[v] = n_open
             for j in range(n_open):
@@ -282,17 +277,15 @@ def add_computation(events, does, parent, ranks, kind, state, sums, found):
                     n += 1
                 sums.ticks[sums.path[j]] = 0
             n_open = np.int64(0)
-            if is_changed:
-                waiting = v
             v += 1
         seen += events.bounds[k + 1] - start
-    state[NEXT_NODE], state[OPEN_NODE], state[N_EVENTS], state[TIME] = v, waiting, seen, last
-    state[PATH], state[CHANGED], state[N_OPEN] = path, is_changed, n_open
+    state[NEXT_NODE], state[N_EVENTS], state[TIME], state[PATH] = v, seen, last, path
+    state[CHANGED], state[N_OPEN] = is_changed, n_open
     return n
 
 
 class Places(NamedTuple):
-    """What the losses before nodes depend on besides times and weights."""
+    """Properties of nodes, besides times and weights, on which the losses before them depend."""
 
     location_start: NDArray[np.int64]
     """(n_locations + 1,): first node of every location."""
@@ -300,27 +293,26 @@ class Places(NamedTuple):
     """(n_nodes,): class of the weight."""
     in_window: NDArray[np.bool_]
     begins: NDArray[np.bool_]
-    """`in_window` and `begins`: (n_nodes,), nodes that count; those at which threads begin in teams, which wait idly
-    before."""
+    """`in_window` and `begins`: (n_nodes,), nodes that count; nodes at which threads begin in teams, after idling."""
 
 
 class Moments(NamedTuple):
-    """When everything happens in a scenario."""
+    """Times of all nodes in a scenario."""
 
     time: NDArray[np.int64]
     """(n_nodes,)"""
     weight: NDArray[np.int64]
-    """(n_all,): what a node takes beyond waiting; nothing where that is negative."""
+    """(n_all,): time that a node takes besides waiting; none if negative."""
     since: Any
     """Begin of the run, from which on threads wait to begin in their first teams."""
 
 
 @part
 def _losses_before(v, is_first, places, moments):
-    """Return the ticks that are no computation before a node, without those in which threads wait for the begin of
-    their teams, and these; and the part of the former that is no waiting.
+    """Return the ticks before a node that are neither computation nor idling before the begin of a team, the ticks of
+    idling, and the part of the former that is not waiting.
 
-    Before computation only waiting is lost, else all.
+    If the node follows computation, only waiting is lost, else all ticks.
     """
     if not places.in_window[v]:
         return 0, 0, 0
@@ -336,7 +328,7 @@ def _losses_before(v, is_first, places, moments):
 
 @kernel
 def find_losses(places, moments, losses):
-    """Find the ticks that are no computation before each node; O(n), `losses` (n_nodes,) int64 is filled."""
+    """Find the ticks before each node that are not computation; O(n), `losses` (n_nodes,) int64 is filled."""
     start = places.location_start
     for location in range(start.size - 1):
         for v in range(start[location], start[location + 1]):
@@ -346,16 +338,16 @@ def find_losses(places, moments, losses):
 
 @kernel
 def compare_losses(places, before, after, node, less):
-    """Find the nodes before which less is lost or idle in one scenario than in another one, or more; O(n).
+    """Find the nodes before which the lost or idle ticks of two scenarios differ; O(n).
 
     Parameters
     ----------
     places : Places
     before, after : Moments
     node : (n_nodes,) int64
-        Result, as far as there are such nodes: these, ascending.
+        Result: these nodes, ascending; filled as far as there are any.
     less : (3, n_nodes) int64
-        Result: by how much less is lost and idle before them, and the part of the lost that is no waiting.
+        Result: decrease of the lost and of the idle ticks before them, and of the lost ticks that are not waiting.
 
     Returns
     -------
@@ -376,7 +368,7 @@ def compare_losses(places, before, after, node, less):
 
 @kernel
 def sum_runs(key, value, found, total):
-    """Add up what follows each other and has the same key, one after the other; return how many keys were found."""
+    """Add up consecutive values with the same key, in their order; return the number of keys found."""
     n = 0
     for i in range(key.size):
         if n == 0 or found[n - 1] != key[i]:
@@ -388,14 +380,15 @@ def sum_runs(key, value, found, total):
 
 @kernel
 def retime(position, node_position, new_time, at, result):
-    """Move events of one location as its nodes move: between two nodes in proportion, after the last as far as it.
+    """Move events of one location as its nodes move: between two nodes in proportion, after the last one by the same
+    amount.
 
     Parameters
     ----------
     position : (n,) float64
-        Ticks since the location's first event, ascending; where computation is scaled, as long as it takes then.
+        Ticks since the location's first event, ascending; scaled computation counts with its scaled time.
     node_position : (n_nodes,) float64
-        Those of the nodes.
+        Positions of the nodes.
     new_time : (n_nodes,) int64
         Times of the nodes afterwards, ascending.
     at : (n,) int64
@@ -421,7 +414,7 @@ def retime(position, node_position, new_time, at, result):
 
 @kernel
 def catch_up(is_first, inside, weight, time):
-    """Move nodes that wait for nothing to when the node before them and their weight let them happen, in place; O(n).
+    """Set the time of nodes that wait for nothing to that of the node before them plus their weight, in place; O(n).
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ from support.recordings import ALIKE
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.edges import EdgeCollector
+from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.periods import NO_PERIODS, Periods
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays, maxplus
@@ -323,9 +324,8 @@ def test_add_computation__is_what_lies_between_nodes_however_events_are_divided(
     kind = rng.integers(0, 2, row.size).astype(np.int8)
     ranks = ranks_of(row + 5, 0, n + 5)
     state, sums = np.zeros(kernels.N_STATE, np.int64), kernels.OpenSums(np.zeros(3, np.int32), np.zeros(3, np.int64))
-    state[kernels.OPEN_NODE] = -1
     found = kernels.FoundComputation(
-        *(np.full(row.size, 7, np.int32) for _ in range(3)), np.zeros(n + 3, np.int32), np.zeros(n + 3, np.int64)
+        *(np.full(row.size, 7, np.int32) for _ in range(2)), np.zeros(n + 3, np.int32), np.zeros(n + 3, np.int64)
     )
     rows = []
     for at in range(0, n, batch):
@@ -351,7 +351,6 @@ def test_add_computation__is_what_lies_between_nodes_however_events_are_divided(
         sizes.append(len(ticks))
     assert rows == wanted
     assert found.n_rows.tolist() == sizes
-    assert found.of_node.tolist() == [after[i] for i in row]
     assert found.before_node.tolist() == [after[i - 1] if i else -1 for i in row]
 
 
@@ -1302,6 +1301,21 @@ def test_scenarios__one_location_as_long_as_its_peers():
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_rules__of_the_calls_of_mpi_are_those_of_all_call_paths(stores, path):
+    replay = tracecols.open(stores(path)).replay
+    paths, regions = replay.call_paths, replay.model.regions
+    is_call = outermost_of((regions.paradigm == "mpi")[paths.region], paths.end) >= 0
+    if not is_call.any():
+        pytest.skip("no call of MPI")
+    # MPI takes time in its calls only
+    (of_calls, of_all, of_none) = predict(
+        replay, [Scenario((without_transfer(mask),)) for mask in (is_call, None, ~is_call)]
+    )
+    assert of_calls == of_all
+    assert of_none == recorded_runtime(replay)
+
+
+@pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_graph__is_the_same_for_any_partitions(stores, path, monkeypatch):
     whole, scenarios = tracecols.open(stores(path)).replay, (IDEAL, Changes(openmp=0), Changes(balanced=True))
     _ = whole.graph
@@ -1332,7 +1346,7 @@ def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(stores, path, 
     assert divided.counts == whole.counts
     for name in ("row", "time", "kind", "role", "mark", "location_start"):
         np.testing.assert_array_equal(getattr(divided.nodes, name), getattr(whole.nodes, name))
-    for name in ("start", "call_path", "location", "ticks", "of_node", "before_node"):
+    for name in ("start", "call_path", "location", "ticks", "before_node"):
         np.testing.assert_array_equal(getattr(divided.computation, name), getattr(whole.computation, name))
     scenarios = scenarios_of(whole)
     assert predict(divided, scenarios).tolist() == predict(whole, scenarios).tolist()

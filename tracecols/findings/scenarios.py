@@ -1,5 +1,4 @@
-"""The replay of a trace as findings need it: what a change of weights or edges would gain, and whose waits it would
-end."""
+"""The replay of a trace for findings: the gain of a change of weights or edges, and the waits that it would end."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from tracecols.work.executors import side_by_side
 Rows = NDArray[np.int64]
 
 MOST_NODES = 2
-"""How many nodes change in one sweep, at most, for each node that there is: 13 B for each."""
+"""Maximum number of changed nodes in one sweep, per node of the graph; 13 B for each."""
 
 RUN_TIME = (
     "mpi",
@@ -46,26 +45,27 @@ RUN_TIME = (
     "hip",
     "opencl",
 )
-"""Paradigms whose regions are no code of the program."""
+"""Paradigms whose regions are not code of the program."""
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A change of the run: less weight of some nodes, and edges that keep nothing waiting."""
+    """A change of the run: less weight of some nodes, edges that no longer cause waits, and edges that lead
+    elsewhere."""
 
     node: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,) int64: nodes, each at most once."""
     less: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,) int64: ticks by which their weights shrink; negative where they grow."""
     cut: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
-    """(n_cut,) int64: edges that keep nothing waiting."""
+    """(n_cut,) int64: edges that no longer cause waits."""
     moved: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
-    """`moved` and `to`: (n_moved,) int64, edges that lead to other nodes, and which these are."""
+    """`moved` and `to`: (n_moved,) int64, edges that lead to other nodes, and these nodes."""
 
 
 def together(changes: Sequence[Change]) -> Change:
-    """Return the change that takes off nodes what several do."""
+    """Return the change that reduces the weights of nodes as several changes do together."""
     node, of = np.unique(np.concatenate([c.node for c in changes]), return_inverse=True)
     less = np.zeros(node.size, np.int64)
     np.add.at(less, of, np.concatenate([c.less for c in changes]))
@@ -75,24 +75,24 @@ def together(changes: Sequence[Change]) -> Change:
 class Scenarios:
     """A replay, prepared for many small changes.
 
-    Calls of one-sided communication wait for others, and loops of MPI_Test are one wait each.
+    In it, calls of one-sided communication wait for others, and each loop of MPI_Test is a single wait.
 
     Attributes
     ----------
     replay : Replay
     graph : Graph
-        That of the replay, with the edges that it does not have.
+        The graph of the replay, with the edges that it lacks (`findings.windows`).
     weight, lag : (n_all,), (n_edges,) int64
         Weights of nodes and hubs, lags of edges.
     call_path : (n_nodes,) int64
         Call path in which the time before each node is spent; -1 for none.
     in_window : (n_nodes,) bool
-        Nodes after the first return of MPI_Init, up to the last call of MPI_Finalize, but those of start and end.
+        Nodes after the first return of MPI_Init, up to the last call of MPI_Finalize, except those of start and end.
     """
 
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
-        self.call_path = _call_paths(replay)
+        self.call_path = replay.call_path.astype(np.int64)
         self.graph = _with_edges(replay.graph, *window_edges(replay))
         self.lag = self.graph.lags
         self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
@@ -114,7 +114,8 @@ class Scenarios:
 
     @once
     def user_call_path(self) -> Rows:
-        """By call path the nearest one above, or itself, that enters code of the program; (n_call_paths,) int64."""
+        """For each call path, the nearest one above, or itself, that enters code of the program; (n_call_paths,)
+        int64."""
         paths, regions = self.call_paths, self.model.regions
         is_run_time = np.isin(regions.paradigm, RUN_TIME)[paths.region] if len(paths) else np.zeros(0, bool)
         result = np.arange(len(paths))
@@ -127,7 +128,7 @@ class Scenarios:
 
     @once
     def user_of_node(self) -> Rows:
-        """The same of the call path before each node; (n_nodes,) int64, -1 for none."""
+        """`user_call_path` of the call path before each node; (n_nodes,) int64, -1 for none."""
         return pick(self.user_call_path, self.call_path)
 
     @once
@@ -152,7 +153,8 @@ class Scenarios:
         return self._ordered(changes).sweep(weight, lag)
 
     def _ordered(self, changes: Sequence[Change]) -> Graph:
-        """Return the graph in which edges lead where some changes have them; the same if that contradicts others."""
+        """Return the graph with edges moved as some changes say; the unchanged graph if that contradicts other
+        edges."""
         g, moved = self.graph, [c for c in changes if c.moved.size]
         if not moved:
             return g
@@ -172,11 +174,11 @@ class Scenarios:
         return weight, lag
 
     def gain(self, change: Change) -> int:
-        """Return by how many ticks a change makes the run shorter."""
+        """Return by how many ticks a change shortens the run."""
         return self.gains([change])[0]
 
     def gains(self, changes: Sequence[Change], besides: Sequence[Change] = ()) -> list[int]:
-        """Return by how many ticks each of some changes makes the run shorter, perhaps after others: several in one
+        """Return by how many ticks each of some changes shortens the run, after the changes `besides`; several share a
         sweep."""
         together = [i for i, c in enumerate(changes) if not c.moved.size]
         # the run without any of them is one more scenario of the sweep
@@ -184,14 +186,14 @@ class Scenarios:
         before = runtimes.pop() if besides else self.runtime
         runtime = dict(zip(together, runtimes, strict=True))
         for i, c in enumerate(changes):
-            # edges that lead elsewhere make a graph of their own
+            # moved edges need a graph of their own
             if c.moved.size:
                 (runtime[i],) = self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to)])
         return [before - runtime[i] for i in range(len(changes))]
 
     def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
-        """Return the runtimes after each of some changes, which move no edges, and after others: several in one
-        sweep."""
+        """Return the runtimes after each of some changes, whose `moved` is ignored, and those `besides`; several share
+        a sweep."""
         graph = self._ordered(besides)
         weight, lag = self._changed(besides)
 
@@ -210,28 +212,28 @@ class Scenarios:
 
     @once
     def recorded_losses(self) -> Rows:
-        """The ticks that are no computation before each node in the recorded run; (n_nodes,) int64."""
+        """The ticks other than computation before each node in the recorded run; (n_nodes,) int64."""
         return self.losses()
 
     def losses(self, changes: Sequence[Change] = ()) -> Rows:
-        """Return the ticks that are no computation before each node after some changes; (n_nodes,) int64.
+        """Return the ticks other than computation before each node after some changes; (n_nodes,) int64.
 
-        In front of nodes of computation that is waiting only, elsewhere all.
+        Before nodes of computation these are waits only, before others all ticks.
         """
         losses = np.empty(len(self.graph.nodes), np.int64)
         kernels.find_losses(self._places, self.moments(changes), losses)
         return losses
 
     def moments(self, changes: Sequence[Change] = ()) -> kernels.Moments:
-        """Return when everything happens after some changes."""
+        """Return the times and weights after some changes, and when the window begins."""
         weight, lag = self._changed(changes)
         time = self._ordered(changes).sweep(weight, lag) if changes else self.time
         return kernels.Moments(time, weight, self.replay.window(time)[0])
 
     def less_lost(self, before: kernels.Moments, after: kernels.Moments) -> tuple[Rows, Rows]:
-        """Return the nodes before which another time is lost after further changes, (n,), and by how much less is lost,
-        how much shorter threads wait for the begin of their teams, and the part of the former that is no waiting,
-        (3, n) ticks."""
+        """Return the nodes before which the lost time differs after further changes, (n,), and (3, n) ticks: how much
+        less is lost, how much less threads wait for the begin of their teams, and the part of the former that is not
+        waiting."""
         n = len(self.graph.nodes)
         node, less = np.empty(n, np.int64), np.empty((3, n), np.int64)
         found = kernels.compare_losses(self._places, before, after, node, less)
@@ -248,7 +250,7 @@ class Scenarios:
         return np.flatnonzero(np.diff(self.graph.nodes.location_start))
 
     def distinct(self, nodes: NDArray[np.integer[Any]]) -> Rows:
-        """Return which nodes and hubs are among some; (n,) int64, ascending."""
+        """Return the distinct nodes and hubs among some; (n,) int64, ascending."""
         result = np.zeros(self.weight.size, bool)
         result[nodes] = True
         return np.flatnonzero(result)
@@ -266,7 +268,7 @@ class Scenarios:
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
     def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[np.floating[Any]]) -> Change:
-        """Return the change that takes ticks from rows of the computation, given the node of each, ascending."""
+        """Return the change that subtracts ticks from rows of the computation, given the node of each, ascending."""
         node, total = np.empty(of.size, np.int64), np.empty(of.size)
         n = kernels.sum_runs(of, less, node, total)
         changed = np.flatnonzero(total[:n])
@@ -278,7 +280,7 @@ class Scenarios:
 
 
 def less_of(changes: Sequence[Change], n_all: int, n_edges: int) -> maxplus.Less:
-    """Return changes, each of a scenario of its own, as the sweep takes them."""
+    """Convert changes, each a scenario of its own, to the input of the sweep."""
     start, n = _starts([c.node for c in changes], n_all)
     cut_start, n_cut = _starts([c.cut for c in changes], n_edges if any(c.cut.size for c in changes) else -1)
     less = maxplus.Less(start, np.empty(n, np.uint8), np.empty(n, np.int64), cut_start, np.empty(n_cut, np.uint8))
@@ -290,7 +292,8 @@ def less_of(changes: Sequence[Change], n_all: int, n_edges: int) -> maxplus.Less
 
 
 def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
-    """Return where the entries of each of n things begin, one past the last being their number, and this number."""
+    """Return the offset of the first entry of each of n nodes or edges, (n + 1,) with the number of entries at the end,
+    and this number."""
     stop = np.zeros(n + 1, np.int32)
     for part in parts:
         maxplus.count_tails(part, stop)
@@ -310,12 +313,3 @@ def _with_edges(graph: Graph, tail: Rows, head: Rows) -> Graph:
     found.add(tail, head, is_inferred=True)
     result = Graph(graph.nodes, found.edges(), graph.n_hubs, graph.time, graph.counts)
     return graph if result.stuck.any() else result
-
-
-def _call_paths(replay: Replay) -> Rows:
-    """Return the call path before each node; (n_nodes,) int64. A thread that begins in a team was nowhere: what that
-    takes belongs to what it does next."""
-    nodes, result = replay.nodes, replay.computation.before_node.astype(np.int64)
-    nowhere = np.flatnonzero((result[:-1] < 0) & ~nodes.is_first[1:])
-    result[nowhere] = result[nowhere + 1]
-    return result

@@ -1,2 +1,1 @@
-"""Replay: the trace itself re-timed, with other times for what it consists of; ideal networks, what-if,
-efficiencies."""
+"""Replay: the trace itself re-timed, with other times of its parts; ideal networks, what-if, efficiencies."""

@@ -13,13 +13,13 @@ from tracecols.replay.nodes import Nodes
 
 
 class CellSums(NamedTuple):
-    """Ticks of computation by cell, in the order of call paths, those of one in that of locations."""
+    """Ticks of computation by cell, ordered by call path, then by location."""
 
     rows: kernels.Rows
     """The rows that are added up."""
     n_call_paths: int
     order: NDArray[np.int64]
-    """(n,): the cells by the order of their first rows."""
+    """(n,): number of each cell in the order of first rows."""
     call_path: NDArray[np.int64]
     location: NDArray[np.int64]
     n_rows: NDArray[np.int64]
@@ -27,8 +27,8 @@ class CellSums(NamedTuple):
     """`call_path`, `location`, `n_rows` and `ticks`: (n,)"""
 
     def parts(self, part: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the nodes before which there is a part of a cell, given by cell, and its ticks; (n_nodes,) int64
-        each."""
+        """Return the nodes before which there is a part of a cell, and the ticks of it; `part` is by cell; (n_nodes,)
+        int64 each."""
         by_order = np.empty(self.order.size)
         by_order[self.order] = part
         n_nodes = self.rows.location.size
@@ -41,7 +41,7 @@ def sum_by_cell(computation: Computation, nodes: Nodes, chosen: NDArray[np.bool_
     """Add up the rows before chosen nodes by cell; O(rows)."""
     c = computation
     rows = kernels.Rows(c.start, nodes.location, chosen, c.call_path, c.ticks)
-    # of memory that is not written there are no pages
+    # memory that is not written takes no pages
     most = c.ticks.size
     call_path, location = np.empty(most, np.int32), np.empty(most, np.int32)
     found = kernels.FoundCells(call_path, location, np.empty(most, np.int64), np.empty(most, np.int64))

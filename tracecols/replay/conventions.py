@@ -1,8 +1,8 @@
-"""Whose rules a replay follows: those that were recorded, or those of a simulator for who waits in collective
-operations, in calls that manage communicators, at the end of MPI, and for the receivers of large messages.
+"""The rules that a replay follows: as recorded, or those of a simulator for waits in collective operations, in calls
+that manage communicators, at the end of MPI, and for the receivers of large messages.
 
-The rules of a simulator are for an ideal network: the waits were none in the recorded run, so that they have no part in
-weights, and no lag.
+The rules of a simulator are for an ideal network: these waits did not occur in the recorded run, so they have no part
+in weights, and no lag.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tracecols.replay.graph import Graph, synchronised
 from tracecols.replay.nodes import NodeClass
 
 WAITS_FOR_NOBODY = ("mpi_finalize", "mpi_comm_", "mpi_cart_")
-"""Calls of MPI that do not wait in Dimemas, by how their names begin."""
+"""Calls of MPI that do not wait in Dimemas, by the begin of their names."""
 
 RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
-"""Who waits for whom in collective operations."""
+"""Rules for waits in collective operations."""
 
 
 class Conventions(NamedTuple):
-    """Whose rules a replay follows."""
+    """The rules that a replay follows."""
 
     collectives: str = RECORDED
-    """`dimemas`: everybody waits for all in blocking collective operations but Reduce, and nobody in
+    """`dimemas`: all participants wait for all in blocking collective operations but Reduce, and none in
     `WAITS_FOR_NOBODY`; or `recorded`."""
     eager: int | None = None
     """Bytes from which on a message waits for its receive to be posted, that of MPI_Sendrecv, too; smaller ones do not.
@@ -65,7 +65,7 @@ def with_conventions(model: Model, graph: Graph, computation: Computation, conve
 
 
 def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArray[np.bool_]:
-    """Say which nodes and hubs are begin or end of a call that does not wait; (n_all,) bool."""
+    """Return a mask of the nodes and hubs that are begin or end of a call that does not wait; (n_all,) bool."""
     nodes, result = graph.nodes, np.zeros(graph.time.size, bool)
     silent = np.array([*(name.startswith(WAITS_FOR_NOBODY) for name in model.regions.lower), False], bool)
     calls = nodes.with_role(IS_CALL)
@@ -75,13 +75,13 @@ def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArr
 
 
 def _touches(graph: Graph, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say which edges end or begin at some nodes."""
+    """Return a mask of the edges that end or begin at some nodes."""
     result: NDArray[np.bool_] = nodes[graph.edges.tail] | nodes[graph.edges.head]
     return result
 
 
 def _late_receivers(graph: Graph) -> NDArray[np.bool_]:
-    """Say which edges were concluded from the times of a send that lasts until its receive is posted."""
+    """Return a mask of the edges inferred from the times of a send that lasts until its receive is posted."""
     kind = np.append(graph.nodes.kind, np.zeros(graph.n_hubs, np.int8))
     result: NDArray[np.bool_] = graph.edges.is_inferred & (kind[graph.edges.head] == NodeClass.POINT_TO_POINT)
     return result
@@ -105,7 +105,7 @@ def _with_rendezvous(model: Model, graph: Graph, eager: int) -> Graph:
     found.add_edges(before)
     found.add(nodes.enter_of(post[at]), done[at])
     edges = found.edges()
-    # of each tail the edges before come first
+    # for each tail the edges of `before` come first
     lag = np.zeros(len(edges), np.int64)
     tail = before.tail
     lag[edges.start[tail] + np.arange(len(before)) - before.start[tail]] = graph.lags

@@ -1,5 +1,5 @@
-"""What communication costs in a replay, declared in one place: how many latencies lie on the way of a message or of a
-collective operation, and what a latency and a byte take in a scenario."""
+"""Costs of communication in a replay, declared in one place: the number of latencies on the way of a message or of a
+collective operation, and the time of a latency and of a byte in a scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MESSAGE_STEPS = 1
-"""Latencies of a message."""
+"""Number of latencies of a message."""
 
 
 def collective_steps(n_members: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -21,8 +21,8 @@ def collective_steps(n_members: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def delays(latency: Sequence[float], bandwidth: Sequence[float], resolution: int) -> NDArray[np.float64]:
-    """Return what communication takes in n scenarios besides what was recorded, by latency (s) and bandwidth (bytes/s);
-    (n, 3), empty where nothing takes time besides."""
+    """Return the additional costs of communication in n scenarios: latency (s), bandwidth (bytes/s) and resolution
+    (ticks/s); (n, 3), empty if nothing takes additional time."""
     if not any(latency) and all(of == np.inf for of in bandwidth):
         return np.zeros((0, 3))
     return np.array([(*of, resolution) for of in zip(latency, bandwidth, strict=True)])

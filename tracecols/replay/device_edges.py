@@ -1,6 +1,6 @@
-"""What waits for what where devices execute a part: an operation on a stream for the call that launches it and for
-operations on other streams, calls that synchronise for the last operation before them. Kernels that communicate wait
-for those of other ranks (`replay.graph`)."""
+"""Edges of devices: an operation on a stream waits for the call that launches it and for operations on other streams,
+calls that synchronise wait for the last operation before them. Kernels that communicate wait for those of other ranks
+(`replay.graph`)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ WITHOUT_LAUNCH = (
 
 
 def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
-    """Add the edges between hosts and the streams of devices; count what has none.
+    """Add the edges between hosts and the streams of devices; count the operations whose launches are not known.
 
-    That operations wait for others on other streams is concluded from the calls that ask for it
+    Waits of operations for others on other streams are inferred from the calls that request them
     (`causes.device_operations`).
     """
     n_unknown = _without_launch(model)
     for table, launch, begin in ((model.kernels, "launch_enter", "enter"), (model.copies, "copy_enter", "event")):
         tail, head = nodes.at(table[launch]), nodes.at(table[begin])
         found.add_in_order(tail, head, nodes.time)
-        # an operation begins when it is asked for, also where nobody waits
+        # an operation begins after its launch, also in scenarios without waiting
         nodes.mark[head[(tail >= 0) & (head >= 0)]] |= BEGUN
     depends = model.get("device_operations").dependencies
     for stream in distinct(depends.location).tolist():
@@ -48,8 +48,8 @@ def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
 
 
 def _without_launch(model: Model) -> int:
-    """Count the kernels and copies whose launches are not recorded although those of others before them on their stream
-    are; what comes before these was under way when the recording began, and follows what is before it."""
+    """Count the kernels and copies whose launches are not recorded, except those before the first known launch on their
+    stream: these were under way when the recording began, and follow their predecessors."""
     kernels, copies = model.kernels, model.copies
     location = np.concatenate([kernels.location, copies.location])
     begin = np.concatenate([kernels.enter_time, copies.begin_time])
@@ -69,10 +69,10 @@ def _last_before(nodes: Nodes, location: int, time: NDArray[np.int64]) -> NDArra
 
 
 def add_starts(model: Model, nodes: Nodes, found: EdgeCollector, is_begun: NDArray[np.bool_]) -> int:
-    """Let threads and streams that nothing else begins follow the master of their process: as long after what it did
-    last as they were recorded.
+    """Let threads and streams that nothing else begins follow the master of their process, with the recorded time since
+    its last node before.
 
-    Returns how many there are; `is_begun` says which nodes have an edge to them.
+    Returns their number; `is_begun` marks the nodes that have an edge to them.
     """
     has_nodes = np.diff(nodes.location_start) > 0
     master = model.locations.master

@@ -20,17 +20,17 @@ from tracecols.severity import SeverityCube
 from tracecols.severity.efficiencies import DIMEMAS, RunTimes, times_of
 
 MOST_CALLS = 1 << 22
-"""Call instances of a trace that is replayed without being asked for: up to there the replay takes less time than the
-analysis (2 us for each, of which root causes alone need more) and half a gigabyte."""
+"""Maximum number of call instances of a trace that is replayed without a request: up to there the replay takes less
+time than the analysis (2 us for each, of which root causes alone need more) and half a gigabyte."""
 
 MOST_UNKNOWN = 0.01
-"""Of the runtime: what a process spends in calls that may wait for others, which the recording does not tell, so that
-the trace is not replayed without being asked for."""
+"""Share of the runtime that a process spends in calls whose communication partners are not recorded, above which the
+trace is not replayed without a request."""
 
 
 def is_replayed(model: Model) -> bool:
-    """Say whether the runtime on an ideal network is found by replay unless it is asked for: several processes
-    communicate by MPI, no device executes a part, and the replay costs no more than the analysis (`MOST_CALLS`)."""
+    """Return whether the runtime on an ideal network is found by replay without a request: several processes
+    communicate by MPI, devices execute nothing, and the replay costs no more than the analysis (`MOST_CALLS`)."""
     return (
         bool((model.regions.paradigm == "mpi").any())
         and distinct(model.process[model.locations.is_cpu]).size > 1
@@ -41,14 +41,15 @@ def is_replayed(model: Model) -> bool:
 
 def ideal_runtime(replay: Replay, is_piece: bool = False) -> int:
     """Return the runtime on an ideal network, in ticks: from the first process that leaves MPI_Init to the last that
-    enters MPI_Finalize, less what every process takes to create contexts of devices; of a piece of a trace all of it.
-    Raises AnalysisError if the trace cannot be replayed."""
+    enters MPI_Finalize, less the time that every process takes to create contexts of devices; for a trace slice, over
+    all of it. Raises AnalysisError if the trace cannot be replayed."""
     time = replay.ideal
     return int(time.max() - time.min()) if is_piece and time.size else int(replay.without_start(replay.runtime(time)))
 
 
 def knows_enough(replay: Replay, cube: SeverityCube) -> bool:
-    """Say whether the replay knows what is waited for, but for a hundredth of the runtime."""
+    """Return whether communication partners are known to the replay, except in calls that take a hundredth of the
+    runtime."""
     if UNKNOWN_PARTNERS not in replay.counts or TIME not in cube.cells:
         return True
     # other properties would be copied
@@ -62,8 +63,8 @@ def knows_enough(replay: Replay, cube: SeverityCube) -> bool:
 def as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
     """Find the times of the whole run as BSC's tools have them, from the start of the recording on.
 
-    They know no computation on the ideal network but the time outside MPI, which includes that before a process was
-    created and that in which the recorder wrote its buffer.
+    For them, computation on the ideal network is all time outside MPI, including the time before a process was created
+    and that in which the recorder wrote its buffer.
     """
     nodes, model = replay.nodes, replay.model
     resolution = model.facts.resolution
@@ -91,7 +92,7 @@ def as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
 
 
 def _in_hundredths(ticks: int, resolution: int) -> float:
-    """Return seconds, rounded to hundredths of microseconds: BSC's tools have runtimes and simulations in these."""
+    """Return seconds, rounded to hundredths of microseconds: BSC's tools give runtimes and simulations in these."""
     return round(ticks / (resolution / 1e6), 2) / 1e6
 
 
@@ -111,7 +112,7 @@ def ideal_within(replay: Replay, within: str) -> int:
 
 
 def check_ideal(ideal: object, known: tuple[str, ...]) -> None:
-    """Refuse what is no way to find the ideal runtime. Raises AnalysisError if it is none."""
+    """Check the way to find the ideal runtime. Raises AnalysisError if it is not known."""
     if ideal not in known:
         raise AnalysisError(f"the ideal network cannot be found by {ideal!r}\n  there are {', '.join(known)}")
 

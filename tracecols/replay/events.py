@@ -1,4 +1,4 @@
-"""What lies between the nodes of a replay: computation by call path, and the new times of all other events."""
+"""Between the nodes of a replay: computation by call path, and the new times of all other events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tracecols.work.executors import side_by_side
 
 
 class LocationEvents(NamedTuple):
-    """The events of a location, and where it is from each of them on."""
+    """The events of a location, and its call path from each of them on."""
 
     time: NDArray[np.int64]
     """(n,): ticks, never decreasing."""
@@ -34,7 +34,7 @@ class LocationEvents(NamedTuple):
     node: NDArray[np.int64]
     """(n_nodes,): events that are nodes."""
     first_node: int
-    """Number of the first of them among all."""
+    """Number of the first of these nodes among all."""
 
 
 def events_of(model: Model, nodes: Nodes, location: int) -> LocationEvents:
@@ -52,7 +52,7 @@ def _call_path_after(paths: CallPaths, kind: NDArray[np.uint8], own: NDArray[np.
     """Return the call path that a location is in after each of its events, given the call paths of `scan_stacks`."""
     leaves = ACTION[kind] == POP
     result: NDArray[np.int64] = np.where(leaves, pick(paths.parent.astype(np.int64), np.where(leaves, own, -1)), own)
-    # after the switch to another task it is where that one continues, which is the call path of the next event
+    # after the switch to another task the location is where that task continues: on the call path before the next event
     switches = np.flatnonzero(np.isin(kind[:-1], TASK_CHANGES))
     result[switches] = call_path_before(paths, kind, own)[switches + 1]
     return result
@@ -68,8 +68,6 @@ class Computation:
     """(n,)"""
     ticks: NDArray[np.int64]
     """(n,)"""
-    of_node: NDArray[np.int32]
-    """(n_nodes,): call path of every node, of what is entered or left there; -1 none."""
     before_node: NDArray[np.int32]
     """(n_nodes,): call path that the location is in before every node; -1 none."""
     location_of_node: NDArray[np.int32]
@@ -83,10 +81,10 @@ class Computation:
     @once
     def node(self) -> NDArray[np.int64]:
         """The node of every row; (n,) int64."""
-        return np.repeat(np.arange(self.of_node.size), np.diff(self.start))
+        return np.repeat(np.arange(self.before_node.size), np.diff(self.start))
 
     def rows(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Return the rows as the sweep takes them."""
+        """Return the rows in the form that the sweep takes."""
         return self.start, self.call_path, self.ticks
 
 
@@ -99,27 +97,27 @@ def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Comput
     return found
 
 
-OfNodes = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
-"""What `Computation` knows of nodes: the number of rows, the call paths at the node and before it."""
+OfNodes = tuple[NDArray[np.int32], NDArray[np.int32]]
+"""Columns of `Computation` by node: the number of rows, and the call path before the node."""
 
 DOES = np.where(ACTION == PUSH, kernels.ENTERS, np.where(ACTION == POP, kernels.LEAVES, 0)).astype(np.uint8)
-"""What kinds of events do to the call path of a location (`kernels.replay`)."""
+"""Effect of each kind of event on the call path of a location (`kernels.replay`)."""
 DOES[list(TASK_CHANGES)] = kernels.CHANGES_TASK
 
 
 def find_computation(model: Model, nodes: Nodes) -> Computation:
     """Add up computation by node and call path in a slice of a trace, given its nodes: one walk over its events, of
-    groups of locations side by side; 16 B stay per node and call path before it."""
+    groups of locations side by side; 16 B are kept per node and call path before it."""
     n = len(nodes)
-    by_node = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+    by_node = np.zeros(n, np.int32), np.full(n, -1, np.int32)
     locations = np.flatnonzero(np.diff(nodes.location_start))
     n_events = model.facts.store.n_events[locations]
     groups = bounded(n_events, max(WALKED, -(-int(n_events.sum()) // model.jobs)))
     walks = side_by_side(model.jobs, lambda some: _computation_of(model, nodes, locations[some], by_node), groups)
     parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64)), *walks]
     call_path, ticks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    n_rows, of_node, before_node = by_node
-    return Computation(_starts(n_rows), call_path, ticks, of_node, before_node, nodes.location)
+    n_rows, before_node = by_node
+    return Computation(_starts(n_rows), call_path, ticks, before_node, nodes.location)
 
 
 def _starts(n_rows: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -132,11 +130,11 @@ def _starts(n_rows: NDArray[np.int32]) -> NDArray[np.int32]:
 def _computation_of(
     model: Model, nodes: Nodes, locations: NDArray[np.int64], by_node: OfNodes
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return call paths and ticks of the rows of some locations, and fill in what is known by node."""
+    """Return call paths and ticks of the rows of some locations, and fill in the columns by node."""
     paths = model.call_paths.whole
     size, state = len(paths), np.zeros(kernels.N_STATE, np.int64)
     sums = kernels.OpenSums(np.empty(size, np.int32), np.zeros(size, np.int64))
-    # rows are as many as events at most; of memory that is not written there are no pages
+    # there are at most as many rows as events; memory that is not written takes no pages
     most, n = int(model.facts.store.n_events[locations].sum()) + size, 0
     call_path, ticks = np.empty(most, np.int32), np.empty(most, np.int64)
     for walked in walk_stacks(model.facts, model.scans, model.team_instances, locations):
@@ -156,14 +154,13 @@ def _computation_of(
 
 
 def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], nodes: Nodes) -> Computation:
-    """Put the computation of slices of whole locations together; each comes with the first node of every location in
-    the slice."""
+    """Join the computation of slices of whole locations; each comes with the first node of every location in the
+    slice."""
     n = len(nodes)
-    n_rows, of_node, before_node = (np.empty(n, np.int32) for _ in range(3))
+    n_rows, before_node = np.empty((2, n), np.int32)
     for starts, c in slices:
         for here, there in runs_of_locations(starts, nodes.location_start):
-            n_rows[there], of_node[there] = np.diff(c.start)[here], c.of_node[here]
-            before_node[there] = c.before_node[here]
+            n_rows[there], before_node[there] = np.diff(c.start)[here], c.before_node[here]
     start = _starts(n_rows)
     call_path, ticks = np.empty(int(start[-1]), np.int32), np.empty(int(start[-1]), np.int64)
     for starts, c in slices:
@@ -171,7 +168,7 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
             rows = slice(int(start[there.start]), int(start[there.stop]))
             own = slice(int(c.start[here.start]), int(c.start[here.stop]))
             call_path[rows], ticks[rows] = c.call_path[own], c.ticks[own]
-    return Computation(start, call_path, ticks, of_node, before_node, nodes.location)
+    return Computation(start, call_path, ticks, before_node, nodes.location)
 
 
 def new_times(
@@ -179,8 +176,8 @@ def new_times(
 ) -> NDArray[np.int64]:
     """Return the times of a location's events after its nodes have moved; ticks, never decreasing.
 
-    `new_time` is of all nodes of the trace; `factor` by how much computation takes longer on each call path: what lies
-    between two nodes moves accordingly.
+    `new_time` has the times of all nodes of the trace, `factor` the factor of computation on each call path; events
+    between two nodes move accordingly.
     """
     mine = new_time[events.first_node : events.first_node + events.node.size]
     position = positions(events, factor)
@@ -191,7 +188,7 @@ def new_times(
 
 
 def positions(events: LocationEvents, factor: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Return the ticks since a location's first event, as computation that is scaled takes them; (n,) float64."""
+    """Return the ticks since a location's first event, with computation scaled by `factor`; (n,) float64."""
     since = (events.time - events.time[:1]).astype(np.float64)
     if factor is None or not since.size:
         return since
@@ -200,10 +197,10 @@ def positions(events: LocationEvents, factor: NDArray[np.float64] | None) -> NDA
 
 
 def without_waiting_in(computation: Computation, waits: NDArray[np.bool_], weight: NDArray[np.int64]) -> Computation:
-    """Return computation without what kernels that communicate wait for those of other ranks.
+    """Return computation without the time that kernels that communicate wait for those of other ranks.
 
-    `waits` are the call paths of such kernels, which are computation of their streams otherwise; `weight` is ticks
-    before each node beyond waiting.
+    `waits` marks the call paths of such kernels, which otherwise are computation of their streams; `weight` is the
+    ticks before each node beyond waiting.
     """
     c = computation
     node, mine = c.node, np.flatnonzero(waits[c.call_path])

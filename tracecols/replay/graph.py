@@ -1,10 +1,10 @@
-"""The graph of a replay: which node waits for which, and the sweep that says when each happens.
+"""The graph of a replay: which node waits for which, and the sweep that computes the time of each.
 
     T(v) = max(T(node before), T(u) + lag(u, v) for all edges u -> v) + weight(v)
 
-Weights and lags are such that the sweep gives the recorded times again, to the tick. A lag is negative where clocks
-disagree, so that a message arrived before it was sent. Where all wait for all, hubs between them keep the number of
-edges linear; they follow the nodes by number and have no weight.
+Weights and lags are such that the sweep reproduces the recorded times, to the tick. A lag is negative if clocks
+disagree, so that a message arrived before it was sent. If all wait for all, hubs between them keep the number of edges
+linear; they follow the nodes by number and have no weight.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ UNPLACED = "messages and participants outside of MPI calls, left out"
 
 
 def unchanged(nodes: Nodes, less: maxplus.Less = maxplus.NO_LESS) -> maxplus.Changes:
-    """Return the changes of scenarios that are the recorded run, but for what single nodes take less."""
+    """Return the changes of scenarios that equal the recorded run, except that single nodes take less time."""
     nothing = np.zeros(0, np.int32)
     return maxplus.Changes(
         np.ones((0, 1, maxplus.WAITING + 1)),
@@ -83,7 +83,7 @@ def _none() -> Rows:
 
 @dataclass(eq=False)
 class Graph:
-    """What waits for what in a trace.
+    """The dependency graph of a trace.
 
     Attributes
     ----------
@@ -92,12 +92,10 @@ class Graph:
     n_hubs : int
     time : (n_all,) int64
         Recorded times of nodes and hubs, ticks.
-    mark : (n_nodes,) uint8
-        Between which nodes the runtime extends (`kernels.maxplus.BEGINS`, `ENDS`).
     lag : (n_edges,) int64
         0, or negative where clocks disagree. Empty if all are 0.
     counts : dict of str to int
-        What the replay does not know, by description.
+        Counts of what the replay does not know, by description.
     weight : (n_all,) int64
         Ticks between the last dependency of a node and itself, never negative.
     """
@@ -124,11 +122,12 @@ class Graph:
         return self.lag if self.lag.size else np.zeros(len(self.edges), np.int64)
 
     def _ordered(self) -> tuple[maxplus.Order, int, NDArray[np.bool_]]:
-        """Find the order in which everything happens, how many places it needs, and what waits for itself."""
+        """Find the order of nodes and hubs, the number of places it needs, and the nodes and hubs that wait for
+        themselves."""
         n_all, is_first = self.time.size, self.nodes.is_first
         waiting, is_head = np.zeros(n_all, np.int32), np.empty(n_all, bool)
         n_heads = maxplus.count_dependencies(is_first, self.edges.head, waiting, is_head)
-        # a run begins with the first node of a location, or a hub, or where something is waited for
+        # a run begins with the first node of a location, a hub, or a node that waits for others
         n_runs = n_heads + int(is_first.sum()) + self.n_hubs
         start, stop, following = (np.empty(n_runs, np.int32) for _ in range(3))
         place, edge_place = np.empty(n_heads, np.int32), np.empty(self.edges.head.size, np.int32)
@@ -141,8 +140,8 @@ class Graph:
         return order, n_places, waiting >= 0
 
     def sweep(self, weight: Rows | None = None, lag: Rows | None = None, start: Rows | None = None) -> Rows:
-        """Return when every node happens. Times of nodes that depend on nothing are `start`; everything is as recorded
-        by default."""
+        """Return the time of every node. Nodes that depend on nothing have the times `start`; by default all is as
+        recorded."""
         given = self._weights()
         given = given._replace(
             weight=given.weight if weight is None else weight,
@@ -152,8 +151,8 @@ class Graph:
         return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
 
     def runtimes(self, weight: Rows, lag: Rows, less: maxplus.Less, k: int) -> Rows:
-        """Return the runtimes, in ticks, of k scenarios, `maxplus.LANES` at most, in which single nodes take less, or
-        edges keep nothing waiting."""
+        """Return the runtimes, in ticks, of k scenarios, `maxplus.LANES` at most, in which single nodes take less time,
+        or edges keep nothing waiting."""
         given = self._weights()._replace(weight=weight, lag=lag)
         begin, end, _ = self._swept(given, unchanged(self.nodes, less), k, is_whole=False)
         return end - begin
@@ -161,8 +160,8 @@ class Graph:
     def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
         """Sweep the graph in some scenarios, `maxplus.LANES` at most, side by side.
 
-        Returns between which ticks the runtime of each extends, and the times of nodes and hubs in the first scenario;
-        empty if not `is_whole`.
+        Returns the begin and the end of the runtime of each, in ticks, and the times of nodes and hubs in the first
+        scenario, empty if not `is_whole`.
         """
         return self._swept(self._weights(), changes, changes.factor.shape[0], is_whole=is_whole)
 
@@ -193,8 +192,8 @@ class Graph:
         return begin[:k], end[:k], found
 
     def without_contradictions(self) -> Graph:
-        """Return the graph without the inferred edges that make nodes wait for themselves, which only clocks that
-        disagree do. Raises AnalysisError if nodes wait for themselves without them."""
+        """Return the graph without the inferred edges that make nodes wait for themselves, which happens only if clocks
+        disagree. Raises AnalysisError if nodes wait for themselves without them."""
         graph, n_dropped = self, 0
         while True:
             stuck = graph.stuck
@@ -225,8 +224,8 @@ class Graph:
 def contradictions(
     is_first: NDArray[np.bool_], head: NDArray[np.integer], is_inferred: NDArray[np.bool_], stuck: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Find the inferred edges to leave out so that nodes may go on: into those that the node before does not keep from
-    it.
+    """Find the inferred edges to leave out so that nodes may go on: those into stuck nodes whose preceding node is not
+    stuck.
 
     `stuck` are nodes and hubs that wait for themselves.
     """
@@ -238,24 +237,24 @@ def contradictions(
 
 
 STAGES = (WITHIN, RECEIVE, SEND, BUCKET, GLOBAL)
-"""Stages in which there is something that nodes or edges are made of."""
+"""Stages whose results contribute nodes or edges."""
 
 
 class Found(NamedTuple):
-    """What one slice of a trace adds to the graph."""
+    """The contribution of one slice of a trace to the graph."""
 
     nodes: Nodes | None
-    """Of a partition; its edges have their numbers. Edges of other slices have those of the whole trace."""
+    """Nodes of a partition, whose numbers its edges use. Edges of other slices use the numbers of the whole trace."""
     edges: EdgeCollector | None
     counts: dict[str, int]
-    """What the replay does not know, by description."""
+    """Counts of what the replay does not know, by description."""
     computation: Computation | None = None
-    """Of a partition, by its nodes."""
+    """Computation of a partition, by its nodes."""
 
 
 class GraphBuilder:
-    """The nodes and edges of a trace as they are found, slice by slice: `visit` is what `Run.stages` calls, for the
-    stages `STAGES`, and `take` gets what it returns, in that order.
+    """Builder of the nodes and edges of a trace, slice by slice: `Run.stages` calls `visit` for the stages `STAGES`,
+    and `take` gets the results in that order.
 
     Parameters
     ----------
@@ -265,7 +264,7 @@ class GraphBuilder:
     Attributes
     ----------
     nodes : Nodes
-        Of the whole trace, as soon as the first stage is complete.
+        Nodes of the whole trace, once the first stage is complete.
     computation : Computation
         The same, if it is found.
     """
@@ -279,7 +278,8 @@ class GraphBuilder:
         self._counts: Counter[str] = Counter()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what `visit` reads, which goes to a cluster: the nodes, once the first stage is complete."""
+        """Return the state that `visit` reads, which is sent to a cluster: the nodes, once the first stage is
+        complete."""
         sent: dict[str, Any] = {"with_computation": self.with_computation}
         return sent | {"nodes": self.nodes} if self._slices or "nodes" in vars(self) else sent
 
@@ -334,7 +334,7 @@ class GraphBuilder:
         return Found(None, edges, {})
 
     def take(self, found: Found) -> None:
-        """Add what a slice holds."""
+        """Add the contribution of a slice."""
         self._counts.update(found.counts)
         if found.nodes is not None and found.edges is not None:
             self._slices.append((found.nodes, found.edges))
@@ -363,7 +363,8 @@ def find_graph(model: Model) -> GraphBuilder:
 
 
 def _within(model: Model, with_computation: bool) -> Found:
-    """Find the nodes of a partition, the edges within its processes, and perhaps the computation before the nodes."""
+    """Find the nodes of a partition, the edges within its processes, and optionally the computation before the
+    nodes."""
     of_slice = find_nodes(model)
     nodes = of_slice.nodes
     found = EdgeCollector(len(nodes))
@@ -373,14 +374,15 @@ def _within(model: Model, with_computation: bool) -> Found:
     _locks(model, nodes, found)
     counts |= _conditions(model, nodes, found) | add_device_edges(model, nodes, found)
     counts[BEGUN_BY_PROCESS] = add_starts(model, nodes, found, found.is_head())
-    # the edges tell where threads wait
+    # the edges show where threads wait
     return Found(nodes, found, counts, find_computation(model, nodes) if with_computation else None)
 
 
 def synchronised(model: Model, graph: Graph) -> Graph:
-    """Let everybody wait for all in every blocking collective operation but Reduce: how the simulator Dimemas has them.
+    """Let all participants wait for all in every blocking collective operation but Reduce, as the simulator Dimemas
+    does.
 
-    These waits were none in the recorded run, so that they have no part in the weights, and no lag.
+    These waits did not occur in the recorded run, so they have no part in the weights, and no lag.
 
     Raises AnalysisError if the program relies on collective operations that do not synchronise.
     """
@@ -410,7 +412,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
 
 
 _OF_DATA = COLLECTIVE_OPS[: COLLECTIVE_OPS.index("create_handle")]
-"""Operations that move data or synchronise, the first of all."""
+"""Operations that move data or synchronise, which come first of all."""
 
 
 def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
@@ -423,13 +425,13 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     found.add(begin, receiver, length=np.maximum(m.length, 0), steps=MESSAGE_STEPS)
     probe, sender_of_probe = _probed(nodes, nodes.calls_around(m.recv_post_enter), begin)
     found.add(sender_of_probe, probe, steps=MESSAGE_STEPS)
-    # a sender that waits for its receiver: concluded from the times, since nothing records it
+    # a sender that waits for its receiver: inferred from the times, since it is not recorded
     waits = (m.send_done_enter_time < m.recv_post_enter_time) & (m.recv_post_enter_time < m.send_done_exit_time)
     at = np.flatnonzero(waits & ~on_device & (m.send_done_enter >= 0) & (m.send_done_late == 0))
     poster, completer = nodes.calls_around(m.recv_post_enter[at]), nodes.calls_around(m.send_done_enter[at])
     patient = _is_patient(nodes, completer) & _is_patient(nodes, sender[at])
     found.add(nodes.enter_of(poster)[patient], completer[patient], is_inferred=True)
-    # a kernel that sends does not end before that which receives has begun, unless it was recorded so
+    # a kernel that sends does not end before the one that receives has begun, unless it was recorded so
     meets = (m.recv_post_enter >= 0) & (m.recv_post_enter_time <= m.send_done_exit_time)
     at = np.flatnonzero(meets & on_device & (m.send_done_enter >= 0))
     leave = _first_at_the_time(nodes, nodes.at(m.send_done_enter[at]), nodes.at(m.send_done_exit[at]))
@@ -438,22 +440,22 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
 
 
 def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
-    """Find the calls that look for messages right before they are received, and where the sends of these begin.
+    """Find the calls that probe for messages right before they are received, and the begins of their sends.
 
-    `poster` is the call that posts the receive of each message, `begin` the begin of the one that sends it; -1 none.
+    `poster` is the call that posts the receive of each message, `begin` the begin of the call that sends it; -1 none.
     """
     before = nodes.enter_of(poster) - 1
     known = np.flatnonzero((before >= 0) & (begin >= 0))
     known = known[nodes.is_probe(before[known]) & ~nodes.is_first[before[known] + 1]]
     probe, begin = before[known], begin[known]
-    # of clocks that disagree a probe does not tell
+    # if clocks disagree, the probe is no evidence
     met = nodes.time[begin] <= nodes.time[probe]
     return probe[met], begin[met]
 
 
 def _first_at_the_time(nodes: Nodes, enter: Rows, node: Rows) -> Rows:
-    """Return the first node of a kernel that has the time of a node of it, its ENTER left out: what the kernel waits
-    for keeps all of them waiting."""
+    """Return the first node of a kernel with the same time as `node`, its ENTER left out: all nodes of this time wait
+    for what the kernel waits for."""
     first = node.copy()
     while True:
         earlier = (enter >= 0) & (first - 1 > enter)
@@ -464,7 +466,7 @@ def _first_at_the_time(nodes: Nodes, enter: Rows, node: Rows) -> Rows:
 
 
 def _is_patient(nodes: Nodes, calls: Rows) -> NDArray[np.bool_]:
-    """Return which calls may wait for a receiver; what is outside of all calls may, too."""
+    """Return a mask of the calls that may wait for a receiver; nodes outside of all calls (-1) may, too."""
     return (calls < 0) | (nodes.role[calls] & kernels.IS_IMPATIENT == 0)
 
 
@@ -498,7 +500,7 @@ def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -
     _operations(
         nodes, found, members, members.operation, enter, leave, rank, np.where((start >= 0) & (leave >= 0), size, 0)
     )
-    # what only starts an operation does not wait
+    # calls that only start an operation do not wait
     nodes.role[start[start >= 0]] &= ~np.uint8(kernels.MAY_WAIT)
 
 
@@ -515,8 +517,8 @@ def _operations(
     """Let the participants of collective operations (`collective_members` or `nonblocking_members`) wait for those they
     depend on.
 
-    `enter` and `leave` are nodes: the participant has come, and it leaves. `size` is how many there are; 0 for
-    participants that are left out.
+    `enter` and `leave` are the nodes at which a participant arrives and leaves. `size` is the number of participants of
+    its operation; 0 for participants that are left out.
     """
     op, sends, receives = members.op, members.sent > 0, members.received > 0
     length, steps = np.maximum(members.received, 0), collective_steps(size)
@@ -536,14 +538,14 @@ def _operations(
     )
     at = some(N_TO_ONE)
     found.all_to_all(instance[at], enter[at], leave[at], sends[at], is_root[at], length[at], steps[at])
-    # how much each sends to whom is not recorded: whoever had come by the end of a participant may have sent it
-    # something
+    # it is not recorded how much each sends to whom: any participant that arrived before the end of another may have
+    # sent to it
     at = some(PAIRWISE)
     begin, end = _times(nodes, enter[at]), _times(nodes, leave[at])
     order = np.lexsort((begin, instance[at]))
     sees = _count_until(instance[at], begin, order, end)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], receives[at], length[at], steps[at])
-    # by rank: everybody waits for those before
+    # by rank: all participants wait for those before them
     at = some(SCAN)
     order = np.lexsort((ranks[at], instance[at]))
     sees = positions(order)
@@ -551,8 +553,8 @@ def _operations(
 
 
 def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
-    """Choose the participants of operations on communicators in which everybody came before anybody left; others need
-    not have waited.
+    """Select the participants of operations on communicators in which all arrived before any left; others need not have
+    waited.
 
     Start and end of MPI have edges of their own (`_start_and_end`).
     """
@@ -569,10 +571,10 @@ def _times(nodes: Nodes, at: Rows) -> Rows:
 
 
 def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
-    """Find for each element the place in `order` after the last of its group that begins until the element ends; O(n
-    log n)."""
+    """Find for each element the place in `order` after the last one of its group that begins by the end of the element;
+    O(n log n)."""
     n = order.size
-    # elements and ends in one order: an end lies after the begins of the same time
+    # begins and ends in one order: an end lies after the begins of the same time
     both = np.lexsort((np.repeat([0, 1], n), np.concatenate([begin, end]), np.concatenate([group, group])))
     n_begun = np.cumsum(both < n)
     result = np.empty(2 * n, np.int64)
@@ -587,7 +589,7 @@ def _start_and_end(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
         mine = m.is_init == (role == kernels.IS_INIT)
         world[m.location[mine]] = m.communicator[mine]
         calls = nodes.with_role(role)
-        # who calls it once more is refused by MPI, and waits for nobody
+        # MPI refuses a second call, which waits for nobody
         calls = calls[np.unique(nodes.location_of(calls), return_index=True)[1]]
         if calls.size > 1:
             everybody = np.ones(calls.size, bool)
@@ -595,7 +597,7 @@ def _start_and_end(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 
 
 def _created_processes(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
-    """Let processes that others create begin after the call that creates them is entered."""
+    """Let processes that others create begin after the ENTER of the call that creates them."""
     c = model.created_processes
     create, begin = nodes.at(c.create_enter), nodes.at(c.begin)
     nodes.mark[begin[begin >= 0]] |= maxplus.BEGUN
@@ -608,7 +610,7 @@ def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 
 
 def _files(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
-    """Let all processes wait for each other in collective calls for files in which all came before anybody left; others
+    """Let all processes wait for each other in collective calls for files in which all arrived before any left; others
     need not have waited."""
     m = model.file_members
     met = (m.latest_enter_time >= 0) & (m.latest_enter_time <= m.earliest_exit_time)
@@ -616,7 +618,7 @@ def _files(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 
 
 def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows, met: NDArray[np.bool_]) -> None:
-    """Let the participants of operations, by an event in the call of each, wait for each other where they met."""
+    """Let the participants of operations wait for each other if they met; `event` is an event in the call of each."""
     call = nodes.calls_around(event)
     n_members = np.bincount(operation, minlength=1)[operation] if operation.size else np.zeros(0, np.int64)
     at = np.flatnonzero((call >= 0) & (n_members > 1) & met)
@@ -644,8 +646,8 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None
 
 
 def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
-    """Let threads begin after their creation, and joins return after the end of the thread; count those without
-    either."""
+    """Let threads begin after their creation, and joins return after the end of the thread; count joins of threads
+    without a recorded end."""
     c = model.created_threads
     # an event inside an MPI call is no node: the ENTER of the call creates the thread, its EXIT waits for it
     create, join = nodes.at(c.create), nodes.at(c.join)
@@ -659,15 +661,15 @@ def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
 
 
 def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
-    """Let who waits for a condition return after the last signal before, of any thread of the process: which condition
-    it is for is not recorded. Count those without."""
+    """Let waits for conditions return after the last signal before, of any thread of the process, since the condition
+    of a signal is not recorded. Count waits for which nothing is known."""
     locks = model.lock_acquisitions
     at = np.flatnonzero(is_in(model.facts, locks.call_path, CONDITION))
     if not at.size:
         return {}
     tail = nodes.at(locks.signal[at])
     found.add(tail, nodes.at(locks.acquire[at]), is_inferred=True)
-    # who has released the mutex meanwhile is waited for, too (`_locks`)
+    # a thread that has released the mutex meanwhile is waited for, too (`_locks`)
     release, release_time = (column[at] for column in lock_order(locks))
     is_own = nodes.location_of(nodes.at(release)) == locks.location[at]
     is_known = (tail >= 0) | ((release >= 0) & ~is_own & (release_time >= locks.enter_time[at]))
@@ -675,8 +677,8 @@ def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, i
 
 
 def _of_queues(model: Model) -> NDArray[np.bool_]:
-    """Select the acquisitions of locks of queues of work, which are used together with conditions: who gets work first
-    is no order that a faster run would keep. Waits for conditions that nobody signals end with the lock; (n,) bool."""
+    """Select the acquisitions of locks of work queues, which are used together with conditions: a faster run would not
+    keep the order in which threads get work. Waits for conditions that nobody signals end with the lock; (n,) bool."""
     locks = model.lock_acquisitions
     waits = is_in(model.facts, locks.call_path, CONDITION) if len(locks) else np.zeros(0, bool)
     group, first = number(combine(locks.process, locks.lock))
@@ -696,12 +698,13 @@ def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 
 
 def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
-    """Count what has no edge though it may wait; calls on windows that have one are no longer kept as recorded."""
+    """Count calls that have no edge though they may wait; calls on windows that have one are no longer kept as
+    recorded."""
     is_reached = np.zeros(len(nodes), bool)
     is_reached[edges.head[edges.head < len(nodes)]] = True
     is_call = nodes.role & kernels.IS_CALL > 0
     nodes.kind[is_reached & is_call & (nodes.kind == NodeClass.OPAQUE)] = NodeClass.COLLECTIVE
-    # a probe that does not wait is none of them
+    # probes that do not wait are not counted
     may_wait = nodes.role & (kernels.MAY_WAIT | kernels.IS_IMPATIENT) == kernels.MAY_WAIT
     regions, profile = model.regions, model.profile
     on_cpu = model.locations.is_cpu[profile.location]

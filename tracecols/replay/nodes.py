@@ -1,10 +1,10 @@
-"""Nodes of a replay: the events of each location at which something is waited for, or waited for elsewhere.
+"""Nodes of a replay: events at which a location waits for another location, or makes one wait.
 
-Rows of the event table, in their order: the first and the last of a location, ENTER and EXIT of outermost MPI calls, of
-OpenMP barriers and of taskwaits, FORK, JOIN, begin and end of threads in teams, the ENTER of what acquires a lock,
-ACQUIRE and RELEASE; ENTER of ordered constructs, ENTER and EXIT of the sections in them; where threads are created one
-by one ENTER and EXIT of the calls that create and join them, THREAD_CREATE, BEGIN, END and WAIT; where tasks run the
-events that create, switch and complete them. None strictly inside an outermost MPI call.
+Nodes are rows of the event table, in their order: the first and the last of a location, ENTER and EXIT of outermost MPI
+calls, of OpenMP barriers and of taskwaits, FORK, JOIN, begin and end of threads in teams, the ENTER of calls that
+acquire a lock, ACQUIRE and RELEASE; ENTER of ordered constructs, ENTER and EXIT of the sections in them; if threads are
+created one by one, ENTER and EXIT of the calls that create and join them, THREAD_CREATE, BEGIN, END and WAIT; if tasks
+run, the events that create, switch and complete them. None is strictly inside an outermost MPI call.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from tracecols.replay.tasks import TaskRows, task_rows
 from tracecols.schema import EventKind
 
 BATCH = 1 << 20
-"""Events per kernel call; locations with fewer are gone through together."""
+"""Events per kernel call; locations with fewer events are processed together."""
 
 
 class NodeClass(IntEnum):
-    """What the weight of a node is: the time between the last thing it depends on and itself.
+    """Class of the weight of a node: the time between its last dependency and itself.
 
-    THREADS is what it takes to create and join threads one by one, and to return from waiting for a condition; DEVICE
-    what calls that wait for devices take beyond that. Both are kept as they were recorded.
+    THREADS is the time to create and join threads one by one, and to return from waiting for a condition; DEVICE the
+    time of calls that wait for devices beyond waiting. Both are kept as they were recorded.
     """
 
     COMPUTATION = 0
@@ -65,7 +65,7 @@ TRANSFER = (NodeClass.POINT_TO_POINT, NodeClass.COLLECTIVE, NodeClass.START, Nod
 THREAD_MANAGEMENT = either(
     in_role(["thread_create", "thread_wait"]), named("pthread_(cancel|create|detach|exit|join)", "pthread")
 )
-"""Which regions create and join threads one by one: no computation, and kept as recorded beyond waiting."""
+"""Rule for the regions that create and join threads one by one: no computation, and kept as recorded beyond waiting."""
 
 _COLLECTIVE_ROLES = ("barrier", "coll_one2all", "coll_all2one", "coll_all2all", "coll_other")
 _ONE_SIDED = (
@@ -75,7 +75,7 @@ _ONE_SIDED = (
 
 
 def classes_of(regions: Regions) -> NDArray[np.int8]:
-    """Return the class of the calls of each region; (n_regions,) int8, computation where it is no MPI call."""
+    """Return the class of the calls of each region; (n_regions,) int8, computation if it is no MPI call."""
     result = np.full(len(regions), NodeClass.COMPUTATION, np.int8)
     is_mpi = mpi_regions(regions)
     result[is_mpi] = NodeClass.OTHER_MPI
@@ -87,7 +87,7 @@ def classes_of(regions: Regions) -> NDArray[np.int8]:
         [name.startswith(("mpi_wait", "mpi_test", *PROBES)) and name != "mpi_test_cancelled" for name in lower], bool
     )
     result[is_mpi & waits] = NodeClass.POINT_TO_POINT
-    # MPI_Get_count and the like ask for something; MPI_Get and MPI_Get_accumulate access a window
+    # MPI_Get_count and the like are queries; MPI_Get and MPI_Get_accumulate access a window
     opaque = [
         name.startswith(_ONE_SIDED) and not (name.startswith("mpi_get_") and name != "mpi_get_accumulate")
         for name in lower
@@ -98,7 +98,7 @@ def classes_of(regions: Regions) -> NDArray[np.int8]:
 
 
 def mpi_regions(regions: Regions) -> NDArray[np.bool_]:
-    """Return a mask of the MPI calls; a region named PARALLEL is the whole program, and none of them."""
+    """Return a mask of the MPI calls; a region named PARALLEL represents the whole program and is excluded."""
     return np.asarray((regions.paradigm == "mpi") & (regions.lower != "parallel"), np.bool_)
 
 
@@ -120,7 +120,7 @@ _NEVER_WAIT = (
 
 
 def roles_of(regions: Regions) -> NDArray[np.uint8]:
-    """Return what the end of a call of each region is; (n_regions,) uint8: sums of `IS_IMPATIENT`, ... of
+    """Return the role of the end of a call of each region; (n_regions,) uint8: sums of `IS_IMPATIENT`, ... of
     `kernels.replay`."""
     lower = regions.lower
     may_wait = [name.startswith((*MAY_WAIT, *PROBES)) and not name.startswith(_NEVER_WAIT) for name in lower]
@@ -144,17 +144,17 @@ class Nodes:
     """
 
     first_row: int
-    """First row of the range of events that `ranks` is of."""
+    """First row of the range of events that `ranks` covers."""
     ranks: Ranks
-    """Which events are nodes."""
+    """The events that are nodes."""
     time: NDArray[np.int64]
-    """(n,): ticks; of late events those of the latest event before, so that they never decrease at a location."""
+    """(n,): ticks; late events have the time of the latest event before, so that times never decrease at a location."""
     kind: NDArray[np.int8]
     """(n,): `NodeClass` of the weight."""
     role: NDArray[np.uint8]
-    """(n,): what a node is of an outermost MPI call (`kernels.replay.IS_CALL`, ...)."""
+    """(n,): role of the node in an outermost MPI call (`kernels.replay.IS_CALL`, ...)."""
     mark: NDArray[np.uint8]
-    """(n,): between which nodes the runtime extends, and which threads and tasks others begin
+    """(n,): flags of the nodes between which the runtime extends, and at which threads and tasks are begun by others
     (`kernels.maxplus.BEGINS`, ...)."""
     location_start: NDArray[np.int64]
     """(n_locations + 1,): first node of every location."""
@@ -167,7 +167,7 @@ class Nodes:
 
     @once
     def is_first(self) -> NDArray[np.bool_]:
-        """First of its location; (n,) bool."""
+        """Whether each node is the first of its location; (n,) bool."""
         result = np.zeros(len(self), bool)
         starts = self.location_start[:-1]
         result[starts[starts < self.location_start[1:]]] = True
@@ -203,7 +203,7 @@ class Nodes:
         return result
 
     def calls_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the outermost MPI calls that events are in, their ENTER and EXIT among them; -1 for none."""
+        """Return the outermost MPI calls that events are in, including their ENTER and EXIT; -1 for none."""
         result = np.empty(rows.size, np.int64)
         kernels.calls_around(np.asarray(rows, np.int64), self.first_row, self.ranks, self.role, result)
         return result
@@ -220,7 +220,7 @@ class Nodes:
         return (calls >= 0) & looks if len(self) else np.zeros(calls.size, bool)
 
     def with_role(self, role: int) -> NDArray[np.int64]:
-        """Return the calls of some kind."""
+        """Return the calls with a role."""
         return np.flatnonzero(self.role & role)
 
     def last_of(self, location: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -233,7 +233,7 @@ class Nodes:
 
 
 class NodesOfSlice(NamedTuple):
-    """The nodes of a slice of a trace, and what its edges begin with."""
+    """The nodes of a slice of a trace, and those needed to find its edges."""
 
     nodes: Nodes
     team_begins: NDArray[np.int64]
@@ -252,7 +252,7 @@ def find_nodes(model: Model) -> NodesOfSlice:
     members = members[model.store.n_events[members] > 0]
     n_events, given = model.store.n_events[members], _given_nodes(model)
     begin_rows = np.full(teams.location.size, -1, np.int64)
-    # of memory that is not written there are no pages
+    # memory that is not written takes no pages
     found, state = arrays.empty(FoundNodes, int(n_events.sum())), np.zeros(5, np.int64)
     taskwaits, sizes = [np.zeros(0, np.int64)], np.zeros(members.size, np.int64)
     for some in bounded(n_events, BATCH):
@@ -269,15 +269,15 @@ def find_nodes(model: Model) -> NodesOfSlice:
 
 
 class _Group(NamedTuple):
-    """Locations whose nodes are found together: their numbers, ascending, the rows of their first events, and where
-    those of each begin among those of all of them."""
+    """Locations whose nodes are found together: their numbers, ascending, the rows of their first events, and the
+    bounds of the events of each among those of all of them."""
 
     locations: NDArray[np.int64]
     first: NDArray[np.int64]
     bounds: NDArray[np.int64]
 
     def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where some rows of the trace, ascending, are among the events; those of other locations are left
+        """Return the places of some rows of the trace, ascending, among the events; rows of other locations are left
         out."""
         stop = self.first[-1] + self.bounds[-1] - self.bounds[-2]
         rows = rows[slice(*np.searchsorted(rows, [self.first[0], stop]))]
@@ -308,7 +308,7 @@ def _together(
 
 
 def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> Nodes:
-    """Put the nodes of all slices, of whole locations, together; slices are emptied. `idle` are locations that enter no
+    """Join the nodes of all slices, which have whole locations; `slices` is emptied. `idle` are locations that enter no
     region."""
     sizes = np.sum([np.diff(of.location_start) for of in slices], axis=0)
     start = np.append(0, np.cumsum(sizes))
@@ -344,8 +344,8 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
 
 
 def runs_of_locations(starts: NDArray[np.int64], of_all: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
-    """Yield the nodes of the locations that a slice has, of locations that follow each other together: by their numbers
-    there and in the whole trace."""
+    """Yield the nodes of the locations of a slice, consecutive locations together: by their numbers there and in the
+    whole trace."""
     filled = np.flatnonzero(np.diff(starts))
     shift = (of_all - starts)[filled]
     cuts = np.flatnonzero(np.diff(shift)) + 1
@@ -360,7 +360,7 @@ AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK, NodeClass.
 
 
 def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
-    """Return the events that the tables name, by the class of the time before them: rows of the whole trace,
+    """Return the rows of the events that the tables name, by the class of the time before them; of the whole trace,
     ascending."""
     members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
     syncs, ordered = model.device_syncs, model.ordered_sections
@@ -369,7 +369,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     facts = model.facts
     has_worlds = (facts.communicators.world[facts.process] >= 0) & (model.store.n_events > 0)
     first_rows = facts.first_rows[has_worlds & (facts.locations.master == np.arange(facts.n_locations))]
-    # whatever comes before the wait for a thread, its end does not matter to
+    # the event before the wait for a thread does not depend on the end of the thread
     joins = created.join[created.join >= 0]
     before_joins = joins[lookup(facts.first_rows, joins) < 0] - 1
     rows = {
@@ -417,10 +417,10 @@ def _marks_of(
     tasks: TaskRows,
     given: dict[NodeClass, list[NDArray[np.int64]]],
 ) -> NDArray[np.int8]:
-    """Mark the events of some locations that are nodes whatever they are, with the class of the time before them, -1
-    the others; where several kinds name an event, the last counts."""
+    """Mark the events of some locations that are nodes in any case with the class of the time before them, others with
+    -1; if several classes name an event, the last one counts."""
     teams, locations = model.team_instances, group.locations
-    # all that happens on a stream
+    # all events of a stream
     on_stream = np.where(model.locations.is_device[locations], np.int8(NodeClass.COMPUTATION), np.int8(-1))
     marks = np.repeat(on_stream, np.diff(group.bounds))
     threads, _ = teams.events.of(locations)
@@ -448,7 +448,7 @@ def _find_in(
     found: FoundNodes,
     sizes: NDArray[np.int64],
 ) -> None:
-    """Write the nodes of some locations to `found`, and how many each has to `sizes`."""
+    """Write the nodes of some locations to `found`, and the number of nodes of each to `sizes`."""
     store, n, columns = model.store, marks.size, ["time", "kind", "region"]
     state[:4] = 0
     for start in range(0, n, BATCH):
@@ -465,10 +465,9 @@ def _find_in(
 
 
 def _begins_with_the_team(spans: ForkSpans, n_forks: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the first event of a thread in every team that its process forks, where no events of their own say when it
-    begins.
+    """For traces without TEAM_BEGIN events: find the first event of a thread in every team that its process forks.
 
-    Returns -1 where the thread has none between FORK and JOIN.
+    Returns -1 if the thread has none between FORK and JOIN.
     """
     join_time = np.where(spans.join_row >= 0, spans.join_time, LATE)
     return events_in_teams(spans.fork_time[:n_forks], join_time[:n_forks], time)[0]

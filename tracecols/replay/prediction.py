@@ -1,4 +1,4 @@
-"""What a run would be with other times for what it consists of."""
+"""Predictions of a run with other times of its parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Prediction(RewrittenTrace):
-    """The predicted run: its runtime, what else would save time, and the re-timed trace (`Trace.what_if`).
+    """The predicted run: its runtime, further savings, and the re-timed trace (`Trace.what_if`).
 
     Attributes
     ----------
@@ -31,8 +31,8 @@ class Prediction(RewrittenTrace):
     time : (n_nodes,) int64
         Predicted times of the nodes of the replay, ticks.
     recorded_runtime, runtime : float
-        Seconds from the first return of MPI_Init to the last call of MPI_Finalize, less what every process takes to
-        create contexts of devices; or of the whole recording.
+        Seconds from the first return of MPI_Init to the last call of MPI_Finalize, less the time that every process
+        takes to create contexts of devices; or of the whole recording.
     """
 
     def __init__(self, replay: Replay, changes: Changes, jobs: int) -> None:
@@ -55,11 +55,11 @@ class Prediction(RewrittenTrace):
 
     @property
     def notes(self) -> list[str]:
-        """What the replay does not know."""
+        """Notes on what the replay does not know."""
         return notes(self.replay.counts)
 
     def savings(self, factor: float = 0.5, n: int = 20, within: str | None = None) -> pd.DataFrame:
-        """Return what would be gained besides by making single call paths faster, the largest gain first.
+        """Return the additional gains of making single call paths faster, the largest gain first.
 
         Parameters
         ----------
@@ -102,14 +102,14 @@ class Prediction(RewrittenTrace):
 
     @once
     def gains(self) -> pd.DataFrame:
-        """What an ideal network, balanced processes, and threads without overhead would save of the recorded run, each
+        """Savings by an ideal network, balanced processes, and threads without overhead over the recorded run, each
         alone: option of `tracecols what-if`, change, runtime (s), saving (s) and share (of the recorded runtime), the
         largest saving first."""
         return self.replay.gains()
 
     @once
     def shortest(self) -> float:
-        """Seconds the runtime would be with the same changes on an ideal network."""
+        """Runtime in seconds with the same changes on an ideal network."""
         c = self.changes
         ideal = replace(c, transfer=0, latency=None, bandwidth=None)
         return self._reported(self.replay.times(ideal)) / self.replay.model.facts.resolution
@@ -119,7 +119,7 @@ class Prediction(RewrittenTrace):
         return RetimedSource(self.replay, self.changes, self.time)
 
     def plain(self) -> dict[str, Any]:
-        """Return what is predicted as plain values, for JSON."""
+        """Return the prediction as plain values, for JSON."""
         return {
             "changes": str(self.changes),
             "recorded_runtime": self.recorded_runtime,
@@ -136,8 +136,8 @@ class Prediction(RewrittenTrace):
 
 
 def check_devices(replay: Replay) -> None:
-    """Refuse a trace of which devices execute a part that nothing is recorded to launch: they would not wait for hosts.
-    Raises AnalysisError if the call that launches a kernel or a copy is not known."""
+    """Refuse a trace with operations on devices whose launches are not recorded: they would not wait for hosts. Raises
+    AnalysisError if the call that launches a kernel or a copy is not known."""
     n_unknown = int(replay.counts.get(WITHOUT_LAUNCH, 0))
     if n_unknown:
         raise AnalysisError(

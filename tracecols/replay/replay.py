@@ -1,7 +1,7 @@
 """The replay of a trace with other weights: ideal and other networks, faster computation, balanced processes.
 
-What is predicted is the runtime from the first return of MPI_Init to the last call of MPI_Finalize; without these, of
-the whole recording. The order of messages, of locks and of polling stays as it was recorded, and so does what the
+The predicted runtime is that from the first return of MPI_Init to the last call of MPI_Finalize or, without these, that
+of the whole recording. The order of messages, of locks and of polling stays as it was recorded, and so does what the
 program computes.
 """
 
@@ -51,18 +51,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--balanced": {"balanced": True},
     "--openmp 0": {"openmp": 0.0},
 }
-"""Changes of a whole run that are tried first, by the option of `tracecols what-if` that asks for them."""
+"""Changes of a whole run that are tried first, by the option of `tracecols what-if` that requests them."""
 
 STRAIGHT = 2.0**-20
-"""By how much of itself a saving may differ from a straight line: what rounding makes of it."""
+"""Relative difference of a saving from a straight line that rounding may cause."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What is to be different from the recorded run."""
+    """Changes compared with the recorded run."""
 
     scale: Mapping[str, float] = field(default_factory=dict)
-    """By region or shell pattern the factor for computation in it and in what it calls; where regions nest, factors
+    """Factor, by region or shell pattern, for computation in the region and in what it calls; factors of nested regions
     multiply."""
     transfer: float | None = None
     """Factor for the time that MPI takes beyond waiting: 0 is an ideal network. By default 1, and 0 with a latency or
@@ -76,8 +76,8 @@ class Changes:
     openmp: float | None = None
     """Factor for the time that OpenMP and locks take beyond waiting."""
     collectives: str = RECORDED
-    """`recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but
-    Reduce, and no one in MPI_Finalize and in calls that manage communicators."""
+    """`recorded`; or `dimemas`, with an ideal network: all participants wait for all in blocking collective operations
+    but Reduce, and none in MPI_Finalize and in calls that manage communicators."""
     eager: int | None = None
     """With an ideal network: bytes from which on a message waits for its receive to be posted. By default senders wait
     where the recorded times show that they did."""
@@ -111,7 +111,7 @@ class Changes:
 
     @property
     def conventions(self) -> Conventions:
-        """Whose rules are followed."""
+        """The rules that are followed."""
         return Conventions(self.collectives, self.eager, self.whole_run)
 
     @property
@@ -150,7 +150,7 @@ AS_DIMEMAS = Changes(transfer=0, collectives=DIMEMAS, eager=32 << 10, whole_run=
 
 
 class Replay(Replayable):
-    """A trace that is replayed with changes: its times and its runtime, and what would save most."""
+    """A trace that is replayed with changes: its times and its runtime, and the changes that would save most."""
 
     @once
     def ideal(self) -> Rows:
@@ -239,8 +239,8 @@ class Replay(Replayable):
         return times_of(self, self.scenario(changes))
 
     def gains(self) -> pd.DataFrame:
-        """Return by how much the runtime would shrink with each of `OPTIONS` alone, in one sweep: option, change,
-        runtime (s), saving (s) and share (of the runtime), the largest saving first."""
+        """Return the savings of runtime by each of `OPTIONS` alone, in one sweep: option, change, runtime (s), saving
+        (s) and share (of the runtime), the largest saving first."""
         import pandas as pd
 
         tried = [Changes(**given) for given in OPTIONS.values()]
@@ -253,14 +253,14 @@ class Replay(Replayable):
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
     def savings(self, changes: Changes, factor: float = 0.5, n: int = 20, within: str | None = None) -> pd.DataFrame:
-        """Return by how much the runtime would shrink if a call path took less time, for the `n` with most computation.
+        """Return the savings of runtime if a call path took less time, for the `n` call paths with most computation.
 
-        One sweep for each of them. What a call path calls keeps its time. Call paths without which the runtime would be
-        the same have no rows, and of a run with devices those that create their contexts neither.
+        This takes one sweep for each of them. The calls of a call path keep their time. Call paths that would save
+        nothing have no rows, nor have those that create contexts of devices unless the runtime is of the whole run.
 
-        `within` a region, or a shell pattern, only its call paths and what they call. Columns: call_path, path,
-        computation (s, of all locations in the replay), largest (s, of one location), saving (s) and share (of the
-        runtime), the largest saving first.
+        If `within` is a region, or a shell pattern, only its call paths and what they call are tried. Columns:
+        call_path, path, computation (s, of all locations in the replay), largest (s, of one location), saving (s) and
+        share (of the runtime), the largest saving first.
         """
         import pandas as pd
 
@@ -288,7 +288,7 @@ class Replay(Replayable):
         return np.arange(len(self.call_paths)) == call_path
 
     def _tried(self, changes: Changes, within: str | None) -> NDArray[np.bool_]:
-        """Select the call paths that tables of single call paths are about; (n_call_paths,) bool."""
+        """Select the call paths that tables of single call paths cover; (n_call_paths,) bool."""
         tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
         return tried if changes.whole_run else tried & ~self.contexts
 
@@ -314,12 +314,12 @@ class Replay(Replayable):
         frame.insert(1, "path", np.array([*found, None], object)[:-1])
 
     def slack(self, changes: Changes, n: int = 20, within: str | None = None) -> pd.DataFrame:
-        """Return by how much call paths can shrink before another path takes over, for the `n` with most computation.
+        """Return how much call paths can shrink before another path takes over, for the `n` with most computation.
 
-        The saving is a concave function of how much shorter a call path is, made of straight lines: of how much of it
-        lies on the longest path. The first line ends where another path becomes the longest. That is found by up to 18
-        sweeps for each call path, to 2^-16 of it; ticks are divided for that, so that a clock may be as coarse as it
-        likes.
+        The saving is a concave, piecewise linear function of the reduction of a call path; its slope is how much of the
+        call path lies on the longest path. The first line ends where another path becomes the longest. That point is
+        found by up to 18 sweeps for each call path, to 2^-16 of it; ticks are subdivided for that, so that a clock may
+        be arbitrarily coarse.
 
         Columns: call_path, path, critical (s), slack (s), limit (a factor), the largest slack first.
         """
@@ -359,10 +359,10 @@ class Replay(Replayable):
 
 
 def notes(counts: Mapping[str, int]) -> list[str]:
-    """Say what a replay does not know."""
+    """Return notes on what a replay does not know."""
     return [f"{n:,} {what}" for what, n in counts.items() if n]
 
 
 def as_changes(**given: Any) -> Changes:
-    """Make changes of what a caller gave; None for what was not."""
+    """Return the changes that a caller gave; arguments that are None were not given."""
     return Changes(**{name: value for name, value in given.items() if value is not None})

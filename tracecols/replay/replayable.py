@@ -1,4 +1,4 @@
-"""A trace as a graph of what waits for what, and what is asked of it: the graph, computation, and runtimes."""
+"""A trace as a dependency graph: the graph, computation, and runtimes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Rows = NDArray[np.int64]
 
 
 class Replayable:
-    """A trace as a graph of what waits for what, to be swept with other weights.
+    """A trace as a dependency graph, to be swept with other weights.
 
     The model is of the whole trace, perhaps divided into periods. Memory grows with nodes (MPI calls, barriers, forks,
-    locks): about 50 B for each, with its edges. They are those that an analysis has `found`; else they are found when
-    they are first needed, partition by partition, as in an analysis.
+    locks): about 50 B for each, with its edges. Nodes and edges are those that an analysis has `found`; otherwise they
+    are found when first needed, partition by partition, as in an analysis.
     """
 
     def __init__(self, model: Model, found: GraphBuilder | None = None) -> None:
@@ -37,7 +37,7 @@ class Replayable:
 
     @property
     def call_paths(self) -> CallPaths:
-        """The call paths of the whole time, which computation is on."""
+        """The call paths of the whole time, on which computation is counted."""
         return self.model.call_paths.whole
 
     @property
@@ -55,12 +55,12 @@ class Replayable:
 
     @once
     def graph(self) -> Graph:
-        """What waits for what, made when first needed."""
+        """The dependency graph, built when first needed."""
         return self._found.graph()
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the replay does not know, by description."""
+        """Counts of what the replay does not know, by description."""
         return self.graph.counts
 
     @once
@@ -77,6 +77,17 @@ class Replayable:
         )
 
     @once
+    def call_path(self) -> NDArray[np.int32]:
+        """The call path in which the time before each node is spent; (n_nodes,) int32, -1 for none.
+
+        A thread that begins in a team has no call path before: that time belongs to the one that follows.
+        """
+        nodes, result = self.nodes, self.computation.before_node.copy()
+        nowhere = np.flatnonzero((result[:-1] < 0) & ~nodes.is_first[1:])
+        result[nowhere] = result[nowhere + 1]
+        return result
+
+    @once
     def cell_sums(self) -> CellSums:
         """The computation by call path and location."""
         n = len(self.nodes)
@@ -89,7 +100,7 @@ class Replayable:
         return np.bincount(c.location[some], c.ticks[some], self.model.n_locations).astype(np.float64)
 
     def window(self, time: Rows, whole_run: bool = False) -> tuple[int, int]:
-        """Return the ticks between which the runtime extends."""
+        """Return the begin and the end of the runtime, in ticks."""
         mark = self.nodes.mark
         if not mark.size:
             return 0, 0
@@ -104,14 +115,14 @@ class Replayable:
 
     def call_paths_of(self, region: str) -> NDArray[np.bool_]:
         """Select the call paths in a region: those that enter it and what these call. Raises AnalysisError if nothing
-        is called so."""
+        has this name."""
         n = len(self.call_paths)
         choice = choose(None, None, region, None)
         return choice.mask(self.model, np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
 
     @once
     def _graphs(self) -> dict[Conventions, Graph]:
-        """The graphs by the rules of conventions, as far as they were needed."""
+        """The graphs made so far, by the conventions that they follow."""
         return {}
 
     def graph_of(self, conventions: Conventions) -> Graph:

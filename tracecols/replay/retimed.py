@@ -45,8 +45,8 @@ class RetimedSource(StoreSource):
 
 
 def _moved(events: LocationEvents, time: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Move times that are no events' own: ends of buffer flushes lie between two events, and as far from the one
-    before."""
+    """Move times that are not those of events: ends of buffer flushes, which stay between two events, and as far from
+    the one before."""
     at = np.maximum(np.searchsorted(events.time, stop, "right") - 1, 0)
     after = np.append(time[1:], np.iinfo(np.int64).max)[at]
     return np.minimum(time[at] + (stop - events.time[at]), after)

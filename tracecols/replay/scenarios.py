@@ -1,4 +1,4 @@
-"""What would be gained if something were different: many scenarios in one sweep over the graph of a replay.
+"""Gains by changes of a run: many scenarios in one sweep over the graph of a replay.
 
     runtimes = predict(trace.replay, [
         Scenario((without_transfer(),)),                                   # an ideal network
@@ -9,10 +9,10 @@
     ])
     gains = (recorded_runtime(trace.replay) - runtimes) / resolution
 
-A scenario is a sequence of rules. A rule says what is different on some call paths and locations, by default on all;
-factors of rules that meet multiply. Runtimes are ticks from the first return of MPI_Init to the last call of
-MPI_Finalize; without these, of the whole recording. `trace.replay.call_paths_of("solve")` gives the call paths of a
-region and of what it calls. Eight scenarios take one and a half times as long as one.
+A scenario is a sequence of rules. A rule changes some call paths and locations, by default all; factors of rules that
+overlap multiply. Runtimes are ticks from the first return of MPI_Init to the last call of MPI_Finalize; without these,
+of the whole recording. `trace.replay.call_paths_of("solve")` gives the call paths of a region and of what it calls.
+Eight scenarios take one and a half times as long as one.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from tracecols.work.executors import side_by_side
 Mask = NDArray[np.bool_]
 
 OVERHEAD = (NodeClass.OPENMP, NodeClass.LOCK)
-"""Classes of what OpenMP and locks take beyond waiting."""
+"""Classes of the time that OpenMP and locks take beyond waiting."""
 
 
 class Rule(NamedTuple):
-    """What is different on some call paths of some locations."""
+    """A change on some call paths of some locations."""
 
     call_paths: Mask | None = None
-    """(n_call_paths,) bool, optional: where; by default everywhere. What a call path calls has to be selected
-    besides."""
+    """(n_call_paths,) bool, optional: the call paths in which the changed time is spent; by default all. The call paths
+    below them have to be selected as well."""
     locations: Mask | None = None
-    """(n_locations,) bool, optional: on which locations; by default on all."""
+    """(n_locations,) bool, optional: the locations; by default all."""
     computation: float | NDArray[np.float64] = 1.0
-    """float or (n_locations,) float64: factor for computation, perhaps another one on every location."""
+    """float or (n_locations,) float64: factor for computation, or one for each location."""
     transfer: float = 1.0
-    """Factor for what MPI takes beyond waiting."""
+    """Factor for the time that MPI takes beyond waiting."""
     overhead: float = 1.0
-    """Factor for what OpenMP and locks take beyond waiting."""
+    """Factor for the time that OpenMP and locks take beyond waiting."""
     is_waiting: bool = True
     """Whether calls wait for others."""
 
@@ -70,37 +70,37 @@ class Rule(NamedTuple):
 
     @property
     def changes_computation(self) -> bool:
-        """Whether it changes computation at all."""
+        """Whether the rule changes computation."""
         return bool((np.asarray(self.computation) != 1).any())
 
     @property
     def changes_calls(self) -> bool:
-        """Whether it changes anything else."""
+        """Whether the rule changes anything else."""
         return self.transfer != 1 or self.overhead != 1 or not self.is_waiting
 
 
 class Scenario(NamedTuple):
-    """A run in which something is different."""
+    """A run with changes."""
 
     rules: tuple[Rule, ...] = ()
     latency: float = 0.0
-    """Seconds that every message takes besides, and every step of a collective operation."""
+    """Additional seconds that every message takes, and every step of a collective operation."""
     bandwidth: float = np.inf
     """Bytes of a message per second."""
     conventions: Conventions = AS_RECORDED
-    """Whose rules are followed."""
+    """The rules that are followed."""
     name: str = ""
-    """What it is called, for people."""
+    """Name, for people."""
 
 
 def scaled(factor: float | NDArray[np.float64], call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
-    """Let computation take another time; a factor for all locations, or one for each."""
+    """Scale the time of computation by a factor for all locations, or one for each."""
     return Rule(call_paths, locations, computation=factor)
 
 
 def as_peers(replay: Replayable, call_paths: Mask, location: int) -> Rule:
-    """Let a location compute on some call paths as long as the others do on average that compute there; it keeps its
-    time where there are none."""
+    """Let a location compute on some call paths as long as the mean of the others that compute there; it keeps its time
+    if there are none."""
     total = replay.computation_of(call_paths)
     others = np.delete(total, location)
     others = others[others > 0]
@@ -137,12 +137,12 @@ def balanced(replay: Replayable, rules: Sequence[Rule] = ()) -> Rule:
 
 
 def without_transfer(call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
-    """Let MPI take nothing but waiting: an ideal network."""
+    """Let MPI take no time but waiting: an ideal network."""
     return Rule(call_paths, locations, transfer=0.0)
 
 
 def without_overhead(call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
-    """Let OpenMP and locks take nothing but waiting."""
+    """Let OpenMP and locks take no time but waiting."""
     return Rule(call_paths, locations, overhead=0.0)
 
 
@@ -162,7 +162,7 @@ def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int
 
 
 def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario], fine: int = 1) -> NDArray[np.int64]:
-    """Return the runtimes of scenarios of one graph; (n_scenarios,) int64 ticks, of which each has so many parts."""
+    """Return the runtimes of scenarios of one graph; (n_scenarios,) int64, with `fine` units for each tick."""
 
     def of(some: Sequence[Scenario]) -> NDArray[np.int64]:
         replay.model.executor.go_on()
@@ -185,8 +185,8 @@ def times_of(replay: Replayable, scenario: Scenario) -> NDArray[np.int64]:
 
 
 def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1) -> maxplus.Changes:
-    """Return scenarios, `maxplus.LANES` at most, as the sweep takes them, with `fine` ticks of the result for each
-    recorded one."""
+    """Return scenarios, `maxplus.LANES` at most, in the form that the sweep takes, with `fine` ticks of the result for
+    each recorded one."""
     model, nodes = replay.model, replay.nodes
     n_call_paths, n_locations = len(replay.call_paths), model.n_locations
     cells = [cells_of(s.rules, n_call_paths, n_locations) for s in scenarios]
@@ -202,7 +202,7 @@ def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1)
         factor,
         nothing.reshape(len(cells), 0) if is_one else np.stack([path for _, path, _ in cells]),
         nothing.reshape(len(cells), 0) if is_one else np.stack([location for _, _, location in cells]),
-        replay.computation.of_node if needs_paths else nothing,
+        replay.call_path if needs_paths else nothing,
         nodes.location_start,
         *(replay.computation.rows() if in_computation else no_rows),
         delays([s.latency for s in scenarios], [s.bandwidth for s in scenarios], model.facts.resolution),
@@ -214,8 +214,8 @@ def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1)
 def cells_of(
     rules: Sequence[Rule], n_call_paths: int, n_locations: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
-    """Divide call paths and locations into those for which the same rules hold: the factors (n_cells, 11), the cell of
-    each call path, the last one for no call path, and that of each location."""
+    """Divide call paths and locations into cells for which the same rules hold; return the factors, (n_cells, 11), the
+    cell of each call path, the last one for no call path, and that of each location."""
     everywhere, anyone = np.ones(n_call_paths + 1, bool), np.ones(n_locations, bool)
     on_paths = [everywhere if r.call_paths is None else np.append(r.call_paths, False) for r in rules]
     at_locations = [anyone if r.locations is None else r.locations for r in rules]

@@ -1,5 +1,5 @@
-"""What waits for what where explicit tasks of OpenMP run: a barrier for all tasks that its threads complete in it, a
-taskwait for the children of its task, and a task for its creation."""
+"""Edges of explicit tasks of OpenMP: a barrier waits for all tasks that its threads complete in it, a taskwait for the
+children of its task, and a task for its creation."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     ended[order] = np.cumsum(is_complete[order]) - is_complete[order]
     task, _ = number(combine(task, ended)) if node.size else (task, task)
     task = np.where(is_implicit, -1, task)
-    # what runs is what was switched to last; where a task has completed that is the implicit one
+    # the task that was switched to last is running; after the completion of a task it is the implicit one
     changes = np.flatnonzero(~is_create)
     last = np.searchsorted(changes, np.arange(node.size), "right") - 1
     at = pick(changes, last)
@@ -74,7 +74,7 @@ def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
 def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:
     """Let tasks begin after their creation, and taskwaits end after the tasks that their own task has created before.
 
-    That tasks wait for others because of data they share is not recorded.
+    Waits of tasks for others because of shared data are not recorded.
 
     Nodes at which threads turn out to have waited become of the kind OPENMP.
     """
@@ -90,7 +90,7 @@ def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -
     tail, head = pick(e.node, created), e.node[switches]
     _add(nodes, tail, head, found)
     nodes.mark[head] |= BEGUN
-    # whoever comes before a task is created has waited for it, in a region that may not be recorded
+    # a thread that arrives before a task is created has waited for it, in a region that may not be recorded
     waited = (tail >= 0) & ~nodes.is_first[head] & (nodes.time[tail] > nodes.time[head - 1])
     nodes.kind[head[waited]] = NodeClass.OPENMP
     done = pick(completes, lookup(e.task[completes], e.task[creates]))
@@ -116,18 +116,18 @@ def _next_taskwait(
 
 
 def _add(nodes: Nodes, tail: NDArray[np.int64], head: NDArray[np.int64], found: EdgeCollector) -> None:
-    """Add edges between locations: at one location events are in order."""
+    """Add edges between locations; events of one location are in order anyway."""
     known = np.flatnonzero((tail >= 0) & (head >= 0))
     known = known[nodes.location[tail[known]] != nodes.location[head[known]]]
     found.add_in_order(tail[known], head[known], nodes.time)
 
 
 def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find where threads that wait for tasks go on: with the switch back to the task that waits, if it waited until
-    then, or the EXIT.
+    """Find the nodes at which threads that wait for tasks go on: with the switch back to the task that waits, if it
+    waited until then, or the EXIT.
 
-    `leave` are nodes at which barriers or taskwaits are left, -1 none; `until` is when the last task is done that is
-    waited for.
+    `leave` are nodes at which barriers or taskwaits are left, -1 none; `until` is the time at which the last task that
+    is waited for is done.
     """
     before = np.maximum(leave - 1, 0)
     is_switch = lookup(e.node[e.some(SWITCHES)], before) >= 0
@@ -141,7 +141,8 @@ def with_tasks(
     """Find the last event of each thread in a barrier (`group`) that others wait for, and the first that waits for
     others.
 
-    As nodes: the ENTER, or the end of the last task that the thread completes in the barrier; and as `resumed` says.
+    The former is the ENTER, or the end of the last task that the thread completes in the barrier; the latter is that of
+    `resumed`.
     """
     if "tasks" not in model.store.tables or not enter.size:
         return enter, leave

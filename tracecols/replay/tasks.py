@@ -1,6 +1,6 @@
-"""The nodes that explicit tasks of OpenMP make in a replay: where threads switch between them, and wait for them.
+"""The nodes of a replay for explicit tasks of OpenMP: events at which threads switch between them, and wait for them.
 
-A thread executes tasks in a barrier or a taskwait. What the tasks take is computation like any other.
+A thread executes tasks in a barrier or a taskwait. The time of the tasks is computation like any other.
 """
 
 from __future__ import annotations
@@ -29,26 +29,25 @@ WAITING = (TASKWAIT, "barrier", "implicit_barrier")
 
 
 class TaskRows(NamedTuple):
-    """The nodes of locations that tasks make, one location after the other."""
+    """The nodes of locations for tasks, location by location."""
 
     row: NDArray[np.int64]
     """(n,): events, ascending: those of tasks, ENTER and EXIT of taskwaits."""
     waits: NDArray[np.bool_]
     """(n,): whether the thread waits before the event, in a barrier or a taskwait, and executes no task."""
     taskwaits: NDArray[np.int64]
-    """(n_taskwaits,): EXITs of taskwaits, likewise."""
+    """(n_taskwaits,): EXITs of taskwaits, likewise ascending."""
 
 
 def task_rows(model: Model, locations: NDArray[np.int64]) -> TaskRows:
-    """Find the nodes of some locations, ascending, that tasks make; one more pass over the events of those that have
-    any."""
+    """Find the nodes for tasks of some locations, ascending; one more pass over the events of locations with tasks."""
     nothing = TaskRows(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, np.int64))
     found = [_task_rows(model, i) for i in locations[model.store.counts("tasks")[locations] > 0].tolist()]
     return TaskRows(*map(np.concatenate, zip(nothing, *found, strict=True)))
 
 
 def _task_rows(model: Model, location: int) -> TaskRows:
-    """Find those of one location."""
+    """Find the nodes for tasks of one location."""
     first = int(model.facts.first_rows[location])
     columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
     regions, paths = model.regions, model.call_paths.whole
