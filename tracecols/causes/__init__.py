@@ -1,2 +1,2 @@
-"""Root causes: where processes and threads synchronise, who let whom wait, what that cost, and the critical path
+"""Root causes: where processes and threads synchronise, the causes of waits, their costs, and the critical path
 (docs/root-causes.md)."""

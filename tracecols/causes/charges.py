@@ -1,4 +1,4 @@
-"""What call paths are charged with: costs of delays, the critical path, and what both mean for the run."""
+"""Charges of call paths: costs of delays, the critical path, and the effect of both on the run."""
 
 from __future__ import annotations
 
@@ -35,21 +35,20 @@ from tracecols.schema.notes import CONVENTIONS
 from tracecols.work.large import blocks
 
 ROUNDING = 2.0**-44
-"""What rounding may change of a sum over all locations and call paths, in proportion."""
+"""Relative error that rounding may cause in a sum over all locations and call paths."""
 
 DENSE = 1 << 20
-"""Times of locations by call path that are compared with the critical path at once, though most may be zero."""
+"""Number of times of locations by call path compared with the critical path at once, though most may be zero."""
 
 STRETCHES = 1 << 16
-"""Stretches of the critical path that are added up together: there are some ten times of call paths in each."""
+"""Number of stretches of the critical path added up together; each has times of some ten call paths."""
 
 Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Times]
-"""Numbers of properties, or one for all, call paths, locations and times."""
+"""Property numbers (or one for all), call paths, locations and times."""
 
 
 class Charges(NamedTuple):
-    """What some locations are charged with: `Rows`, and what these are divided in proportion to where periods divide
-    the trace."""
+    """The charges of some locations: `Rows`, and the weights by which these are divided if periods divide the trace."""
 
     rows: list[Rows]
     weights: list[Weights]
@@ -63,9 +62,9 @@ def charge_causes(
     device_path_rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None,
     delay_periods: DelayPeriods | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:
-    """Charge some locations with what their delays cost and with their part of the critical path.
+    """Charge some locations with the costs of their delays and with their part of the critical path.
 
-    Returns `root_causes` of the whole time, and what that is divided in proportion to.
+    Returns `root_causes` of the whole time, and the weights by which they are divided among periods.
     """
     rows = delay_charges.rows + path_charges.rows
     if device_path_rows is not None:
@@ -88,11 +87,11 @@ def charge_delays(
 ) -> Charges:
     """Charge the causing sides of pairs by the call paths on which they spent more time.
 
-    What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no
-    more time on anything than those that waited, the call in which it comes is charged.
+    Charges are in proportion to that time; whole ticks are divided into whole ticks. If a cause spent no more time on
+    any call path than the waiting side, the call of the cause is charged.
     """
     n = len(delays.pairs)
-    # sums of floating-point numbers depend on what is added first
+    # sums of floating-point numbers depend on the order of addition
     size = n
     if not quirks.rounds_seconds:
         size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
@@ -124,8 +123,8 @@ def charge_delays(
 def _charged_by_kind(
     pair: NDArray[np.int64], kind: NDArray[np.int8], factors: Factors, n_kinds: int
 ) -> tuple[list[int], NDArray[np.int32], Times]:
-    """List what pairs are charged with for their own waits by kind, then for later ones: where those of each kind
-    begin, and one past the last; which of the pairs, and with how much."""
+    """List the charges of pairs by kind, for their own waits, then for later ones: the first charge of each kind, and
+    one past the last; the number of the pair, and the amount."""
     given, n_of = (pair, kind, factors.scale, factors.shares), np.zeros(n_kinds, np.int64)
     count_charges(*given, n_of)
     begin = np.append(0, np.cumsum(n_of))
@@ -135,19 +134,19 @@ def _charged_by_kind(
 
 
 def _spread_of(spread: kernels.Spread, pairs: slice) -> kernels.Spread:
-    """Return in which periods the causing sides of some of the pairs of a partition spent their time."""
+    """Return the periods in which the causing sides of some pairs of a partition spent their time."""
     return spread._replace(interval=spread.interval[pairs], comes=spread.comes[pairs])
 
 
 class _Charging:
-    """What charges the causing sides of pairs with what these cost; `spread` is in which periods these spent their
+    """Charges the causing sides of pairs with their costs; `spread` holds the periods in which these spent their
     time."""
 
     def __init__(self, facts: Facts, quirks: Quirks, lost: kernels.Lost, spread: kernels.Spread | None) -> None:
         dtype, n_labels = lost.time.dtype, 0 if spread is None else len(facts.call_paths)
         self._lost, self._spread = lost, spread
         size = np.maximum(lost.stop - lost.first, 1)
-        # of all pairs, of which some may be charged
+        # for all pairs, any of which may be charged
         self._n_shares, self._n_runs = int(size.sum()), 1 + int(np.count_nonzero(np.diff(lost.location)))
         n_paths = len(facts.call_paths.whole)
         # one for each call path, and one for null
@@ -160,7 +159,7 @@ class _Charging:
         self._shares = None if quirks.rounds_seconds else kernels.Shares(*np.empty((4, most), np.int64))
 
     def charge(self, pair: NDArray[np.int32], amount: Times) -> tuple[kernels.Charged, kernels.Charged]:
-        """Charge the locations of some pairs; return that by call path and by call path in a period."""
+        """Charge the locations of some pairs; return the charges by call path and by call path in a period."""
         n, n_runs = self._n_shares, self._n_runs
         room = min(n, n_runs * self._of_paths.met.size)
         charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, amount.dtype))
@@ -176,7 +175,7 @@ class _Charging:
 
 
 def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide a whole amount for each row of weights, which are not all zero unless the amount is; (n, n_weights)
+    """Divide an integer amount among each row of weights, which are not all zero unless the amount is; (n, n_weights)
     int64."""
     end = (np.arange(amount.size) + 1) * weights.shape[1]
     return divide_ticks(amount, end, weights.ravel()).reshape(weights.shape)
@@ -195,7 +194,7 @@ def charge_path(
     path_periods: PathPeriods | None,
     spill: Spill | None,
 ) -> Charges:
-    """Add up the time of some locations on the critical path; nothing where it is found over streams."""
+    """Add up the time of some locations on the critical path; nothing if the path is found over streams."""
     if device_path is not None:
         return Charges([], [])
     large = large_arrays(spill)
@@ -206,7 +205,7 @@ def charge_path(
     created = np.zeros(0, np.int64)
     if not quirks.splits_path:
         created = large.chosen(len(sync_points), lambda rows: sync_points.kind[rows] == CREATED)
-    # sums of floating-point numbers depend on what is added first
+    # sums of floating-point numbers depend on the order of addition
     size = max(here.size, 1) if quirks.rounds_seconds else STRETCHES
     rows: list[Rows] = []
     weights: list[Weights] = []
@@ -221,7 +220,7 @@ def charge_path(
 
 
 def _added_up(quirks: Quirks, rows: Rows) -> list[Rows]:
-    """Add up rows by call path and location, unless rounding depends on what is added first."""
+    """Add up rows by call path and location, unless rounding depends on the order of addition."""
     code, paths, location, times = rows
     if quirks.rounds_seconds:
         return [rows]
@@ -239,7 +238,7 @@ def _weights_on_path(
     location: NDArray[np.int32],
     is_outside: NDArray[np.bool_],
 ) -> list[Weights]:
-    """Return what the time on some stretches of the critical path is divided in proportion to.
+    """Return the weights by which the time on some stretches of the critical path is divided.
 
     `here` are the stretches of the partition; `at` is the number of a stretch among these, and `is_outside` whether it
     lies outside of all regions.
@@ -266,7 +265,7 @@ def _on_path(
     here: NDArray[np.int64],
     created: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
-    """Return what call paths take on some stretches of the critical path: the number of the stretch among these, the
+    """Return the time of call paths on some stretches of the critical path: the number of the stretch among these, the
     call path, the time, and whether it lies outside of all regions."""
     since, until = path.since[here], path.until[here]
     maps = intervals.spent(since, until)
@@ -274,7 +273,7 @@ def _on_path(
     call_path = facts.call_paths.whole.creation[maps.call_path].astype(np.int32)
     if not quirks.splits_path:
         return _stretches(facts, quirks, points, spent, path, here, of, call_path, maps.time, created)
-    # without what the location waited in the call at which it begins to be on the path
+    # without the wait in the call at which the location begins to be on the path
     stop = np.where(since >= 0, since, 0)
     wait = np.where(since >= 0, points.at("wait", stop), 0)
     at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
@@ -295,12 +294,12 @@ def _stretches(
     time: Times,
     created: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
-    """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies
-    outside of all regions.
+    """Divide the length of each stretch of the critical path among the call paths it lies on; mark the time outside of
+    all regions.
 
-    Its ends lie inside of the calls of its points, after the cuts: what the call at its begin waits is taken off, what
-    the call at its end takes until its location is waited for is added. What is left of the length lies outside of all
-    regions (`_paths_outside`). If clocks disagree the sum may exceed the length.
+    Its ends lie inside of the calls of its points, after the cuts: the wait in the call at its begin is subtracted, and
+    the time in the call at its end until its location is waited for is added. The rest of the length lies outside of
+    all regions (`_paths_outside`). If clocks disagree the sum may exceed the length.
     """
     since, until, began, ended = path.since[here], path.until[here], path.begin_time[here], path.end_time[here]
     n = since.size
@@ -347,8 +346,8 @@ def _paths_outside(
     """Return the call paths that time outside of all regions in stretches of the critical path is charged to; (n,)
     int32, -1 none.
 
-    On a thread that the program has created that is the call path that created it, elsewhere that in which the stretch
-    ends, or begins.
+    On a thread created by the program this is the call path that created it, elsewhere the one in which the stretch
+    ends, or else begins.
     """
     at = pick(created, np.searchsorted(created, until, "right") - 1)
     at[pick(points.location, at) != points.location[until]] = -1
@@ -367,7 +366,7 @@ def _table(
     call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
     location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
     times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
-    # rows of the same cell stay in order: what is added to a float counts
+    # rows of the same cell stay in order, on which floating-point sums depend
     order = order_by(what, call_path, location)
     what, call_path, location = what[order], call_path[order], location[order]
     is_first = np.ones(order.size, bool)
@@ -388,7 +387,7 @@ def charge_run(
     every_root_causes: Sequence[CompoundTable],
     every_own_times: Sequence[OwnTimes],
 ) -> CompoundTable:
-    """Charge all locations with what their waits propagate and with what the critical path means for them."""
+    """Charge all locations with the waits that they propagate and with the impact of the critical path."""
     rows: list[Rows] = []
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
@@ -418,8 +417,8 @@ def _differences(
     impacts: Sequence[Rows],
     n_everywhere: int,
 ) -> dict[str, int]:
-    """Say in one note what root causes would lack with the peculiarities of the reference, as far as that is known
-    without them."""
+    """Return one note of what root causes would lack with the peculiarities of the reference, as far as known without
+    them."""
 
     def seconds(ticks: Any) -> str:
         return f"{ticks / facts.resolution:.6g} s"
@@ -517,8 +516,8 @@ def _impacts(
 
 
 class _Lacking:
-    """What locations lack to the time of the critical path, by call path; and of this what is lost to locations that
-    never visit it.
+    """Time by call path that locations lack compared with the critical path, and the part of it that is lost to
+    locations that never visit the call path.
 
     Parameters
     ----------
@@ -530,14 +529,13 @@ class _Lacking:
     Attributes
     ----------
     compared : (n_compared,) int64
-        Call paths on which a location may lack something, ascending; all where sums depend on how many numbers are
-        added.
+        Call paths on which a location may lack something, ascending; all if sums depend on the number of summands.
     """
 
     def __init__(self, quirks: Quirks, on_path: Times, negative: NDArray[np.int32]) -> None:
         self._quirks, self._on_path = quirks, on_path
         self._length = on_path.sum()
-        # whole ticks are divided, unless what is divided is not a number or negative
+        # whole ticks are divided, unless the dividend may be negative or not a number
         self._divides = not (quirks.rounds_seconds or quirks.divides_by_zero or quirks.scales_below_zero)
         is_compared = (on_path != 0) | (not self._divides)
         is_compared[negative] = True
@@ -547,7 +545,7 @@ class _Lacking:
         self._absent: Times = np.zeros(on_path.size, dtype)
 
     def add(self, spent: Times, elsewhere: Times) -> None:
-        """Add what some locations lack.
+        """Add the time that some locations lack.
 
         `spent` is their time on each call path that is compared, (n, n_compared), `elsewhere` that on all others.
         """
@@ -562,12 +560,12 @@ class _Lacking:
         absent = np.maximum(remainder - (spent + less).sum(1, where=visited), 0)
         shares = _shares_of_rows(lacking, less)
         self._all[self.compared] += shares.sum(0)
-        # what is absent is a part of what is lacking, in every call path
+        # on every call path the absent time is a part of the lacking time
         away = np.where(visited, 0, shares)
         self._absent[self.compared] += _shares_of_rows(np.minimum(absent, away.sum(1)), away).sum(0)
 
     def _add_scaled(self, spent: Times) -> None:
-        """Add what one location lacks, (n_call_paths,); not in whole ticks."""
+        """Add the time that one location lacks, (n_call_paths,); not in whole ticks."""
         less = np.maximum(self._on_path - spent, 0)
         nowhere = np.where(spent <= 0, self._on_path, 0)
         visited = spent > 0
@@ -575,7 +573,7 @@ class _Lacking:
         self._absent += self._scaled(self._length - (spent[visited] + less[visited]).sum(), nowhere)
 
     def _scaled(self, total: float, parts: Times) -> NDArray[np.float64]:
-        """Return what is lacking by call path, as parts of what is in all."""
+        """Return the lacking time by call path, as parts of the total."""
         whole = parts.sum()
         if not self._quirks.divides_by_zero and whole == 0:
             return np.zeros(parts.size)
@@ -585,7 +583,7 @@ class _Lacking:
         return result
 
     def charged(self, path: NDArray[np.int32], value: Times) -> tuple[Times, Times]:
-        """Return what is lacking, and what is absent, by cells of the critical path: call path, and time on one
+        """Return the lacking and the absent time of cells of the critical path, given by call path and time on one
         location."""
         if self._divides:
             by_path = np.argsort(path, kind="stable")
@@ -597,7 +595,7 @@ class _Lacking:
             return lost, to_absent
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(value > 0, value / self._on_path[path], 0.0)
-            # the reference divides by zero here: what is not a number is not charged
+            # the reference divides by zero here: NaN is not charged
             lost, to_absent = share * self._all[path], share * self._absent[path]
-            # a part of the loss, of which rounding may make more than all
+            # a part of the loss, which rounding may make greater than the loss
             return lost, np.where(np.abs(to_absent - lost) <= ROUNDING * lost, lost, to_absent)

@@ -1,8 +1,8 @@
-"""Where the time of locations is cut: at their synchronisation points, inside of the calls of these, and where threads
-begin and leave parallel regions.
+"""Cuts in the time of locations: at their synchronisation points, inside of the calls of these, and where threads begin
+and leave parallel regions.
 
-Cuts are found for the events that are walked through together, one batch after the other (`cut_batches`): what is held
-at a time does not depend on how many events a location has.
+Cuts are found batch by batch for the events that are walked through together (`cut_batches`), so memory use does not
+depend on the number of events of a location.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tracecols.schema.causes import POINTS
 from tracecols.work.large import LargeArrays, blocks
 
 NEIGHBOURS = 1 << 12
-"""Points of which the earliest begin of a call is known: where none of theirs begins in a batch they are not read
-for it."""
+"""Number of consecutive points whose earliest begin of a call is known: if none of their calls begins in a batch, they
+are not read for it."""
 
 EARLIEST = np.iinfo(np.int64).min
 
@@ -43,11 +43,11 @@ class NestedCuts(NamedTuple):
     cut: NDArray[np.int64]
     """(n,): the segment that begins there."""
     time: Times
-    """(n,) float64 or int64: when it is."""
+    """(n,) float64 or int64: time of the cut."""
 
     @classmethod
     def joined(cls, parts: Sequence[NestedCuts], dtype: DTypeLike) -> NestedCuts:
-        """Put those of all batches in the order of their points; `dtype` is that of times."""
+        """Put the cuts of all batches in the order of their points; `dtype` is that of times."""
         point = np.concatenate([np.zeros(0, np.int64), *(of.point for of in parts)])
         cut = np.concatenate([np.zeros(0, np.int64), *(of.cut for of in parts)])
         time = np.concatenate([np.zeros(0, dtype), *(of.time for of in parts)])
@@ -55,7 +55,8 @@ class NestedCuts(NamedTuple):
         return cls(point[order], cut[order], time[order])
 
     def replace(self, point: NDArray[np.int64], cut: NDArray[np.int64], time: Times) -> tuple[NDArray[np.int64], Times]:
-        """Return cuts of points and their times, with the nested ones in the place of others; (n,) each."""
+        """Return the given cuts of points and their times, replaced by the nested ones where there are any; (n,)
+        each."""
         if not self.point.size:
             return cut, time
         at = lookup(self.point, point)
@@ -63,23 +64,23 @@ class NestedCuts(NamedTuple):
 
 
 class Cutting(NamedTuple):
-    """What cuts the time of the locations of a partition."""
+    """The data by which the time of the locations of a partition is cut."""
 
     times: Callable[[NDArray[np.int64]], Times]
     """Turns clock readings into times (`points.clock`)."""
     dtype: type[np.float64] | type[np.int64]
-    """That of times."""
+    """Type of times."""
     first_rows: NDArray[np.int64]
     """(n_locations,): the first row of each location."""
     points: KeptTable
     point_index: PointIndex
     has_call: NDArray[np.bool_]
-    """(n_kinds,): at which kinds of points a cut is made inside of the call if it executes something else."""
+    """(n_kinds,): whether at points of each kind a cut is made inside of the call if it executes something else."""
     exit: NDArray[np.int64]
     latest: Times
     """`exit` and `latest`: `ParallelRegions.with_tasks`."""
     others: kernels.Others
-    """What happens at rows besides points."""
+    """Actions at rows other than points."""
 
     @classmethod
     def of(
@@ -93,8 +94,8 @@ class Cutting(NamedTuple):
         threads: ParallelRegions,
         large: LargeArrays,
     ) -> Cutting:
-        """Return that of a partition; `masters` are its locations that no other one has forked."""
-        # a thread begins in a parallel region, and one that is created begins, with its point
+        """Return the data of a partition; `masters` are its locations that no other location has forked."""
+        # forked and created threads begin with their points
         has_call = np.full(len(POINTS), not quirks.cuts_after_nested)
         has_call[[FORK, CREATED, END]] = False
         times = clock(facts, quirks)
@@ -115,7 +116,7 @@ class Nested(NamedTuple):
 
     @classmethod
     def empty(cls, n: int, dtype: DTypeLike) -> Nested:
-        """Make room for so many; `dtype` is that of times."""
+        """Allocate room for `n` times; `dtype` is their type."""
         times = kernels.Nested(np.empty(n, np.int64), np.empty(n, dtype), np.full(n, -1, np.int64), np.zeros(n, dtype))
         return cls(times, np.empty(n, np.int64), np.empty(n, bool))
 
@@ -128,19 +129,19 @@ class Nested(NamedTuple):
         return longer
 
     def after(self, row: int) -> Nested:
-        """Return those where no cut is made yet, of the calls that end at a row or after it."""
+        """Return the times at which no cut is made yet, of the calls that end at `row` or after it."""
         rest = np.flatnonzero((self.times.cut < 0) & (self.times.row >= row))
         return Nested(kernels.Nested(*(of[rest] for of in self.times)), self.point[rest], self.is_resume[rest])
 
 
 class BatchCuts(NamedTuple):
-    """Where the time of the events of a batch is cut, and once they have been gone through, which segments begin
+    """The cuts in the time of a batch of events and, once the batch has been walked through, the segments that begin
     there."""
 
     points: Ranges
     """The points at its events, location by location."""
     marks: kernels.Marks
-    """Of the locations, one after the other."""
+    """The marks, location by location."""
     mark_start: NDArray[np.int64]
     """(n_locations,): first mark of each location."""
     of_point: NDArray[np.int64]
@@ -154,17 +155,18 @@ class BatchCuts(NamedTuple):
         return pick(self.marks.cut, lookup(self.marks.row, row))
 
     def nested_cuts(self, is_resume: bool) -> NestedCuts:
-        """Return the cuts that were made at some of the nested times, in any order: those when calls begin, or when
-        they have waited enough."""
+        """Return the cuts made at nested times, in any order: those at which calls begin, or have waited long enough
+        (`is_resume`)."""
         times, point, resumes = self.nested
         made = np.flatnonzero((times.cut >= 0) & (resumes == is_resume))
         return NestedCuts(point[made], times.cut[made], times.at[made])
 
     def put_cuts(self, cuts: Columns, row: int, stop: NDArray[np.int64], last: Times) -> None:
-        """Write the cuts at the points, as `Segments` has them, all of them as if nothing were nested in their calls.
+        """Write the cuts at the points to the columns of `Segments.cuts`, all of them as if nothing were nested in
+        their calls.
 
-        The first point belongs to `row`; `stop` is one past the last segment of each location, and `last` until when
-        its time is counted, of those that end here.
+        The first point belongs to `row`; `stop` is one past the last segment of each location, and `last` the time
+        until which its time is counted, for locations that end here.
         """
         there = slice(row, row + self.of_point.size)
         written = (cuts[name][there] for name in ("cut", "left", "time"))
@@ -178,17 +180,17 @@ class _Long(NamedTuple):
     stop: int
     """`start` and `stop`: the first one, and one past the last."""
     earliest: NDArray[np.int64]
-    """(n,) int64: when the earliest call of each `NEIGHBOURS` of them begins, as a clock reading."""
+    """(n,) int64: begin of the earliest call of each `NEIGHBOURS` of them, as a clock reading."""
 
     @classmethod
     def of(cls, points: KeptTable, start: int, stop: int) -> _Long:
-        """Return those of a location."""
+        """Return the points of a location."""
         groups = (slice(start + of.start, start + of.stop) for of in blocks(stop - start, NEIGHBOURS))
         earliest = [points.rows("begin_time", of.start, of.stop).min() for of in groups]
         return cls(start, stop, np.array(earliest, np.int64))
 
     def before(self, points: KeptTable, low: int, row: int) -> int:
-        """Return one past the last point, of those from `low` on, whose event is in front of a row."""
+        """Return one past the last point from `low` on whose event is before `row`."""
         while low < self.stop:
             event = points.rows("event", low, min(low + NEIGHBOURS, self.stop))
             n = int(np.searchsorted(event, row))
@@ -198,8 +200,8 @@ class _Long(NamedTuple):
         return low
 
     def begun(self, points: KeptTable, low: int, since: int, until: int) -> NDArray[np.int64]:
-        """Return the points, of those from `low` on, whose calls begin at `since` or after it and before `until`; those
-        of outer calls, which come last, in front."""
+        """Return the points from `low` on whose calls begin at since <= time < until, in descending order: the points
+        of outer calls, which come last, are first."""
         first_group, found = (low - self.start) // NEIGHBOURS, [np.zeros(0, np.int64)]
         for group in np.flatnonzero(self.earliest[first_group:] < until).tolist():
             start = self.start + (first_group + group) * NEIGHBOURS
@@ -212,7 +214,7 @@ class _Long(NamedTuple):
 def cut_batches(cutting: Cutting, walk: Iterable[WalkedEvents]) -> Iterator[tuple[WalkedEvents, BatchCuts]]:
     """Find where the time of some events is cut, batch by batch.
 
-    The cuts of a batch are made before the next one is asked for: which calls that go on have none yet is seen then.
+    The cuts of a batch are made before the next batch is requested, which then takes over the open calls without cuts.
     """
     points, starts, nothing = cutting.points, cutting.point_index.start, Nested.empty(0, cutting.dtype)
     for walked in walk:
@@ -223,8 +225,8 @@ def cut_batches(cutting: Cutting, walk: Iterable[WalkedEvents]) -> Iterator[tupl
             at = _Points.within(points, own)
             yield walked, _cuts_of(cutting, walked, own, at, _calls(cutting, at, EARLIEST), nothing)
             continue
-        # a location with more events than a batch; `low` is the first of its points that is in no batch before, and
-        # calls that begin before `reached` are known
+        # a location with more events than a batch; `low` is its first point that is in no batch so far; calls that
+        # begin before `reached` are known
         if begins:
             long = _Long.of(points, *starts[location : location + 2].tolist())
             open_, low, reached = nothing, long.start, EARLIEST
@@ -245,8 +247,8 @@ def _cuts_of(
     """Find where the time of the events of a batch is cut.
 
     `own` are the points at its events, with the columns `at`; `calls` are calls that end here, or begin here and go on,
-    those of the first location first; `open_` is what the batches before have left of others that go on, which are of
-    the first location.
+    those of the first location first; `open_` are the nested times left by preceding batches of other open calls, which
+    are of the first location.
     """
     n_more = int(np.count_nonzero(calls.is_cut) + np.count_nonzero(calls.is_cut & calls.waits))
     nested, ends = open_.with_room(n_more), np.zeros(own.end.size + 1, np.int64)
@@ -268,14 +270,14 @@ class _Points(NamedTuple):
 
     @classmethod
     def within(cls, points: KeptTable, own: Ranges) -> _Points:
-        """Return those of some ranges."""
+        """Return the points of some ranges."""
         runs = [of for _, of in own.runs()] or [slice(0, 0)]
         columns = ([points.rows(name, of.start, of.stop) for of in runs] for name in cls._fields[1:])
         return cls(own[slice(0, len(own))], *(of[0] if len(of) == 1 else np.concatenate(of) for of in columns))
 
     @classmethod
     def of(cls, points: KeptTable, number: NDArray[np.int64]) -> _Points:
-        """Return those with some numbers."""
+        """Return the points with some numbers."""
         return cls(number, *(points.at(name, number) for name in cls._fields[1:]))
 
 
@@ -313,7 +315,7 @@ def _others(
     value = whole(regions, "join", large)
     value = large.computed(leaves.size, dtype, lambda here: value[leaves[here]])
     if not quirks.forgets_workers:
-        # what lies before the first event is a segment of its own
+        # the time before the first event is a segment of its own
         second = _second_rows(facts, scans, masters, points, index)
         second = second[lookup(row, second) < 0]
         at = np.searchsorted(row, second)
@@ -331,7 +333,7 @@ def _others(
 
 
 def _between(others: kernels.Others, low: int, stop: int) -> kernels.Others:
-    """Return what happens at the rows from `low` to one before `stop`."""
+    """Return the actions at the rows low <= row < stop."""
     here, entered = (slice(*np.searchsorted(rows, (low, stop)).tolist()) for rows in (others.row, others.enter))
     row, what, value, enter, at_enter, fork = others
     return kernels.Others(row[here], what[here], value[here], enter[entered], at_enter[entered], fork[entered])
@@ -354,10 +356,10 @@ def _second_rows(
 def _marks(
     end: NDArray[np.int64], at: _Points, others: kernels.Others, first_row: NDArray[np.int64]
 ) -> tuple[kernels.Marks, NDArray[np.int64], NDArray[np.int64]]:
-    """Put the points of some locations and what else happens there in the order of their rows.
+    """Put the points of some locations and the other actions there in the order of their rows.
 
-    `end` is how many points there are up to the end of each location, and `first_row` where its events begin. Returns
-    the marks, location by location, the first of each location, and the mark of each point, -1 for ends of locations.
+    `end` is the number of points up to the end of each location, `first_row` its first row. Returns the marks, location
+    by location, the first of each location, and the mark of each point, -1 for ends of locations.
     """
     n, dtype = at.event.size + others.row.size, others.value.dtype
     marks = kernels.Marks(*(np.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
@@ -368,7 +370,7 @@ def _marks(
 
 
 def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find each of some wanted keys in `keys`, which ascend; its position, or -1. Of equal keys the first."""
+    """Find each of some wanted keys in `keys`, which ascend; its position, or -1; the first of equal keys."""
     first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted.min(), "left"), (wanted.max(), "right")))
     found = lookup(keys[first:stop], wanted)
     return np.where(found >= 0, found + first, -1)

@@ -1,4 +1,4 @@
-"""What the causing side of a wait spent more time on than the waiting side, since both synchronised last."""
+"""Time that the causing side of a wait spent in excess of the waiting side, since both synchronised last."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tracecols.work.ahead import expect_near, expect_ranges, some_of
 from tracecols.work.large import LargeArrays, blocks
 
 PAIR_BYTES, ENTRY_BYTES = 300, 40
-"""Bytes of memory, about, for each pair that is compared, and for each entry of its intervals."""
+"""Approximate bytes of memory for each pair that is compared, and for each entry of its intervals."""
 
 END_OF_EVENTS = np.iinfo(np.int64).max
-"""Beyond the rows of the last location."""
+"""A row beyond those of the last location."""
 
 
 class Intervals:
-    """How much time is spent in the intervals between points of some locations."""
+    """The time spent in the intervals between points of some locations."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Intervals:
         return np.where(since >= 0, self._spent.cut_of(since, location), self._spent.first[location])
 
     def stop(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the segments that intervals end in front of: where the calls of points begin."""
+        """Return the segments before which intervals end: those at which the calls of points begin."""
         return self._spent.left_of(until, self._points.location[until])
 
     def resumed(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -65,12 +65,13 @@ class Intervals:
         return np.where(since >= 0, self._spent.resumed_at(since, location)[0], self._spent.first[location])
 
     def after_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the segments after the first JOIN after points, those of the beginning for -1."""
+        """Return the segments after a JOIN: for the reference the first one after `since` (the beginning for -1), else
+        the last one before `until` (the beginning if there is none)."""
         spent = self._spent
         if not spent.join_row.size:
             return np.where(since >= 0, self.first(since, until), spent.begin[self._points.location[until]])
         if not self._quirks.leaves_out_others:
-            # the last JOIN before the end, which nested regions inside of outer ones are not in front of
+            # the last JOIN before the end is not one of a nested region: idle intervals end outside of outer ones
             location = self._points.location.take(until)
             last_row = np.append(self._facts.first_rows[1:], END_OF_EVENTS)
             row = np.minimum(self._points.at("event", until), last_row.take(location))
@@ -88,8 +89,8 @@ class Intervals:
     ) -> tuple[kernels.Spans, kernels.Entries]:
         """Return the intervals between points, with the waits in between, and their entries.
 
-        `since` -1 is the beginning of the location, `until` -1 is no interval. Where a thread idles until its master
-        comes (`idle`) the interval begins after a JOIN, elsewhere when `since` begins to complete.
+        `since` -1 is the beginning of the location, `until` -1 is no interval. If a thread idles until its master comes
+        (`idle`), the interval begins after a JOIN, otherwise when `since` begins to complete.
         """
         return self.found(self.described(since, until, idle), since, until, idle)
 
@@ -184,7 +185,7 @@ def waits_of(index: PointIndex) -> kernels.Entries:
 
 
 def ends_of(members: NDArray[np.int64], points: CompoundTable, index: PointIndex) -> NDArray[np.int64]:
-    """Return the points at which some locations end, of those that have any."""
+    """Return the points at which some locations end, of those that have points."""
     last = index.start[1:][members] - 1
     end = last[last >= index.start[:-1][members]]
     return end[points.kind[end] == END]
@@ -207,7 +208,7 @@ class Ends(NamedTuple):
 
     @classmethod
     def of(cls, pairs: CompoundTable, rows: NDArray[np.int64]) -> Ends:
-        """Read those of some rows of `delay_pairs`."""
+        """Read the points of some rows of `delay_pairs`."""
         return cls(*numbers_of(pairs, rows, *cls._fields))
 
     @property
@@ -216,18 +217,18 @@ class Ends(NamedTuple):
         return np.where(self.own_since >= 0, self.own_since, self.cause_since)
 
     def take(self, rows: NDArray[np.int64]) -> Ends:
-        """Return those of some of the pairs."""
+        """Return the points of some of the pairs."""
         return Ends(*(of[rows] for of in self))
 
 
 class Delays(NamedTuple):
-    """What the causing sides of pairs spent more time on than the waiting sides."""
+    """Time by call path that the causing sides of pairs spent in excess of the waiting sides."""
 
     pairs: ColumnSource
     """`pair` int64, the pairs whose causes are in the partition, ascending; `first` and `stop` int64, the first entry
     of each and one past its last; `total`, the sum of its entries."""
     entries: ColumnSource
-    """`call_path` int32 (in the order in which they are met), `time` (`points.time_type`): how much more."""
+    """`call_path` int32 (in the order in which they are met), `time` (`points.time_type`): the excess."""
 
 
 @step(DELAYS, "delays", keeps=("delays",))
@@ -244,15 +245,15 @@ def find_delays(
     every_segments: Sequence[Segments],
     spill: Spill | None,
 ) -> Delays:
-    """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
+    """Find the time by call path that the causing sides of pairs spent in excess of the waiting sides."""
     pairs = point_index.causing(members)
-    # both sides of each pair, and what either lost
+    # memory for both sides of each pair, and for the time that either lost
     size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(segments.entries) // max(len(pairs), 1)))
     compared = Comparison(facts, quirks, sync_points, point_index, segments, min(len(pairs), size), spill)
     for here in blocks(len(pairs), size):
         pair = pairs[here]
         ends = Ends.of(delay_pairs, pair)
-        # intervals that begin together go on with each other's sums
+        # intervals with the same beginning extend each other's sums
         cause, begins = ends.cause, ends.begin
         order = np.arange(pair.size) if is_sorted(cause, begins) else np.lexsort((begins, cause))
         at = facts.process[sync_points.location[ends.waiting]]
@@ -269,15 +270,15 @@ def find_delays(
 
 
 def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
-    """Whether pairs are in the order of their causes and, of these, of the beginnings of their intervals."""
+    """Return whether pairs are in the order of their causes and, of these, of the beginnings of their intervals."""
     return bool(((cause[1:] > cause[:-1]) | (begins[1:] >= begins[:-1])).all())
 
 
 class Comparison:
-    """The comparison of both sides of the pairs whose causes are in a partition, some after the other.
+    """The comparison of both sides of the pairs whose causes are in a partition, block by block.
 
-    `points` are those of all of the trace, `spent` that of the partition; `n` pairs at most are compared together, and
-    `spill` keeps what is found.
+    `points` are those of the whole trace, `spent` the segments of the partition; at most `n` pairs are compared
+    together, and `spill` stores the result.
     """
 
     def __init__(
@@ -303,11 +304,11 @@ class Comparison:
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
     def begin(self, ends: Ends, is_idle: NDArray[np.bool_], row: NDArray[np.int64], inside: slice) -> None:
-        """Describe the causing sides of some pairs, which are compared one after the other, and the waiting sides that
-        are in the same partition: entries near both are read once.
+        """Describe the causing sides of some pairs, and the waiting sides in the same partition, so that entries near
+        both are read once.
 
-        `is_idle` are pairs whose causing sides idle until a master comes; `row` is the row that each pair has among
-        these; `inside` are those that have both sides in the partition.
+        `is_idle` marks pairs whose causing sides idle until a master comes; `row` is the row of each pair in the
+        result; `inside` are the pairs with both sides in the partition.
         """
         self._ends, self._row = ends, row
         begins, has_own = ends.begin, ends.own_since >= 0
@@ -328,8 +329,8 @@ class Comparison:
     def compare(self, rows: slice, other: Segments | None) -> None:
         """Compare both sides of some pairs whose waiting sides are in one partition.
 
-        `rows` are some of those that `begin` was given; `other` is the partition of the waiting sides if it is another
-        one.
+        `rows` are some of the pairs that `begin` was given; `other` are the segments of the partition of the waiting
+        sides if it is another one.
         """
         waits, of_waiting = kernels.part_of(self._waits, rows), self._of_causing
         if other is not None:
@@ -337,7 +338,7 @@ class Comparison:
             waits, of_waiting = intervals.found(waits, self._ends.waiting_since[rows], self._ends.waiting[rows])
         causing, within = (kernels.part_of(of, rows) for of in (self._causing, self._within))
         sides, row = kernels.Sides(causing, waits, within), self._row[rows]
-        # what is read near the intervals of some pairs has other numbers than what is read near those of others
+        # entries read for these pairs are numbered differently from those read for others, so sums cannot be extended
         for sum_ in self._sums:
             sum_.state[FIRST] = -1
         times = kernels.Times(self._of_causing, of_waiting, self._of_within, *self._sums)
@@ -354,7 +355,7 @@ class Comparison:
             self._out = self._out._replace(path=path, value=value)
 
     def keep(self, pair: NDArray[np.int64]) -> None:
-        """Keep what was found for the pairs that `begin` was given, ascending, and be ready for more."""
+        """Store the result for the pairs that `begin` was given, ascending, and get ready for more."""
         n, filled, (first, stop, total, path, value) = pair.size, int(self._filled), self._out
         before, self._filled, self._n_kept = self._n_kept, 0, self._n_kept + filled
         rows = {"pair": pair, "first": first[:n] + before, "stop": stop[:n] + before, "total": total[:n]}
@@ -364,7 +365,7 @@ class Comparison:
         )
 
     def kept(self) -> Delays:
-        """Return what was found for all pairs."""
+        """Return the result for all pairs."""
         if not self._pieces:
             self.keep(np.zeros(0, np.int64))
         pairs, entries = zip(*self._pieces, strict=True)

@@ -1,8 +1,8 @@
-"""Chains: what a process did until an operation on a stream began, along the latest predecessors.
+"""Chains: the activities of a process until an operation on a stream began, along the latest predecessors.
 
-A kernel that waits is compared with the one it waits for: from their begins both go back, the former until its process
-was held by another operation in which it had met the other process, the latter until that launched its part of that
-one.
+A kernel that waits is compared with the one it waits for. From their begins both chains go back: that of the former
+until its process was held by another operation in which it had met the other process, that of the latter until the
+other process launched its part of that operation.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tracecols.kernels.chains import Hosts, Met, Operations, Sums, Walked
 Ints = NDArray[np.int64]
 
 ON_HOST, ON_STREAM, LATENCY, BEFORE = range(4)
-"""What time is spent in: in a call path of the host, in an operation, between its predecessor and its begin, and before
-the recording of the process."""
+"""Kinds of time: in a call path of the host, in an operation, between the predecessor of an operation and its begin,
+and before the recording of the process."""
 
 ROOM = 1 << 16
-"""Entries that a run of walks has room for at first."""
+"""Initial room for the entries of a run of walks."""
 
 
 class Spent(NamedTuple):
-    """What chains consist of, one after the other."""
+    """The entries of chains, chain by chain."""
 
     n_cells: Ints
     n_waits: Ints
@@ -46,15 +46,15 @@ class Spent(NamedTuple):
     origin: Ints
     ticks: Ints
     """`kind`, `location`, `call_path`, `origin` and `ticks`: (n_cells,) int64, time on hosts and streams; kinds are
-    `ON_HOST`, ...; of operations one more than the call path of the launch, 0 where it is not known and on hosts."""
+    `ON_HOST`, ...; the origin of an operation is one more than the call path of the launch, 0 if that is not known and
+    on hosts."""
     waiting: Ints
     waited: Ints
-    """`waiting` and `waited`: (n_waits,) int64, time for which it waits for other ranks: row of the operation that
-    waits, ticks."""
+    """`waiting` and `waited`: (n_waits,) int64, waits for other ranks: row of the operation that waits, ticks."""
 
 
 class Chains:
-    """The processes of a partition, ready to be walked along.
+    """The processes of a partition, prepared for walks along their chains.
 
     Attributes
     ----------
@@ -123,12 +123,12 @@ class Chains:
         )
 
     def _key(self, kind: int, location: Ints, path: Ints, origin: Ints | int = -1) -> Ints:
-        """Number what time counts for."""
+        """Return the numbers of the cells that time counts for."""
         key: Ints = ((kind * self._n_locations + location) * self._n_paths + path) * (self._n_paths + 1) + origin + 1
         return key
 
     def spend(self, walk: Callable[..., int], n: int) -> tuple[Spent, Ints]:
-        """Do some walks; return what they have spent, and the operations at which they were held.
+        """Do some walks; return the time that they spent, and the operations at which they were held.
 
         `walk` is a kernel that takes the number of the first walk, `Sums` and `Walked`.
         """
@@ -159,9 +159,9 @@ class Chains:
         return spent, walked.held
 
     def totals(self, walk: Callable[[Sums], int]) -> tuple[Ints, Ints, Ints]:
-        """Add up by cell; return call paths, locations and ticks.
+        """Add up time by cell; return call paths, locations and ticks.
 
-        `walk` is a kernel that takes `Sums` and returns how many cells are met.
+        `walk` is a kernel that takes `Sums` and returns the number of cells met.
         """
         n, nothing = self._cells.size, np.zeros(0, np.int64)
         sums = Sums(np.zeros(n, np.int64), np.empty(n, np.int64), nothing, nothing, nothing, nothing)
@@ -181,18 +181,18 @@ NEVER = np.iinfo(np.int64).max
 
 
 class WaitingChains(NamedTuple):
-    """Who waits in operations on streams, or for them, and what it did before."""
+    """Waits in operations on streams, or for them, and the chains before."""
 
     pairs: Columns
     """By kernel that waits: its `row`, `cause`, the row of the one it waits for, `kind` of the wait (`DEVICE_DELAYS`),
     `wait`, `begin` of the waiting one, and `held`, the group that it met when its process was held last in an operation
     with that of the cause, -1 none."""
     before: Spent
-    """What its process did since, or since the trace begins."""
+    """The chain of its process since then, or since the begin of the trace."""
     syncs: Columns
     """By call of a host that waits: `wait`, and `location` and `call_path` of the operation it waits for."""
     during: Spent
-    """What it waited for, back to the host."""
+    """The chain that it waited for, back to the host."""
 
 
 @step(SPENT, "waiting_chains", keeps=("waiting_chains",))
@@ -204,7 +204,7 @@ def waiting_chains(
     host_lines: ColumnSource,
     device_waits: DeviceWaits,
 ) -> WaitingChains:
-    """Follow the chains of those who wait for other ranks, and of hosts that wait for devices."""
+    """Follow the chains of kernels that wait for other ranks, and of hosts that wait for devices."""
     of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
     start = np.flatnonzero(of.waits.wait > 0)
     waits = of.waits.take(start)
@@ -243,11 +243,11 @@ def _paths(facts: Facts, found: DeviceOperations) -> Ints:
 
 
 class CausingChains(NamedTuple):
-    """What those did who began last."""
+    """The chains of the kernels that began last."""
 
     causes: Columns
-    """By chain: `cause`, the row of the operation, `held`, the group until whose launch on its process it goes back, -1
-    the begin of the trace; `begin` of the operation, and its `location` and `call_path`."""
+    """By chain: `cause`, the row of the operation, `held`, the group until whose launch on its process the chain goes
+    back, -1 the begin of the trace; `begin` of the operation, and its `location` and `call_path`."""
     before: Spent
 
 
@@ -261,7 +261,7 @@ def causing_chains(
     device_waits: DeviceWaits,
     every_waiting_chains: Sequence[WaitingChains],
 ) -> CausingChains:
-    """Follow the chains of those who are waited for."""
+    """Follow the chains of the kernels that are waited for."""
     of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
     asked = np.concatenate(
         [np.zeros((0, 2), np.int64), *(np.stack([w.pairs.cause, w.pairs.held], 1) for w in every_waiting_chains)]
@@ -270,7 +270,7 @@ def causing_chains(
     by_row = np.argsort(of.row, kind="stable")
     at = lookup(of.row[by_row], asked[:, 0])
     asked, start = asked[at >= 0], by_row[at[at >= 0]] if of.row.size else at[:0]
-    # its own part of the operation that held the other one
+    # the part of its process in the operation that held the other one
     part = device_waits.kernel_of(asked[:, 1], device_operations.operations.process[start])
     own = np.where(part >= 0, pick(by_row, lookup(of.row[by_row], part)), -1)
     launched = pick(device_operations.operations.launch_time, own)

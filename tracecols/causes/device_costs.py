@@ -1,5 +1,5 @@
-"""What waits of kernels for those of other ranks, and of hosts for devices, cost: charged to the call paths on
-which those who are waited for spent more time than those who wait."""
+"""Costs of waits of kernels for those of other ranks, and of hosts for devices, charged to the call paths on which
+those waited for spent more time than those that wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tracecols.schema.causes import DEVICE_CAUSES, DEVICE_CHARGED, DEVICE_DELAYS
 Ints = NDArray[np.int64]
 Rows = dict[str, Ints]
 """Weights of waits: `wait` (its number), `location`, `call_path`, `weight`, `spent_in` (`ON_HOST`, ...), and `target`,
-the wait that it goes back to, -1 if it is charged itself."""
+the wait that the weight goes back to, -1 if the weight is charged itself."""
 
 OF_HOSTS = DEVICE_DELAYS.index("sync")
 
@@ -36,25 +36,25 @@ def device_causes(
     every_waiting_chains: Sequence[WaitingChains],
     every_causing_chains: Sequence[CausingChains],
 ) -> CompoundTable:
-    """Charge those who let kernels of other ranks wait, and what hosts wait for on devices."""
+    """Charge the causes of waits of kernels for other ranks, and what hosts wait for on devices."""
     pairs, rows = _pairs(every_waiting_chains, every_causing_chains)
     syncs = _joined([w.syncs for w in every_waiting_chains], ("wait", "location", "call_path"))
     of_syncs = _of_syncs(pairs, syncs, _spent([w.during for w in every_waiting_chains]))
     charged = _sweep(pairs, rows, syncs["wait"], of_syncs)
     found = _table(facts, quirks, charged)
-    # of phases and bins: when it arises is not known, so that it counts outside of all phases, or in the first bin of
-    # the focus
+    # it is not known when these charges arise, so they count outside of all phases, or in the first bin of the focus
     return found if facts.call_paths.divider is None else divide_causes(facts, quirks, found, [])
 
 
 def _pairs(
     every_waiting_chains: Sequence[WaitingChains], every_causing_chains: Sequence[CausingChains]
 ) -> tuple[Rows, Rows]:
-    """Return the kernels that wait, by the time of their causes, and what makes these late (`_weights`)."""
+    """Return the kernels that wait, ordered by the time of their causes, and the weights of what makes these late
+    (`_weights`)."""
     pairs = _joined([w.pairs for w in every_waiting_chains], ("row", "cause", "kind", "wait", "held"))
     causes = _joined([c.causes for c in every_causing_chains], ("cause", "held", "begin", "location", "call_path"))
     chain = _chains_of(pairs, causes)
-    # by the time of the cause: what a wait goes back to is before it
+    # by the time of the cause, so that a wait comes after those that it goes back to
     order = np.lexsort((pairs["row"], pick(causes["begin"], chain)))
     order = order[chain[order] >= 0]
     pairs, chain = {name: values[order] for name, values in pairs.items()}, chain[order]
@@ -64,19 +64,19 @@ def _pairs(
 
 
 BLAME = ("cause", "cause_location", "cause_time", "location", "call_path", "spent_in", "ticks", "late")
-"""Of what makes a kernel late: the row of the kernel, its stream and its begin; the location and the call path whose
-time is too long, what it is spent in (`ON_HOST`, ..., `WAITING`), what all others wait because of it, and the one that
-waits longest: by so much the kernel is late."""
+"""Columns of the reasons why a kernel is late: row of the kernel, its stream and its begin; the location and the call
+path whose time is too long, the kind of this time (`ON_HOST`, ..., `WAITING`), the ticks that all others wait because
+of it, and those of the longest wait, by which the kernel is late."""
 
 WAITING = BEFORE + 1
-"""What makes a kernel late is that its process waited for another rank before."""
+"""Kind of the time if a kernel is late because its process waited for another rank before."""
 
 
 @step(SWEEP, "device_blame")
 def device_blame(
     every_waiting_chains: Sequence[WaitingChains], every_causing_chains: Sequence[CausingChains]
 ) -> Columns:
-    """Divide what kernels wait for each one that begins last among what makes it late; earlier waits are not
+    """Divide the waits for each kernel that begins last among the reasons why it is late; earlier waits are not
     followed."""
     pairs, rows = _pairs(every_waiting_chains, every_causing_chains)
     n = np.bincount(rows["wait"], minlength=pairs["wait"].size)
@@ -122,7 +122,7 @@ class _Spent:
 
 
 def _spent(parts: Sequence[Spent]) -> _Spent:
-    """Put the chains of partitions one after the other."""
+    """Concatenate the chains of partitions."""
 
     def entries(end: str, names: tuple[str, ...]) -> _Entries:
         sizes = [np.diff(getattr(p, end), prepend=0) for p in parts]
@@ -137,12 +137,12 @@ def _spent(parts: Sequence[Spent]) -> _Spent:
 
 
 def _joined(parts: Sequence[Columns], names: tuple[str, ...]) -> Rows:
-    """Put columns of partitions one after the other."""
+    """Concatenate columns of partitions."""
     return {name: np.concatenate([np.zeros(0, np.int64), *(p[name] for p in parts)]) for name in names}
 
 
 def _chains_of(pairs: Rows, causes: Rows) -> Ints:
-    """Find by pair the chain of its cause; -1 none."""
+    """Find the chain of the cause of each pair; -1 none."""
     key, _ = number(np.concatenate([causes["cause"], pairs["cause"]]))
     held, _ = number(np.concatenate([causes["held"], pairs["held"]]))
     key = key * (int(held.max(initial=0)) + 1) + held
@@ -152,10 +152,11 @@ def _chains_of(pairs: Rows, causes: Rows) -> Ints:
 
 
 def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spent) -> Rows:
-    """Find what the causes of pairs have spent more time on than those that wait, and what they have waited themselves.
+    """Find the time that the causes of pairs spent in excess of those that wait, and the time that they waited
+    themselves.
 
-    Call paths of hosts are compared with those of hosts, and those of streams with those of streams; more time on
-    several threads or streams counts for that with the most of it.
+    Call paths of hosts are compared with those of hosts, and those of streams with those of streams; an excess on
+    several threads or streams counts for the one with the most time.
     """
     mine, theirs = since.of(chain), before
     pair, (kind, location, path, origin, ticks) = mine.cells.listed()
@@ -165,7 +166,7 @@ def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spe
     group, first = number(combine(*(np.concatenate(of) for of in columns)))
     segments = Segments(group, first.size)
     more = segments.sum(np.concatenate([ticks, -other_ticks]))
-    # of several locations the one with the most time, of equals the first
+    # of several locations, the one with the most time; of equals, the first
     order = np.lexsort((location, -ticks, group[: pair.size]))
     chosen = order[np.append(True, np.diff(group[order]) > 0)[: order.size]] if order.size else order
     chosen = chosen[more[group[chosen]] > 0]
@@ -187,7 +188,7 @@ def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spe
 
 
 def _lacking(n: int, *found: Ints) -> Ints:
-    """Return which of n things are not among some."""
+    """Return the numbers below `n` that are not among some."""
     lacks = np.ones(n, bool)
     for some in found:
         lacks[some] = False
@@ -224,7 +225,7 @@ def _sweep(pairs: Rows, rows: Rows, sync_wait: Ints, of_syncs: Rows) -> list[tup
     carried = np.zeros((n_kinds, pairs["wait"].size), np.int64)
     n = np.bincount(of_syncs["wait"], minlength=sync_wait.size)
     sync_short = divide_ticks(sync_wait, np.cumsum(n), of_syncs["weight"])
-    # hosts that wait for kernels that wait pass it on
+    # hosts that wait for kernels that wait pass the wait on
     on = np.flatnonzero(of_syncs["target"] >= 0)
     np.add.at(carried[OF_HOSTS], of_syncs["target"][on], sync_short[on])
     sync_short[on] = 0
@@ -238,7 +239,8 @@ def _sweep(pairs: Rows, rows: Rows, sync_wait: Ints, of_syncs: Rows) -> list[tup
 
 
 def _divide(pairs: Rows, rows: Rows, carried: Ints) -> tuple[Ints, Ints]:
-    """Divide waits among their weights, the last first; return what is charged of each, and of what others pass on."""
+    """Divide waits among their weights, the last wait first; return the ticks charged to each weight, and those passed
+    on to it."""
     n = np.bincount(rows["wait"], minlength=pairs["wait"].size).astype(np.int64)
     first = np.cumsum(n) - n
     short, passed = np.zeros(rows["wait"].size, np.int64), np.zeros((carried.shape[0], rows["wait"].size), np.int64)
@@ -249,7 +251,7 @@ def _divide(pairs: Rows, rows: Rows, carried: Ints) -> tuple[Ints, Ints]:
 
 
 def _table(facts: Facts, quirks: Quirks, charged: list[tuple[Ints, Rows, Ints]]) -> CompoundTable:
-    """Add up what is charged by property, call path and location."""
+    """Add up charges by property, call path and location."""
     parts = [(code, rows["call_path"], rows["location"], ticks) for code, rows, ticks in charged]
     for spent_in, name in zip((LATENCY, BEFORE), DEVICE_PARTS, strict=True):
         for _, rows, ticks in charged:

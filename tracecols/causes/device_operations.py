@@ -1,8 +1,8 @@
-"""What streams of devices execute, what each operation comes after, and the hosts that launch and wait.
+"""Operations on streams of devices, their predecessors, and the hosts that launch and wait.
 
 An operation on a stream begins after the operation before it on the stream, after the ENTER of the call that launches
 it, and after the operations on other streams that it is made to wait for. A call of a host that waits returns after the
-last operation that it waited for. The latest of these is the predecessor; what is left is latency
+last operation that it waited for. The latest of these is the predecessor; the time since then is latency
 (docs/root-causes.md).
 """
 
@@ -35,15 +35,15 @@ Ints = NDArray[np.int64]
 
 
 class DeviceOperations(NamedTuple):
-    """What the streams of a partition execute."""
+    """The operations on the streams of a partition."""
 
     operations: Columns
     """`OPERATION`, by process, stream and begin: the line of the host that launches it (`host_lines`), row of the event
     that begins it, ENTER of its launch (-1 not known), its predecessor (number of an operation, `HOST` or `NOTHING`)
-    and when that ends, and both without the kernels that communicate on its stream."""
+    and the end of that, and both if kernels that communicate on its stream are ignored."""
     syncs: Columns
-    """`SYNC`, by line of the host and EXIT: calls that have waited, the number of the operation, when that ended, or
-    the call, and how long they waited."""
+    """`SYNC`, by line of the host and EXIT: calls that have waited, the number of the operation, the end of that or of
+    the call if earlier, and the time waited."""
     dependencies: Columns
     """Of operations that wait for others on other streams: `row` of the event that begins it, and `location` and `end`
     of the other one."""
@@ -53,7 +53,7 @@ class DeviceOperations(NamedTuple):
 def device_operations(
     facts: Facts, kernels: CompoundTable, copies: CompoundTable, device_syncs: CompoundTable, stream_waits: Columns
 ) -> DeviceOperations:
-    """Find what the operations on streams come after, and what hosts wait for."""
+    """Find the predecessors of the operations on streams, and the operations that hosts wait for."""
     names = {
         "location": ("location", "location"),
         "row": ("enter", "event"),
@@ -87,10 +87,10 @@ def device_operations(
 
 
 def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Find the latest predecessor of every operation, and when it ends, no later than the operation begins.
+    """Find the latest predecessor of every operation, and its end, no later than the begin of the operation.
 
-    `depends` has operations, and those of other streams that they wait for; those `ignored` are no predecessors of
-    others on their stream.
+    `depends` has operations, and those of other streams that they wait for; `ignored` marks operations that are no
+    predecessors of others on their stream.
     """
     n = of["row"].size
     number = np.arange(n)
@@ -115,10 +115,10 @@ def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDAr
 
 
 def _dependencies(of: dict[str, Ints], stream_waits: Columns) -> tuple[Ints, Ints]:
-    """Conclude which operations wait for operations of other streams.
+    """Infer which operations wait for operations of other streams.
 
-    A call that lets a stream wait, between two launches on a stream, makes the later operation depend on what was
-    launched last on each other stream, if that ended before it begins.
+    A call that lets a stream wait, between two launches on a stream, makes the later operation depend on the one
+    launched last on each other stream, if that ended before the later one begins.
     """
     nothing = np.zeros(0, np.int64)
     launch, process, location = of["launch_time"], of["process"], of["location"]

@@ -32,24 +32,25 @@ from tracecols.schema.causes import POINTS
 Ints = NDArray[np.int64]
 
 STRETCH = ("host", "location", "row", "begin", "end", "reason", "begin_call_path", "end_call_path")
-"""Of a stretch on a host or in an operation: the line of the host, a location, the event that begins the operation (-1
-on hosts), times, why it comes there (`POINTS`, -1 the begin of the trace), and the call paths at both ends."""
+"""Columns of a stretch on a host or in an operation: the line of the host, a location, the event that begins the
+operation (-1 on hosts), times, why the path comes there (`POINTS`, -1 the begin of the trace), and the call paths at
+both ends."""
 
 LAUNCH, OPERATION, RANKS = (POINTS.index(name) for name in ("launch", "device operation", "kernels of other ranks"))
 NEVER = np.iinfo(np.int64).min
 
 
 class _Exits(NamedTuple):
-    """Where a host has waited, and the path goes on elsewhere: (n,) int64 each, by line and time."""
+    """Calls in which a host has waited, so that the path goes on elsewhere: (n,) int64 each, by line and time."""
 
     host: Ints
     time: Ints
     until: Ints
-    """`host`, `time` and `until`: the line, when the call returns or has waited long enough, and from when on the path
-    is elsewhere."""
+    """`host`, `time` and `until`: the line, the time at which the call returns or has waited long enough, and the time
+    from which on the path is elsewhere."""
     operation: Ints
     other: Ints
-    """`operation` and `other`: where it goes on: an operation, or else (`HOST`) a line."""
+    """`operation` and `other`: where the path goes on: an operation, or else (`HOST`) a line."""
     reason: Ints
     call_path: Ints
     origin_path: Ints
@@ -77,8 +78,8 @@ def device_path(
     every_device_operations: Sequence[DeviceOperations],
     device_waits: DeviceWaits,
 ) -> Columns | None:
-    """Find the critical path of a program that uses devices (`STRETCH`, in the order of time); None for others, and
-    where it meets no stream in programs with MPI or OpenMP."""
+    """Find the critical path of a program that uses devices (`STRETCH`, in the order of time); None for others, and for
+    programs with MPI or OpenMP if the path meets no stream."""
     if not sum(len(d.operations) for d in every_device_operations) or quirks.splits_path:
         return None
     stops = list_stops(facts, quirks, sync_points, delay_pairs, point_index)
@@ -99,7 +100,7 @@ def device_path(
         of["before"],
         since,
     )
-    # streams without a host have a line without anything
+    # streams without a host have an empty line
     n_lines = facts.n_locations + 1
     start, first = (
         np.searchsorted(found.exits.host, np.arange(n_lines + 1)),
@@ -128,7 +129,7 @@ def device_path(
         line, begin, int(last[at]), operations, hosts, found.exits.other, found.cause, start[1:].copy(), stretches
     )
     if (has_mpi(facts) or has_openmp(facts)) and (stretches[1, :n] < 0).all():
-        # it stays on hosts: as that of programs without devices, phase by phase
+        # the path stays on hosts: it is found as for programs without devices, phase by phase
         return None
     return _listed(found, stretches[:, :n][:, ::-1])
 
@@ -188,7 +189,7 @@ def _everything(
 
 
 def _listed(found: _Everything, stretches: Ints) -> Columns:
-    """Return stretches in the order of time, with why the path comes to each."""
+    """Return stretches in the order of time, with the reason why the path comes to each."""
     host, operation, begin, end, left = stretches
     of, exits = found.of, found.exits
     n, is_host = operation.size, operation < 0
@@ -198,7 +199,8 @@ def _listed(found: _Everything, stretches: Ints) -> Columns:
     of_stream = np.where(before < 0, LAUNCH, np.where(waits, RANKS, OPERATION))
     reason = np.where(is_host, pick(exits.reason, left), of_stream)
     reason[:1] = -1
-    # a host comes out of the call that has waited, and goes on with the call that launches, or that others wait for
+    # a stretch on a host begins in the call that has waited, and ends in the call that launches, or that others wait
+    # for
     after, next_left = np.append(operation[1:], -1)[:n], np.append(left[1:], -1)[:n]
     launching = pick(of["launch_call_path"], np.maximum(after, -1))
     path = pick(of["call_path"], number)
@@ -225,8 +227,8 @@ def device_path_rows(
     device_waits: DeviceWaits,
     device_path: Columns | None,
 ) -> tuple[Ints, Ints, Ints] | None:
-    """Add up the critical path on the processes of a partition: call paths, locations and ticks; None where it is not
-    found over streams."""
+    """Add up the critical path on the processes of a partition: call paths, locations and ticks; None if the path is
+    not found over streams."""
     if device_path is None:
         return None
     of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
@@ -251,15 +253,15 @@ def device_path_rows(
 
 
 def _first_entered(facts: Facts, lines: ColumnSource, path: Columns) -> Ints:
-    """Return when stretches of the critical path begin, those of threads that a FORK, or who creates them, begins with
-    the first region they enter: before it they are in the region that begins them."""
+    """Return the times at which stretches of the critical path begin. Those of forked and created threads begin with
+    the first region that the thread enters; before it, it is in the region that forks or creates it."""
     at = np.flatnonzero((path.row < 0) & np.isin(path.reason, (FORK, CREATED)) & (path.begin_call_path >= 0))
     entered = path.begin.copy()
     if not at.size:
         return entered
     host, time = lines.column("host"), lines.column("time")
     last = latest_before(host, time, path.host[at], path.begin[at])
-    # between the regions of a worker its line is in the outermost call path of the master, which only that enters
+    # between the regions of a worker its line is in the outermost call path of the master, which only the master enters
     is_outside = (last < 0) | (pick(facts.call_paths.whole.parent, pick(lines.column("call_path"), last)) < 0)
     following = np.where(last >= 0, last + 1, np.searchsorted(host, path.host[at]))
     is_same = pick(host, np.where(following < host.size, following, -1)) == path.host[at]

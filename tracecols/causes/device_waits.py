@@ -1,7 +1,7 @@
-"""Which kernels wait for those of other ranks: in collective operations and messages of NCCL, RCCL and oneCCL.
+"""Waits of kernels for those of other ranks, in collective operations and messages of NCCL, RCCL and oneCCL.
 
-Who has waited in an operation knows that some others have begun their parts of it: they have *met*. Chains of two ranks
-are compared since they met last (`causes.device_chains`).
+A rank that has waited in an operation knows that some others have begun their parts of it: they have *met*. Chains of
+two ranks are compared since they met last (`causes.device_chains`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.schema.causes import DEVICE_DELAYS
 
 WAIT = ("row", "kind", "wait", "cause", "group")
-"""Of a kernel that waits: the row of its ENTER, what it waits in (`DEVICE_DELAYS`), for how long, the row of the kernel
+"""Columns of a kernel that waits: row of its ENTER, kind of the wait (`DEVICE_DELAYS`), ticks waited, row of the kernel
 it waits for, and the group that it has met then."""
 
 PART = ("group", "process", "row")
-"""Of a group: a process, and the row of its kernel."""
+"""Columns of a member of a group: the group, a process, and the row of its kernel."""
 
 Ints = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class KernelWaits(NamedTuple):
 
 
 def _kept(waits: list[tuple[Ints, ...]], parts: list[tuple[Ints, ...]], spill: Spill | None) -> KernelWaits:
-    """Put columns one after the other."""
+    """Concatenate and keep columns."""
 
     def columns(names: tuple[str, ...], of: list[tuple[Ints, ...]]) -> ColumnSource:
         joined = {name: np.concatenate([np.zeros(0, np.int64), *(p[i] for p in of)]) for i, name in enumerate(names)}
@@ -58,7 +58,7 @@ def _kept(waits: list[tuple[Ints, ...]], parts: list[tuple[Ints, ...]], spill: S
 
 
 class _Rule(NamedTuple):
-    """Who waits in some operations, and for whom."""
+    """Masks of the participants that wait in some operations, and of those that they may wait for."""
 
     waiting: NDArray[np.bool_]
     among: NDArray[np.bool_]
@@ -88,14 +88,14 @@ OPERATIONS = (
     ("n_to_n", BARRIER, _everybody), ("n_to_n", N_TO_N, _exchange), ("one_to_n", ONE_TO_N, _from_root),
     ("n_to_one", N_TO_ONE, _to_root),
 )  # fmt: skip
-"""What costs are charged as, the operations, and their rule."""
+"""The kind of delay that costs are charged to, the operations, and their rule."""
 
 
 @step(BUCKET, "device_members", keeps=("device_members",))
 def device_members(
     facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
 ) -> KernelWaits:
-    """Find who waits in collective operations of kernels, and for whom."""
+    """Find the kernels that wait in collective operations, and those that they wait for."""
     m = collective_members
     waits: list[tuple[Ints, ...]] = []
     parts: list[tuple[Ints, ...]] = []
@@ -143,7 +143,7 @@ def device_sends(facts: Facts, sent_messages: CompoundTable, spill: Spill | None
 
 
 class DeviceWaits(NamedTuple):
-    """What the kernels of a trace wait for."""
+    """The waits of the kernels of a trace."""
 
     waits: ColumnSource
     """`WAIT`, by row; groups are numbers of those in `start`."""
@@ -154,7 +154,8 @@ class DeviceWaits(NamedTuple):
     """`process` and `row`: (n_parts,) int64, by group and process: the kernel of a process."""
 
     def of(self, row: Ints) -> Columns:
-        """Return the waits of kernels, by their rows; 0, and -1 where they wait for nobody."""
+        """Return the waits of kernels, by their rows; 0 for `wait` and -1 for the other columns if a kernel does not
+        wait."""
         at = lookup(self.waits.column("row"), row)
         columns = {name: pick(self.waits.column(name), at, 0 if name == "wait" else -1) for name in WAIT[1:]}
         return Columns(row.size, columns)
@@ -173,7 +174,7 @@ def device_waits(
     every_device_receives: Sequence[KernelWaits],
     every_device_sends: Sequence[KernelWaits],
 ) -> DeviceWaits:
-    """Put together which kernels wait; of several waits of a kernel the longest counts."""
+    """Join the waits of all kernels; of several waits of a kernel the longest counts."""
     found = [*every_device_members, *every_device_receives, *every_device_sends]
     waits, parts = (joined_columns([f[i] for f in found]) for i in range(2))
     order = np.lexsort((-waits.wait, waits.row))

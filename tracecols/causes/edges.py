@@ -1,4 +1,4 @@
-"""Where the phases or bins of a divided trace begin between the synchronisation points of each location."""
+"""Edges of the phases or bins of a divided trace between the synchronisation points of each location."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
 
 ROOM = 1 << 12
-"""Entries of edges that there is room for at first."""
+"""Initial room for entries of edges."""
 
 
 class PeriodEdges(NamedTuple):
-    """Where periods begin on some locations, one location after the other."""
+    """The times at which periods begin on some locations, location by location."""
 
     time: Times
     """(n_edges,) float64 or int64: in the unit of times of root causes."""
@@ -33,14 +33,14 @@ class PeriodEdges(NamedTuple):
     end: NDArray[np.int64]
     """(n_edges,): one past the last entry of each."""
     entries: ColumnSource
-    """`call_path` int32, in the order in which they are met, `time`: what of the time of the segment lies before the
-    edge."""
+    """`call_path` int32, in the order in which they are met, `time`: the part of the time of the segment that lies
+    before the edge."""
 
 
 def dividing_of(
     facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], locations: NDArray[np.int64]
 ) -> kernels.DividingAll:
-    """Return what divides the time of some locations into phases or bins, if anything does."""
+    """Return the edges or phases that divide the time of some locations; empty if there are none."""
     by, times, n = facts.call_paths.divider, clock(facts, quirks), locations.size
     nothing, nowhere = times(np.zeros(0, np.int64)), np.zeros(n + 1, np.int64)
     if by is None:
@@ -68,8 +68,7 @@ def dividing_of(
 
 
 class EdgeCollector:
-    """What notes where the periods of locations begin while their segments are collected, one location after the
-    other."""
+    """Collects the edges of the periods of locations while their segments are collected, location by location."""
 
     def __init__(self, dividing: kernels.DividingAll) -> None:
         self.dividing = dividing
@@ -86,7 +85,7 @@ class EdgeCollector:
         self.noted = kernels.Noted(edges, np.zeros(kernels.N_STATE, np.int64), np.zeros(1, bins.dtype))
 
     def grow(self) -> None:
-        """Make room for more edges where there is none."""
+        """Make room for more edges if there is none left."""
         if self.noted.state[kernels.IS_FULL]:
             n = int(self.noted.state[kernels.N_EDGES])
             *of_edges, path, value = self.noted.edges

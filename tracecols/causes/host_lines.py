@@ -1,4 +1,4 @@
-"""What the hosts of devices do, as lines: which call path they are in from when on."""
+"""Activities of the hosts of devices, as lines: the call path that a host is in from each time on."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ Ints = NDArray[np.int64]
 def lines_of_locations(facts: Facts) -> Ints:
     """Return the line of each location, a location itself: (n_locations,) int64, -1 none.
 
-    Threads of OpenMP are lines of their own, since who begins them is recorded. The threads of other processes hand
-    over to each other unrecorded: they are one line, that of the master. Streams have that of the master, too.
+    Threads of OpenMP are lines of their own, since it is recorded which thread begins them. The threads of other
+    processes hand over to each other unrecorded, so they are one line, that of the master. Streams have the line of the
+    master, too.
     """
     line = facts.locations.master.astype(np.int64)
     if has_openmp(facts):
@@ -38,10 +39,11 @@ def lines_of_locations(facts: Facts) -> Ints:
 def host_lines(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill | None
 ) -> ColumnSource:
-    """Make lines of what the hosts of a trace with streams do: `host` (the line), `time`, `location` and `call_path`
-    from then on, by line and time; and `is_outside`, 1 where that lies outside of all regions.
+    """Build the lines of the hosts of a trace with streams: `host` (the line), `time`, `location` and `call_path` from
+    then on, by line and time; and `is_outside`, 1 if that is outside of all regions.
 
-    Of several threads it is the region that was entered last: who hands over to whom is not recorded.
+    Of several threads it is the region that was entered last, since it is not recorded which thread hands over to
+    which.
     """
     parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 5]
     roots = roots_of_lines(facts, scans, members)
@@ -61,8 +63,8 @@ def host_lines(
 def roots_of_lines(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64]
 ) -> dict[int, tuple[int, int]]:
-    """Return by line the thread and the call path to which what lies outside of all regions is charged: the outermost
-    call path of the master."""
+    """Return by line the thread and the call path to which time outside of all regions is charged: the outermost call
+    path of the master."""
     masters = distinct(facts.locations.master[members])
     masters = masters[masters >= 0]
     path = outermost_call_paths(facts, scans, masters)

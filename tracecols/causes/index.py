@@ -1,4 +1,4 @@
-"""Where the synchronisation points and the pairs of each location are, found once for all partitions."""
+"""Index of the synchronisation points and the pairs of each location, built once for all partitions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tracecols.work.large import blocks
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The numbers of some ranges, one range after the other, of which some are listed at a time."""
+    """The numbers of some ranges, range by range, of which a part is listed at a time."""
 
     first: NDArray[np.int64]
     """(n,): first number of each range."""
     end: NDArray[np.int64]
-    """(n,): how many there are up to the end of each."""
+    """(n,): count of numbers up to the end of each range."""
 
     @classmethod
     def between(cls, start: NDArray[np.int64], members: NDArray[np.int64]) -> Ranges:
@@ -48,7 +48,8 @@ class Ranges:
         return ranges(self.first[of] + here.start - before + bounds[:-1], np.diff(bounds))
 
     def runs(self) -> Iterator[tuple[slice, slice]]:
-        """Yield which of the numbers follow each other, at most `BLOCK` at a time, and from where to where they go."""
+        """Yield runs of consecutive numbers, at most `BLOCK` at a time: their positions, and the numbers from first to
+        last."""
         size = np.diff(self.end, prepend=0)
         first, before, n = (of[size > 0] for of in (self.first, self.end - size, size))
         head = np.flatnonzero(np.append(True, first[1:] != (first + n)[:-1])[: n.size])
@@ -58,23 +59,23 @@ class Ranges:
                 yield slice(at + here.start, at + here.stop), slice(begin + here.start, begin + here.stop)
 
     def of(self, here: slice) -> slice:
-        """Return which ranges some of the numbers are of."""
+        """Return the ranges that some of the numbers belong to."""
         first = int(np.searchsorted(self.end, here.start, "right"))
         return slice(first, max(int(np.searchsorted(self.end, here.stop, "left")) + 1, first))
 
     def bounds(self, here: slice, of: slice) -> NDArray[np.int64]:
-        """Return where the numbers of each of these ranges begin among some, and one past the last; (n_of + 1,)
-        int64."""
+        """Return where the numbers of each of the ranges `of` begin among those `here`, and one past the last; (n_of +
+        1,) int64."""
         return np.append(0, np.minimum(self.end[of], here.stop) - here.start)
 
 
 class PointIndex(NamedTuple):
-    """Where the points and the pairs of each location are, and which points wait."""
+    """The first point and the first pair of each location, and the points that wait."""
 
     start: NDArray[np.int64]
     """(n_locations + 1,): first point of each location."""
     waits_before: NDArray[np.signedinteger[Any]]
-    """(n_points + 1,) int32 or int64: how many points before each one wait; `points.number_type`."""
+    """(n_points + 1,) int32 or int64: number of waiting points before each one; `points.number_type`."""
     waits: NDArray[np.signedinteger[Any]]
     """(n_waits,) as `waits_before`: the points that wait."""
     wait_path: NDArray[np.int32]
@@ -82,8 +83,8 @@ class PointIndex(NamedTuple):
     wait: Times
     """(n_waits,) float64 or int64: how long each waits."""
     shift: NDArray[np.int64]
-    """(n_locations,): how much greater the number of a point of each location is than its place among the points of its
-    partition, one location after the other."""
+    """(n_locations,): number of a point of each location minus its place among the points of its partition, location by
+    location."""
     cause_start: NDArray[np.int64]
     """(n_locations + 1,): first pair by the location of its cause; pairs are in the order of their causes."""
 
@@ -96,7 +97,7 @@ class PointIndex(NamedTuple):
         return Ranges.between(self.cause_start, members)
 
     def n_waits_before(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return how many points before some wait; (n,) int64."""
+        """Return the number of waiting points before each of some points; (n,) int64."""
         return self.waits_before[point].astype(np.int64, copy=False)
 
 
@@ -104,7 +105,7 @@ class PointIndex(NamedTuple):
 def index_points(
     facts: Facts, division: Division, sync_points: KeptTable, delay_pairs: CompoundTable, spill: Spill | None, jobs: int
 ) -> PointIndex:
-    """Find where the points and the pairs of each location are, and which points wait."""
+    """Build the index of the points and the pairs of each location, and of the points that wait."""
     large, n = large_arrays(spill, jobs), len(sync_points)
     number, met = number_type(n), facts.call_paths.whole.met
     waits_before = large.zeros(n + 1, number)

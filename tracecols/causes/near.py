@@ -1,4 +1,4 @@
-"""Rows of columns that partitions have kept: of files only what lies near the rows that are needed is read."""
+"""Rows of columns that partitions have kept: of files only the rows near those needed are read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tracecols.schema import Table
 from tracecols.work.large import LargeArrays
 
 BITS = 6
-"""Rows of a file are read in groups of 2 ** BITS neighbours: to find what lies near takes a pass over all groups."""
+"""Rows of a file are read in groups of 2 ** BITS neighbours; finding the groups needed takes a pass over all groups."""
 
 
 class Near:
-    """Ranges of rows of a column source, from `first` to before `stop`: all of what is in memory already, of several
-    pieces all of the one that has all of the rows.
+    """Ranges of rows of a column source, first <= row < stop. Sources in memory are used as a whole; of several pieces,
+    only one in memory that has all of the rows, if there is one.
 
-    Ranges may overlap, and those that begin at -1 are left out. `large` makes the arrays of what is read.
+    Ranges may overlap, and those that begin at -1 are left out. `large` makes the arrays of the rows that are read.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Near:
         self._begin, self._end, self._before = near
 
     def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where rows that the ranges have are in their columns, any place for others; (n,) int64."""
+        """Return the positions in `columns` of rows that are in the ranges, anything for others; (n,) int64."""
         if self._is_whole:
             return row
         found = np.empty(row.size, np.int64)
@@ -58,7 +58,7 @@ class Near:
 
 
 def some_rows(source: ColumnSource, name: str, start: int, stop: int, large: LargeArrays) -> NDArray[Any]:
-    """Return the rows of a column with start <= row < stop: as they are where they are in memory, else in an array that
+    """Return the rows of a column with start <= row < stop: uncopied if they are in memory, else in an array that
     `large` makes, block by block."""
     if isinstance(source, PiecedColumns):
         source, before = source.piece_with(start, stop)
@@ -75,15 +75,14 @@ def whole(source: ColumnSource, name: str, large: LargeArrays) -> NDArray[Any]:
 
 
 class KeptTable(CompoundTable):
-    """A declared table, some of whose columns are kept for long: of these only what lies near the rows that are needed
-    is read.
+    """A declared table, some of whose columns are kept for long: of these only the rows near those needed are read.
 
     Parameters
     ----------
     held : mapping
         Columns in memory, or in arrays of the whole trace.
     kept : mapping
-        Where the other columns are.
+        Sources of the other columns.
     """
 
     def __init__(
@@ -113,5 +112,5 @@ class KeptTable(CompoundTable):
         return self._kept[name].rows(name, start, stop) if name in self._kept else super().rows(name, start, stop)
 
     def whole(self, name: str, large: LargeArrays) -> NDArray[Any]:
-        """Return a column in an array that `large` makes, and hold it no longer than who asks."""
+        """Return a column in an array that `large` makes, which the table does not keep."""
         return whole(self._kept[name], name, large) if name in self._kept else self[name]

@@ -1,7 +1,7 @@
 """Synchronisation points of operations that the reference does not know: on windows, non-blocking collective
 operations, and collective calls for files.
 
-Who waits is found by the rules of the wait states (`enhance.mpi.operation_waits`); here is added for whom.
+The rules of the wait states (`enhance.mpi.operation_waits`) find the waits; this module adds their causes.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ Rows = NDArray[np.int64]
 
 
 class Events(NamedTuple):
-    """Events at which locations wait, or let others wait.
+    """Events at which locations wait, or make others wait.
 
     Attributes
     ----------
     location, call_path : (n,) int32
     event : (n,) int64
     enter_time, exit_time : (n,) int64
-        Ticks, of the call; the time at which others go on twice where only that matters.
+        Ticks, of the call; both are the time at which others go on if only that matters.
     """
 
     location: NDArray[np.int32]
@@ -60,13 +60,13 @@ class Events(NamedTuple):
     exit_time: Rows
 
     def at(self, rows: Rows) -> Events:
-        """Return those of some rows; nothing for -1."""
+        """Return the events of some rows; -1 for row -1."""
         columns = (self.location, self.event, self.call_path, self.enter_time, self.exit_time)
         return Events(*(pick(column, rows) for column in columns))
 
 
 class Waiting(NamedTuple):
-    """Waits in operations of one kind, and who causes them."""
+    """Waits in operations of one kind, and their causes."""
 
     delay: str
     """Kind of the delay, one of `schema.causes.DELAYS`."""
@@ -77,10 +77,10 @@ class Waiting(NamedTuple):
     communicator: Rows | None = None
     """(n,) int64, optional: channel of the communicator all of whose processes the waiting one synchronises with."""
     goes_on: NDArray[np.bool_] | None = None
-    """(n,): which waits are no synchronisation: what is waited for has not come when they end."""
+    """(n,): whether a wait is no synchronisation, because it ends before what is waited for has come."""
 
     def known(self) -> Waiting:
-        """Return those whose both events are known and on different locations."""
+        """Return the waits whose events are both known and on different locations."""
         ours, theirs = self.waiting, self.causing
         kept = (ours.event >= 0) & (theirs.event >= 0) & (ours.call_path >= 0) & (theirs.call_path >= 0)
         rows = np.flatnonzero(kept & (ours.location != theirs.location))
@@ -101,8 +101,8 @@ def operation_points(
     polls: CompoundTable,
     spill: Spill | None,
 ) -> Synchronisation:
-    """Find the points of operations on windows and files, of non-blocking collective operations and of calls that ask
-    again and again whether something has come, and who lets whom wait there.
+    """Find the points of operations on windows and files, of non-blocking collective operations and of polling calls,
+    and their pairs.
 
     The reference knows of none.
     """
@@ -117,13 +117,13 @@ def operation_points(
         _of_polls(polls),
     ]
     found = [w.known() for w in found]
-    # an event that waits and lets others wait is the point that waits
+    # an event that waits and makes others wait is a point that waits
     points = [_points(facts, quirks, w, waits=waits) for waits in (True, False) for w in found]
     return Synchronisation(quirks, points, [_pairs(facts, quirks, w) for w in found], spill)
 
 
 def _points(facts: Facts, quirks: Quirks, w: Waiting, *, waits: bool) -> dict[str, Any]:
-    """Return the points of those that wait, or of those that let them go on."""
+    """Return the points of the waiting events, or of the events that let them go on."""
     e, other = (w.waiting, w.causing) if waits else (w.causing, w.waiting)
     total = e.exit_time - e.enter_time
     partner = facts.process[other.location] if len(w.ticks) else np.zeros(0, np.int32)
@@ -187,7 +187,7 @@ def _of_epochs(m: CompoundTable) -> Iterator[Waiting]:
 
 
 def _of_window_locks(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
-    """Yield the waits for locks of windows, and of SHMEM: for the one that has released it before."""
+    """Yield the waits for locks of windows, and of SHMEM: for the location that released the lock before."""
     lock = Events(m.location, m.request, m.lock_call_path, m.lock_enter_time, m.lock_exit_time)
     unlock = Events(m.location, m.release, m.unlock_call_path, m.unlock_enter_time, m.unlock_exit_time)
     releases = Events(m.location, m.release, m.unlock_call_path, m.release_time, m.release_time)
@@ -202,7 +202,7 @@ def _of_window_locks(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
 
 
 def _of_nonblocking(m: CompoundTable) -> Waiting:
-    """Return the waits in calls that complete non-blocking collective operations: for the one to start it last."""
+    """Return the waits in calls that complete non-blocking collective operations: for the last one to start them."""
     cause = awaited_starters(m)
     done = Events(m.location, m.done, m.done_call_path, m.done_enter_time, m.done_exit_time)
     begin = Events(m.location, m.begin, m.begin_call_path, m.begin_time, m.begin_time)
@@ -212,7 +212,7 @@ def _of_nonblocking(m: CompoundTable) -> Waiting:
 
 
 def _of_polls(m: CompoundTable) -> Waiting:
-    """Return the waits in calls that ask again and again whether something has come: for who sends or starts it."""
+    """Return the waits in polling calls: for the location that sends or starts what is polled for."""
     call = Events(m.location, m.exit, m.call_path, m.enter_time, m.exit_time)
     cause = Events(m.cause_location, m.cause_event, m.cause_call_path, m.cause_enter_time, m.cause_exit_time)
     ticks, waits = wait_in_series(m)

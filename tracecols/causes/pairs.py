@@ -1,7 +1,6 @@
-"""All synchronisation points of a trace in order, and the pairs of who waits and who causes it, with the intervals that
-count.
+"""All synchronisation points of a trace in order, and the pairs of causing and waiting points with their intervals.
 
-The interval of a pair begins, on either side, at the last point that synchronises with the other side.
+On either side, the interval of a pair begins at the last point that synchronises with the other side.
 """
 
 from __future__ import annotations
@@ -46,17 +45,18 @@ from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
 
 HELD = ("location", "kind", "wait", "call_path", "partner", "communicator")
-"""Columns of points that are looked at in any order while pairs are matched; the others are read where they are."""
+"""Columns of points accessed in any order while pairs are matched, held in memory; the others are read where they
+are."""
 
 RANGES = 256
-"""Ranges of rows, at most, whose points are put in order one after the other. What is read at any points is looked for
-in the columns of each."""
+"""Maximum number of ranges of rows whose points are put in order separately. A read at arbitrary points searches the
+columns of every range."""
 
 SEVERAL = 1 << 20
-"""Rows of events from which on points are put in order in several ranges of about so many rows or more."""
+"""Number of events from which on points are put in order in several ranges, each of about this many rows or more."""
 
 POINT_BYTES = 80
-"""Bytes of the columns of a point that are not held in arrays of the whole trace, at most."""
+"""Maximum bytes per point in columns that are not held in arrays of the whole trace."""
 
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
@@ -64,26 +64,26 @@ AT_END = np.iinfo(np.int64).max
 FORK, THREAD_BARRIER, END, CREATED = (POINTS.index(k) for k in ("fork", "thread barrier", "end", "created"))
 IDLE = DELAYS.index("idle")
 OF_TWO = np.isin(DELAYS, ("late_sender", "late_receiver", "one_sided", "nonblocking", "file", "shmem", "polling"))
-"""Kinds of delays whose intervals begin where the waiting process and the causing one have synchronised with each other
-before; those of other operations of MPI begin where all of their members have."""
+"""Mask of the kinds of delays whose intervals begin where the waiting and the causing process last synchronised with
+each other. Intervals of other MPI operations begin where all of their members did."""
 
 OF_THREADS = np.isin(DELAYS, ("thread_barrier", "lock", "join", "condition"))
 THREADS_MEET = np.isin(np.arange(len(POINTS)), (FORK, THREAD_BARRIER, CREATED))
-"""Which kinds of delays are those of threads, and at which kinds of points threads synchronise."""
+"""Masks of the kinds of delays between threads, and of the kinds of points at which threads synchronise."""
 
 
 SINCE = ("cause_since", "waiting_since", "own_since", "counts_from")
-"""Where the intervals of pairs begin: `cause_since`, `waiting_since`, -1 is the beginning. `own_since`: of collective
-operations the point at which the waiting process synchronised with the causing one later than others did; -1 none.
-`counts_from`: the first point before the cause that takes on costs of the pair; -1 if that is where the interval
-begins."""
+"""Points at which the intervals of pairs begin: `cause_since`, `waiting_since`, -1 is the beginning. `own_since`: for
+collective operations, the point at which the waiting process synchronised with the causing one later than other members
+did; -1 none. `counts_from`: the first point before the cause that takes on costs of the pair; -1 if that is where the
+interval begins."""
 
 Since = dict[str, NDArray[np.signedinteger[Any]]]
 """Points at which the intervals of pairs begin, by `SINCE`: (n_pairs,) each."""
 
 
 def has_openmp(facts: Facts) -> bool:
-    """Whether a program uses OpenMP: an OpenMP region is on one of its call paths.
+    """Return whether a program uses OpenMP: an OpenMP region is on one of its call paths.
 
     Regions that are defined and never entered do not count: recorders define those of all libraries they were built
     for.
@@ -92,12 +92,12 @@ def has_openmp(facts: Facts) -> bool:
 
 
 def has_mpi(facts: Facts) -> bool:
-    """Whether a program uses MPI: an MPI call is on one of its call paths."""
+    """Return whether a program uses MPI: an MPI call is on one of its call paths."""
     return _enters(facts, "mpi")
 
 
 def _enters(facts: Facts, paradigm: str) -> bool:
-    """Say whether a region of a paradigm is on a call path."""
+    """Return whether a region of a paradigm is on a call path."""
     return bool((facts.regions.paradigm[facts.call_paths.whole.region] == paradigm).any())
 
 
@@ -112,7 +112,7 @@ def gather_points(
     every_lock_points: Sequence[Synchronisation],
     every_created_points: Sequence[Synchronisation],
 ) -> list[Synchronisation]:
-    """List the synchronisation points, and the pairs of them, that were found of all kinds and in all partitions."""
+    """List the synchronisation points of all kinds, and their pairs, found in all partitions."""
     return [
         *every_late_senders,
         *every_late_receivers,
@@ -136,7 +136,7 @@ def match_causes(
     spill: Spill | None,
     jobs: int,
 ) -> tuple[KeptTable, KeptTable]:
-    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
+    """Build the tables of all synchronisation points and of the pairs of causing and waiting points."""
     large = large_arrays(spill, jobs)
     rows, held, kept_columns = _points(facts, quirks, scans, found_points, spill, large)
     points = KeptTable(SYNC_POINTS, held["kind"].size, held, kept_columns)
@@ -150,7 +150,7 @@ def match_causes(
         with in_order(kept):
             return large.computed(n_pairs, column.dtype, lambda here: take(column, kept[here]))
 
-    # each column takes the place of the one before
+    # each column is freed once its kept rows are copied
     pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
     since = {c: large.full(n_pairs, -1, number) for c in SINCE[:2]}
     # one value for all, unless members of collective operations have intervals of their own
@@ -159,7 +159,7 @@ def match_causes(
         since[c] = large.full(n_pairs, -1, number) if is_by_members(quirks) else alike
 
     def find_intervals(of_threads: bool) -> None:
-        # each finds those of other pairs
+        # the two calls find the intervals of different pairs
         if of_threads:
             _intervals_of_threads(rows, points, pairs, idle_since, kept, since, large)
         else:
@@ -184,15 +184,15 @@ def _points(
     spill: Spill | None,
     large: LargeArrays,
 ) -> tuple[ranking.Rows, dict[str, NDArray[Any]], dict[str, ColumnSource]]:
-    """Put all points in order, one for an event.
+    """Put all points in order, one per event.
 
     Returns
     -------
     rows : Rows
-        Where they are.
+        Mapping from rows of events to points.
     held, kept : dict
-        Columns of `points.OF_POINT`: arrays (`HELD`), and where the others are, with `label` and `points.WITHIN_CALL`
-        if periods divide the trace.
+        Columns of `points.OF_POINT`: the arrays of `HELD`, and the sources of the others, with `label` and
+        `points.WITHIN_CALL` if periods divide the trace.
     """
     # every location that has events ends at a point
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
@@ -233,10 +233,10 @@ def _points(
         for name in needed:
             columns[name][at_end[of_here] - before] = of_end[name][of_here]
         if not quirks.splits_path:
-            # only several critical paths go on at all threads of a barrier
+            # only a critical path that splits goes on at all threads of a barrier
             columns["set"][columns["kind"] == THREAD_BARRIER] = -1
         if is_divided:
-            # the call path in the period, beside that of the whole time
+            # `label` is the call path in the period, `call_path` that of the whole time
             label, path_of = columns["call_path"].copy(), facts.call_paths.path_of
             columns["call_path"][:] = path_of(label)
             columns["label"] = label
@@ -258,7 +258,7 @@ def _ends(facts: Facts, scans: Sequence[LocationScan], ends: NDArray[np.bool_]) 
 
 
 def _points_before(rows: ranking.Rows, here: tuple[int, int]) -> tuple[int, int]:
-    """Return how many points are before rows at which no location ends."""
+    """Return the numbers of points before two rows at which no location ends."""
     bounds = np.array(here)
     location = np.searchsorted(rows.first_row, bounds, "right") - 1
     before = np.empty(bounds.size, np.int64)
@@ -267,9 +267,9 @@ def _points_before(rows: ranking.Rows, here: tuple[int, int]) -> tuple[int, int]
 
 
 def _ranges_of_rows(facts: Facts, n_rows: int, n_points: int, large: LargeArrays) -> list[tuple[int, int]]:
-    """Divide the rows of events by processes, since most points are found process by process: all that is written to a
-    range is written together. Where processes are few, or have more points than there is memory for, ranges are
-    equal."""
+    """Divide the rows of events into ranges of whole processes. Most points are found process by process, so all writes
+    to a range come together. If there are few processes, or they have more points than fit in memory, ranges have equal
+    size."""
     start = facts.first_rows[np.flatnonzero(np.diff(facts.process, prepend=-1))]
     fewest = min(RANGES, max(2 * large.jobs, -(-n_points // large.block_of(POINT_BYTES, max(n_points, 1)))))
     n_ranges = max(min(RANGES, n_rows // max(SEVERAL, 1)), fewest)
@@ -301,7 +301,8 @@ def _pairs(
     idle: NDArray[np.int64],
     large: LargeArrays,
 ) -> ranking.Pairs:
-    """Put all pairs of known points together, those of threads that idle until some points of their masters first."""
+    """Put all pairs of known points together, first those of threads that idle until the points `idle` of their
+    masters."""
     parts = [part for f in found for part in f.pairs]
     start = np.cumsum([idle.size, *map(len, parts)]).tolist()
     n, most, number = idle.size, start[-1], number_type(n_points)
@@ -316,7 +317,7 @@ def _pairs(
         return int(ranking.place_pairs(of_found, rows, arrays.after(pairs, start[k])))
 
     for at, n_placed in zip(start, side_by_side(large.jobs, place, range(len(parts))), strict=False):
-        # those whose points are not known leave gaps
+        # pairs whose points are unknown leave gaps
         for column in columns if at > n else ():
             column[n : n + n_placed] = column[at : at + n_placed]
         n += n_placed
@@ -326,10 +327,10 @@ def _pairs(
 def _kept(
     quirks: Quirks, points: Columns, pairs: ranking.Pairs, n_idle: int, large: LargeArrays
 ) -> NDArray[np.signedinteger[Any]]:
-    """Choose the pairs that count, in the order of their causes and, of these, of the waiting points; (n,) int.
+    """Select the pairs that count, ordered by causing and then by waiting point; (n,) int.
 
-    The reference has all of them. Without this peculiarity each waiting point has one, and only those points wait whose
-    cause is known.
+    The reference keeps all of them. Without this peculiarity each waiting point keeps one, and only points with a known
+    cause wait.
     """
     cause, waiting, n = pairs.cause, pairs.waiting, pairs.cause.size
     number = number_type(n)
@@ -365,11 +366,11 @@ def _idle_threads(
     division: Division,
     large: LargeArrays,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find until when threads idle because their master is outside the outermost parallel regions.
+    """Find the points until which threads idle because their master is outside the outermost parallel regions.
 
-    Returns points, where masters fork and where they end (none without OpenMP), and the last point before the JOIN
-    after which they idle until then, -1 for the beginning. The latter is empty for the reference, where they idle until
-    each point at which a master forks since the last point of threads.
+    Returns the points at which masters fork or end (none without OpenMP), and for each the last point before the JOIN
+    from which on threads idle, -1 for the beginning. The latter is empty for the reference, in which threads idle from
+    the last point of threads to each point at which a master forks.
     """
     nothing = np.zeros(0, np.int64)
     if not has_openmp(facts):
@@ -404,27 +405,28 @@ def _idle_between(
     regions: dict[str, NDArray[Any]],
     ends: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find until when the threads of some processes idle, and since when, as `_idle_threads` returns it.
+    """Find until when and since when the threads of some processes idle, as returned by `_idle_threads`.
 
-    `regions` are the parallel regions of their masters (`_regions_of`), which end at the points `ends`.
+    `regions` are the parallel regions of their masters (`_regions_of`); the masters end at the points `ends`.
     """
     order = np.lexsort((regions["enter"], regions["location"]))
     leaves = np.where(regions["exit"] >= 0, regions["exit"], AT_END)[order]
     of, enter = regions["location"][order].astype(np.int64), regions["enter"][order]
-    # rows are numbered location by location, so that what is left last is known across them but for what never is
+    # rows ascend from location to location, so the last EXIT is a running maximum over all, except for regions never
+    # left
     open_here = np.isin(of, of[leaves == AT_END])
     left = np.maximum.accumulate(np.where(leaves == AT_END, -1, leaves)) if leaves.size else leaves
     before = np.append(-1, left[:-1])
     outer = enter > before[: enter.size]
     for i in distinct(of[open_here]).tolist():
-        # a region that is never left holds all that follow
+        # a region that is never left encloses all that follow
         mine = np.flatnonzero(of == i)
         outer[mine[int(np.argmax(leaves[mine] == AT_END)) + 1 :]] = False
     order, leaves, of, enter = order[outer], leaves[outer], of[outer], enter[outer]
     stays_open = distinct(of[(leaves == AT_END) | (regions["join_row"][order] < 0)])
     ends = ends[~np.isin(location[ends], stays_open)]
     idle = np.concatenate([points_at(rows, enter), ends])
-    # the JOIN of the outermost region before, of the same location
+    # the JOIN of the preceding outermost region on the same location
     until = np.concatenate([np.arange(of.size), np.searchsorted(of, location[ends], "right")]) - 1
     until = np.where((until >= 0) & (pick(of, until) == np.append(of, location[ends])), until, -1)
     join = pick(regions["join_row"][order], until)
@@ -446,7 +448,7 @@ def _regions_of(is_master: NDArray[np.bool_], threads: Sequence[ParallelRegions]
 
 def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return the first point of each location, (n_locations + 1,), from the location of each point, ascending."""
-    # numbers of another type would be compared with a copy of all
+    # with numbers of another type, searchsorted would convert a copy of the whole column
     return np.searchsorted(location, np.arange(facts.n_locations + 1, dtype=location.dtype))
 
 
@@ -459,10 +461,10 @@ def _intervals_of_threads(
     since: Since,
     large: LargeArrays,
 ) -> None:
-    """Find where the intervals of pairs of threads begin: at the last point of threads before.
+    """Find where the intervals of pairs of threads begin: at the last preceding point of threads.
 
-    `idle_since` is from `_idle_threads`; `kept` is what number each pair had when those of threads that idle were the
-    first.
+    `idle_since` is from `_idle_threads`; `kept` is the number of each pair in `_pairs`, in which those of idle threads
+    come first.
     """
     cause_since, waiting_since = since["cause_since"], since["waiting_since"]
     before = large.empty(len(points), cause_since.dtype)
@@ -470,13 +472,13 @@ def _intervals_of_threads(
     with in_order(points.kind, before, pairs.kind, pairs.cause, cause_since):
         kernels.find_last_of_kinds(location_starts_of(rows), points.kind, THREADS_MEET, before)
         kernels.begin_at_points(pairs.kind, either, pairs.cause, before, cause_since)
-    # waiting points are on other locations than those around them
+    # the waiting points of consecutive pairs are on different locations
     with in_order(pairs.kind, pairs.waiting, waiting_since):
         kernels.begin_at_points(pairs.kind, OF_THREADS, pairs.waiting, before, waiting_since)
     if idle_since.size:
         idle = large.chosen(len(pairs), lambda here: pairs.kind[here] == IDLE)
         cause_since[idle] = idle_since[kept[idle]]
-    # a thread and the one that created it synchronise last when that happens
+    # a thread and its creator synchronise last at its creation
     joins = large.chosen(len(pairs), lambda here: pairs.kind[here] == DELAYS.index("join"))
     joins = joins[pick(points.kind, cause_since[joins]) == CREATED]
     creates, waiting = points_at(rows, points.at("set", cause_since[joins])), pairs.waiting[joins]
@@ -487,8 +489,8 @@ def _intervals_of_threads(
 def _intervals_of_processes(
     facts: Facts, quirks: Quirks, rows: ranking.Rows, points: Columns, pairs: Columns, since: Since, large: LargeArrays
 ) -> None:
-    """Find where the intervals of pairs of processes begin: at the last point with the other side; of the cause of a
-    collective operation with each other member."""
+    """Find where the intervals of pairs of processes begin: at the last point with the other side or, for the cause of
+    a collective operation, with each other member."""
     groups = _groups(facts, points, pairs.communicator, large)
     last = _LastSynchronisations(location_starts_of(rows), points, groups, facts.process, large)
     cause, waiting = pairs.cause, pairs.waiting
@@ -500,7 +502,7 @@ def _intervals_of_processes(
 
     causing, waits = taken(cause, mpi), taken(waiting, mpi)
     since["waiting_since"][mpi] = last.find(waits, last.processes_of(causing))
-    # each member by itself: what the cause did since it has synchronised with this one
+    # each waiting member by itself: the interval begins where the cause last synchronised with this member
     alone = mpi[OF_TWO[pairs.kind[mpi]]] if is_by_members(quirks) else mpi
     if is_by_members(quirks):
         causing, waits = taken(cause, alone), taken(waiting, alone)
@@ -510,12 +512,12 @@ def _intervals_of_processes(
 
 
 def is_by_members(quirks: Quirks) -> bool:
-    """Whether members of collective operations have intervals of their own."""
+    """Return whether members of collective operations have intervals of their own."""
     return quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths
 
 
 class _LastSynchronisations(NamedTuple):
-    """Finds the last points at which locations synchronised with processes."""
+    """Finder of the last points at which locations synchronised with processes."""
 
     start: NDArray[np.int64]
     """(n_locations + 1,): first point of each location."""
@@ -534,8 +536,8 @@ class _LastSynchronisations(NamedTuple):
             )
 
     def find(self, point: NDArray[np.signedinteger[Any]], partner: NDArray[np.int32]) -> NDArray[np.signedinteger[Any]]:
-        """Find for points and processes the last point before that synchronises with the process; (n,) as `point`, -1
-        where there is none."""
+        """Find for each point and process the last preceding point that synchronises with the process; (n,) of the type
+        of `point`, -1 where there is none."""
         large, n = self.large, point.size
         order, found = large.empty(n, number_type(n)), large.empty(n, point.dtype)
         with in_order(point):
@@ -559,8 +561,8 @@ def _intervals_of_members(
     last: _LastSynchronisations,
     since_of: Since,
 ) -> None:
-    """Find where the intervals of pairs of collective operations begin: where the cause has synchronised with all
-    others that have not later."""
+    """Find where the intervals of pairs of collective operations begin: at the earliest of the cause's last
+    synchronisations with the other members."""
     groups = last.groups
     cause, waiting = pairs.cause[many], pairs.waiting[many]
     process_of_cause = last.processes_of(cause)
@@ -581,10 +583,10 @@ def _intervals_of_members(
     whole = np.where(whole == AT_END, -1, whole)
     own = np.where(since > whole[instance], since, -1)
     if facts.locations.n_processes == 2 and quirks.ignores_the_other_of_two:
-        # of two processes a point with the other one does not count as a point with the group
+        # if there are two processes, a point with the other one does not count as a point with the group
         own = np.where((since >= 0) & (pick(points.partner, since) >= 0), since, own)
     since_of["cause_since"][many] = whole[number_of]
-    # of each waiting member its own point, and the next one that any other has
+    # for each waiting member: its own point, and the next later one of any other member
     by_point = np.lexsort((own, instance))
     keys, owns = instance[by_point], own[by_point]
     run = np.cumsum(np.append(False, (keys[1:] != keys[:-1]) | (owns[1:] != owns[:-1]))) if keys.size else keys
@@ -596,7 +598,7 @@ def _intervals_of_members(
     at = lookup(instance * n_all + member, number_of * n_all + last.processes_of(waiting).astype(np.int64))
     own_since = pick(own, at)
     since_of["own_since"][many] = own_since
-    # where none follows it never counts
+    # if none follows, it never counts
     later = np.minimum(pick(of_member, at, AT_END), cause)
     if not quirks.shifts_intervals:
         later = own_since + 1
@@ -604,7 +606,7 @@ def _intervals_of_members(
 
 
 def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: LargeArrays) -> kernels.Groups:
-    """Collect the processes that points synchronise with together: communicators, and what takes part in one
+    """Collect the groups of processes that points synchronise with: communicators, and the participants of one
     operation."""
     used = [_met(of[here]) for of in (points.communicator, more) for here in blocks(of.size)]
     channel = distinct(np.concatenate([np.zeros(0, np.int64), *used]))
@@ -619,7 +621,7 @@ def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: Large
     by_set = np.lexsort((process, numbers))
     sizes = np.append([m.size for m in members], np.bincount(numbers, minlength=first.size)).astype(np.int64)
     member = np.concatenate([np.zeros(0, np.int64), *members, process[by_set]])
-    # NOBODY is none of them
+    # NOBODY is not among the channels
     of_point = large.empty(len(points), np.int32)
     with in_order(points.communicator):
         kernels.find_places(points.communicator, channel, of_point)
@@ -630,5 +632,5 @@ def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: Large
 
 
 def _met(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the different ones of values, most of which are as the one before."""
+    """Return the distinct values of an array in which most equal their predecessor."""
     return distinct(values[np.append(True, values[1:] != values[:-1])[: values.size]])

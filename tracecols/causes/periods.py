@@ -1,8 +1,8 @@
-"""Root causes by phase or bin of time: what call paths are charged with over the whole time, divided by when it arises
+"""Root causes by phase or time bin: the charges of call paths over the whole time, divided by when they arise
 (docs/phases.md).
 
-Every charge is divided among the periods in which its location spent the time in question, in proportion, by the
-largest remainder. What a cell of the whole time is charged with is their sum: to the tick without rounding, else to the
+Every charge is divided in proportion among the periods in which its location spent the time in question, by the largest
+remainder. The parts add up to the charge of the cell over the whole time: to the tick without rounding, else to the
 last bit of float64 (`divide_cells`).
 """
 
@@ -39,10 +39,10 @@ from tracecols.work.ahead import expect
 from tracecols.work.large import LargeArrays, blocks
 
 BITS = 53
-"""Of the whole numbers in float64."""
+"""Bits of the integers that float64 holds exactly."""
 
 NEAR = 1 << 12
-"""Segments between two intervals up to which both are read together."""
+"""Maximum number of segments between two intervals that are read together."""
 
 
 def labels_of(facts: Facts) -> PeriodCallPaths:
@@ -53,8 +53,8 @@ def labels_of(facts: Facts) -> PeriodCallPaths:
 
 
 def _divided(amount: Times, end: NDArray[np.int64], weight: NDArray[np.int64]) -> Times:
-    """Divide amounts in proportion to the weights that end where they say: whole ones among whole weights by the
-    largest remainder; (n_weights,)."""
+    """Divide amounts in proportion to their weights, which end at `end`; integers by the largest remainder;
+    (n_weights,)."""
     if amount.dtype == np.int64:
         return divide_ticks(amount, end, weight)
     size = np.diff(end, prepend=0)
@@ -65,7 +65,7 @@ def _divided(amount: Times, end: NDArray[np.int64], weight: NDArray[np.int64]) -
 
 
 class Weights(NamedTuple):
-    """What cells are divided in proportion to."""
+    """Weights in proportion to which cells are divided."""
 
     property: NDArray[np.int16]
     """(n,): `schema.causes.CHARGED`."""
@@ -78,7 +78,7 @@ class Weights(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Weights], quirks: Quirks) -> Weights:
-        """Put some one after the other."""
+        """Concatenate weights."""
         return cls(
             np.concatenate([np.zeros(0, np.int16), *(p.property for p in parts)]),
             np.concatenate([np.zeros(0, np.int64), *(p.label for p in parts)]),
@@ -93,9 +93,9 @@ class PeriodTimes(NamedTuple):
     period: NDArray[np.int32]
     """(n,): the period that each interval begins in."""
     is_single: NDArray[np.bool_]
-    """(n,): whether all of it lies there."""
+    """(n,): whether the whole interval lies in this period."""
     key: NDArray[np.int64]
-    """(n_times,): of the others, ascending: number of the interval * number of call paths + call path."""
+    """(n_times,): for the other intervals, ascending: number of the interval * number of call paths + call path."""
     of_period: NDArray[np.int32]
     """(n_times,)"""
     ticks: NDArray[np.int64]
@@ -103,7 +103,7 @@ class PeriodTimes(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[PeriodTimes], n_paths: int) -> PeriodTimes:
-        """Put the times of intervals one after the other, of a trace with so many call paths."""
+        """Concatenate the times of intervals of a trace with `n_paths` call paths."""
         before = np.cumsum([0, *(of.period.size for of in parts)]).tolist()
         return cls(
             np.concatenate([np.zeros(0, np.int32), *(of.period for of in parts)]),
@@ -122,9 +122,9 @@ class PeriodTimes(NamedTuple):
         path: NDArray[np.int64],
         otherwise: NDArray[np.int64],
     ) -> Parts:
-        """Return the parts of amounts that intervals are charged with for call paths.
+        """Return the parts of the amounts that intervals are charged with for call paths.
 
-        `otherwise` is the call path in a period that is charged where the interval has no time of the call path.
+        `otherwise` is the call path in a period that is charged if the interval has no time on the call path.
         """
         n_paths = len(labels.whole)
         many = np.flatnonzero(~self.is_single[interval])
@@ -147,7 +147,7 @@ class PeriodTimes(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The parts of amounts: where those of each end, their call paths in periods, and what they are proportional to."""
+    """The parts of amounts: the end of the parts of each amount, their call paths in periods, and their weights."""
 
     end: NDArray[np.int64]
     """(n,): each amount has one part at least."""
@@ -156,7 +156,7 @@ class Parts(NamedTuple):
     """`label` and `weight`: (n_parts,)"""
 
     def weigh(self, code: int, chosen: NDArray[np.int64], amount: Times, location: NDArray[np.int32]) -> Weights:
-        """Divide amounts of a property; `chosen` says which of the amounts have a value."""
+        """Divide amounts of a property; `chosen` are the amounts that have a value."""
         n = np.diff(self.end, prepend=0)[chosen]
         end, of = np.cumsum(n), ranges(self.end[chosen] - n, n)
         label, where = self.label.take(of), np.repeat(location, n)
@@ -167,7 +167,7 @@ class Parts(NamedTuple):
 
 
 ENTRY_BYTES = 20
-"""Bytes of a segment and of an entry, and of a wait, that are held while the time of an interval is added up."""
+"""Bytes held per segment and entry, and per wait, while the time of an interval is added up."""
 
 
 def _nothing_of_calls(n: int, dtype: Any) -> kernels.Part:
@@ -190,10 +190,10 @@ def period_times(
 ) -> PeriodTimes:
     """Add up the time of intervals by call path and period.
 
-    `spent` is the time of the partition by call path, from point to point, with the edges of periods. Intervals have
-    their first segment, one past the last, and likewise the waits inside, which are taken off. `less` are parts of
-    calls at the begin, which are taken off, and `more` those at the end, which are added. An interval may be all of a
-    location: it is read block by block (`large`).
+    `spent` is the time of the partition by call path, from point to point, with the edges of periods. `first` and
+    `stop` are the first segment of each interval and one past the last, `waits` likewise the waits inside, which are
+    subtracted. `less` are parts of calls at the begin, which are subtracted, and `more` those at the end, which are
+    added. An interval may span a whole location, so it is read block by block (`large`).
     """
     edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
     assert edges is not None  # asked where periods divide the trace
@@ -271,8 +271,8 @@ def _runs(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.
 
 
 def _segments_here(spent: Segments, first: int, stop: int, size: int, large: LargeArrays) -> kernels.Segments:
-    """Return segments from the first on, up to before another one, with their entries: so many of either at most, but
-    at least one segment."""
+    """Return the segments first <= segment < stop with their entries: at most `size` of either, but at least one
+    segment."""
     n = max(min(stop - first, size), 0)
     end = np.concatenate([np.zeros(max(1 - first, 0), np.int64), spent.ends.rows("end", max(first - 1, 0), first + n)])
     end = end[: max(int(np.searchsorted(end, end[0] + size, "right")), 2)]
@@ -283,7 +283,7 @@ def _segments_here(spent: Segments, first: int, stop: int, size: int, large: Lar
 def _waits_here(
     facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex, first: int, stop: int, size: int
 ) -> kernels.Waits:
-    """Return waits from the first on, up to before another one: so many at most."""
+    """Return the waits first <= wait < stop, at most `size` of them."""
     here = slice(first, min(stop, first + size))
     waits, path, wait = index.waits[here], index.wait_path[here], index.wait[here]
     for column in (waits, path, wait):
@@ -294,10 +294,10 @@ def _waits_here(
 def _before_interval(
     facts: Facts, quirks: Quirks, points: CompoundTable, since: NDArray[np.int64], known: NDArray[np.bool_]
 ) -> tuple[kernels.Part, kernels.Part]:
-    """Return the calls at the begin of intervals, which are taken off, and their completions, which the intervals begin
-    with.
+    """Return the calls at the begin of intervals, which are subtracted, and their completions, with which the intervals
+    begin.
 
-    `known` says whether an interval begins with a point.
+    `known` marks the intervals that begin with a point.
     """
     call_path, begin_time, lead, total, completion, tail = (
         points.at(c, since) for c in ("call_path", "begin_time", "lead", "total", "completion", "tail")
@@ -306,30 +306,30 @@ def _before_interval(
     begin = clock(facts, quirks)(begin_time) - lead
     end = begin + total
     done = end - tail
-    # with peculiarities of the reference completions may be negative: they take off what comes after the call
+    # with peculiarities of the reference completions may be negative: then time after the call is subtracted
     less = kernels.Part(path, begin, end - np.minimum(completion, 0))
     return less, kernels.Part(path, done - np.maximum(completion, 0), done)
 
 
 class DelayPeriods(NamedTuple):
-    """In which periods the causing sides of the pairs of a partition spent the time that they are charged for."""
+    """The periods in which the causing sides of the pairs of a partition spent the time that they are charged for."""
 
     comes: NDArray[np.int32]
-    """(n_pairs,): the period in which each cause comes whose interval lies in several."""
+    """(n_pairs,): the period in which the cause occurs, if its interval lies in several, else -1."""
     interval: NDArray[np.signedinteger[Any]]
-    """(n_pairs,) int32 or int64: what interval each pair of the partition has."""
+    """(n_pairs,) int32 or int64: the interval of each pair of the partition."""
     intervals: PeriodTimes
     """Those in which the causing sides spent more time than the waiting sides."""
 
     def spread(self, facts: Facts) -> charging.Spread:
-        """Return the same as kernels take it."""
+        """Return the same in the form that kernels take."""
         labels, of = labels_of(facts), self.intervals
         times = of.period, of.is_single, of.key, of.of_period, of.ticks
         return charging.Spread(self.interval, self.comes, *times, labels.whole.creation, labels.of_kernels)
 
 
 class PathPeriods(NamedTuple):
-    """In which periods the stretches of the critical path on some locations lie."""
+    """The periods in which the stretches of the critical path on some locations lie."""
 
     facts: Facts
     quirks: Quirks
@@ -338,7 +338,7 @@ class PathPeriods(NamedTuple):
     stretches: PeriodTimes
 
     def parts(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
-        """Return the parts of what stretches have of some call paths."""
+        """Return the parts of the time that stretches have on some call paths."""
         labels, path = labels_of(self.facts), call_path.astype(np.int64)
         return self.stretches.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
@@ -350,10 +350,11 @@ class PathPeriods(NamedTuple):
         began: Times,
         ended: Times,
     ) -> Parts:
-        """Return the parts of what call paths have of stretches that began and ended at some times, besides the time in
-        regions: by the rest of each piece.
+        """Return the parts of the time of call paths on stretches outside of regions, in proportion to the rest of each
+        bin.
 
-        Of phases, which regions begin, it belongs to that in which the stretch ends.
+        `began` and `ended` are the times of the stretches. If periods are phases, which regions begin, this time
+        belongs to the phase in which the stretch ends.
         """
         labels = labels_of(self.facts)
         if not labels.by.by_time:
@@ -365,7 +366,7 @@ class PathPeriods(NamedTuple):
         of, period = np.repeat(np.arange(stretch.size), n), ranges(first, n)
         begin = np.where(period > first[of], by.edge(period - 1, location[of]), began[of])
         end = np.where(period < last[of], by.edge(period, location[of]), ended[of])
-        # what regions have of each bin
+        # the time in regions in each bin
         in_regions = self.stretches.key // n_paths * n_bins + self.stretches.of_period
         bins, head = number(in_regions)
         spent = add_up(bins, self.stretches.ticks, head.size)
@@ -395,10 +396,11 @@ def _of_delays(
     period_of: Callable[[NDArray[np.int64]], NDArray[np.int32]],
     large: LargeArrays,
 ) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.int32], PeriodTimes]:
-    """Find in which periods the causing sides of the pairs of a partition spent their time, `BLOCK` pairs at a time.
+    """Find the periods in which the causing sides of the pairs of a partition spent their time, `BLOCK` pairs at a
+    time.
 
-    Returns `interval` and `comes` as `DelayPeriods` has them, and the times of the intervals. `period_of` returns the
-    periods in which the calls of points begin.
+    Returns `interval` and `comes` as in `DelayPeriods`, and the times of the intervals. `period_of` returns the periods
+    in which the calls of points begin.
     """
     n = len(delays.pairs)
     interval, comes = large.empty(n, number_type(n)), large.full(n, -1, np.int32)
@@ -406,13 +408,14 @@ def _of_delays(
     n_intervals = 0
     for rows in blocks(n):
         pair = delays.pairs.rows("pair", rows.start, rows.stop)
-        # one interval for neighbours of the same cause and beginning
+        # consecutive pairs with the same cause and beginning share an interval
         cause, own, since = numbers_of(pairs, pair, "cause", "own_since", "cause_since")
         begins = np.where(own >= 0, own, since)
         is_first = np.append(True, (cause[1:] != cause[:-1]) | (begins[1:] != begins[:-1]))
         of, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
         until, since, is_idle = cause[head], begins[head], pairs.kind[pair[head]] == IDLE
-        # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
+        # an interval is idle for all its pairs or for none: pairs of both sorts of a point never have the same
+        # beginning
         first = np.where(is_idle, intervals.after_joins(since, until), intervals.first(since, until)).astype(np.int64)
         after = np.where(since >= 0, since + 1, index.start[points.location[until]])
         times = period_times(
@@ -428,7 +431,7 @@ def _of_delays(
             (index.n_waits_before(after), index.n_waits_before(until)),
             *_before_interval(facts, quirks, points, since, (since >= 0) & ~is_idle),
         )
-        # not needed of intervals that lie in one period
+        # not needed for intervals that lie in one period
         divided = np.flatnonzero(~times.is_single[of])
         comes[rows][divided] = period_of(cause[divided])
         interval[rows] = of + n_intervals
@@ -440,8 +443,8 @@ def _of_delays(
 def _period_of(
     facts: Facts, points: CompoundTable, segments: Segments
 ) -> Callable[[NDArray[np.int64]], NDArray[np.int32]]:
-    """Return a function that returns the periods in which the calls of points begin; where a location ends it is in its
-    last one."""
+    """Return a function that returns the periods in which the calls of points begin; the end of a location is in its
+    last period."""
     labels, edges = labels_of(facts), segments.edges
     assert edges is not None  # asked where periods divide the trace
 
@@ -468,8 +471,8 @@ def find_delay_periods(
     delays: Delays,
     spill: Spill | None,
 ) -> DelayPeriods | None:
-    """Find in which phases or bins the causing sides of pairs spent the time that they are charged for; nothing without
-    these."""
+    """Find the phases or bins in which the causing sides of pairs spent the time that they are charged for; None
+    without periods."""
     if segments.edges is None:
         return None
     large = large_arrays(spill)
@@ -491,45 +494,45 @@ def find_path_periods(
     path: Path,
     spill: Spill | None,
 ) -> PathPeriods | None:
-    """Find in which phases or bins some locations spent the time that they have on the critical path; nothing without
-    these."""
+    """Find the phases or bins in which some locations spent the time that they have on the critical path; None without
+    periods."""
     if segments.edges is None:
         return None
-    met = facts.call_paths.whole.met
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large_arrays(spill))
-    mine = np.zeros(facts.n_locations, bool)
+    large = large_arrays(spill)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
+    mine, period_of = np.zeros(facts.n_locations, bool), _period_of(facts, sync_points, segments)
     mine[members] = True
-    here = np.flatnonzero(mine[sync_points.location[path.until]]) if path.until.size else np.zeros(0, np.int64)
-    since, until = path.since[here], path.until[here]
-    location = sync_points.location[until]
+    here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
+    ends, found = [np.zeros(0, np.int32)], []
+    for rows in blocks(here.size):
+        since, until = path.since[here[rows]], path.until[here[rows]]
+        location = sync_points.location[until]
+        given = facts, quirks, sync_points, point_index, segments, large
+        bounds = intervals.resumed(since, until), intervals.stop(until)
+        calls = _calls_of_stretches(facts, quirks, sync_points, segments, path, here[rows])
+        found.append(period_times(*given, location, *bounds, None, *calls))
+        ends.append(period_of(until))
+    return PathPeriods(facts, quirks, np.concatenate(ends), PeriodTimes.joined(found, len(facts.call_paths.whole)))
+
+
+def _calls_of_stretches(
+    facts: Facts, quirks: Quirks, points: KeptTable, segments: Segments, path: Path, here: NDArray[np.int64]
+) -> tuple[kernels.Part, kernels.Part | None]:
+    """Return the parts of the calls at the begin of some stretches of the critical path, which are subtracted, and of
+    those at the end, which are added."""
+    since, until, met = path.since[here], path.until[here], facts.call_paths.whole.met
     begin_path, end_path = (
-        np.where(at >= 0, pick(met, sync_points.call_path[at]), -1).astype(np.int32) for at in (since, until)
+        np.where(at >= 0, pick(met, points.call_path[at]), -1).astype(np.int32) for at in (since, until)
     )
     if quirks.splits_path:
-        # without what the location waited in the call at which it begins to be on the path
-        begin = clock(facts, quirks)(sync_points.at("begin_time", since))
-        less, more = kernels.Part(begin_path, begin, begin + sync_points.at("wait", since)), None
-    else:
-        # the ends lie inside of the calls of points, after the cuts
-        reached, left = segments.resumed_at(since, location)[1], segments.left_time(until, location)
-        begin_path[pick(sync_points.kind, since) == CREATED] = -1
-        less = kernels.Part(begin_path, reached, path.begin_time[here])
-        more = kernels.Part(end_path, left, path.end_time[here])
-    stretches = period_times(
-        facts,
-        quirks,
-        sync_points,
-        point_index,
-        segments,
-        large_arrays(spill),
-        location,
-        intervals.resumed(since, until),
-        intervals.stop(until),
-        None,
-        less,
-        more,
-    )
-    return PathPeriods(facts, quirks, _period_of(facts, sync_points, segments)(until), stretches)
+        # without the wait in the call at which the location begins to be on the path
+        begin = clock(facts, quirks)(points.at("begin_time", since))
+        return kernels.Part(begin_path, begin, begin + points.at("wait", since)), None
+    # the ends lie inside of the calls of points, after the cuts
+    location = points.location[until]
+    reached, left = segments.resumed_at(since, location)[1], segments.left_time(until, location)
+    begin_path[pick(points.kind, since) == CREATED] = -1
+    return kernels.Part(begin_path, reached, path.begin_time[here]), kernels.Part(end_path, left, path.end_time[here])
 
 
 @step(SPENT, "period_times", keeps=("period_times",))
@@ -542,8 +545,8 @@ def divide_own_times(
     segments: Segments,
     spill: Spill | None,
 ) -> Weights | None:
-    """Add up the time of some locations by call path and period without the waits at their synchronisation points;
-    nothing without periods."""
+    """Add up the time of some locations by call path and period without the waits at their synchronisation points; None
+    without periods."""
     if segments.edges is None:
         return None
     labels, n_paths = labels_of(facts), len(facts.call_paths.whole)
@@ -571,14 +574,14 @@ def divide_own_times(
 def divide_causes(
     facts: Facts, quirks: Quirks, charged_causes: CompoundTable, cause_weights: Sequence[Weights] | None
 ) -> CompoundTable:
-    """Divide what some locations are charged with among phases or bins of time, by when it arises; without these it
-    stays as it is."""
+    """Divide the charges of some locations among phases or time bins by when they arise; without periods they are
+    unchanged."""
     if cause_weights is None:
         return charged_causes
     labels, of, charged = labels_of(facts), Weights.joined(cause_weights, quirks), charged_causes
     parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64), charged.charged[:0])]
     for which in distinct(charged.property).tolist():
-        # one property after the other: there are many cells where there are many locations
+        # one property after the other, since there are many cells if there are many locations
         mine, own = np.flatnonzero(charged.property == which), np.flatnonzero(of.property == which)
         path, label = charged.call_path[mine], of.label[own]
         key = path.astype(np.int64) * facts.n_locations + charged.location[mine]
@@ -605,16 +608,16 @@ def divide_cells(
     weight: Times,
     location: NDArray[np.signedinteger[Any]] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
-    """Divide values among periods in proportion to weights, so that the parts add up to them to the last bit, in any
-    order.
+    """Divide values among periods in proportion to weights, so that the parts add up to the values to the last bit, in
+    any order.
 
-    The parts of whole numbers are whole ones, others multiples of the last bit of the value. A value without any weight
+    Parts of integers are integers, other parts are multiples of the last bit of the value. A value without any weight
     counts outside of all phases, or in the first bin of the focus.
 
-    Each weight belongs to a cell (-1: nothing) and a call path in a period; those of the same are added up in their
-    order, and sums below zero count as zero. `location` is where the values are; without it a value without any weight
-    counts in the first bin. Returns cell, call path in a period and part, where that is not zero, ordered by the first
-    two.
+    Each weight belongs to a cell (-1 none) and a call path in a period. Weights of the same two are added up in their
+    order, and negative sums count as zero. `location` is the location of each value; without it a value without any
+    weight counts in the first bin. Returns cell, call path in a period and part of all parts that are not zero, ordered
+    by the first two.
     """
     key = cell * len(labels) + label
     order = np.argsort(key, kind="stable")
@@ -652,8 +655,8 @@ def divide_run(
     every_period_times: Sequence[Weights | None],
     charged_run: CompoundTable,
 ) -> CompoundTable:
-    """Divide what all locations are charged with for the whole run among phases or bins of time; without these it stays
-    as it is."""
+    """Divide the charges of all locations for the whole run among phases or time bins; without periods they are
+    unchanged."""
     if facts.call_paths.divider is None:
         return charged_run
     rows: list[Weights] = []
@@ -688,7 +691,7 @@ def _where(table: CompoundTable, mask: NDArray[np.bool_]) -> CompoundTable:
 
 
 def _as(table: CompoundTable, code: int, other: int) -> Weights:
-    """Return what is charged with one property as weights of another one."""
+    """Return the charges of one property as weights of another one."""
     mine = np.flatnonzero(table.property == code)
     return Weights(
         np.full(mine.size, other, np.int16),
@@ -701,7 +704,7 @@ def _as(table: CompoundTable, code: int, other: int) -> Weights:
 def _in_waits(
     facts: Facts, quirks: Quirks, points: CompoundTable, code: int, at: NDArray[np.int64], amount: Times
 ) -> Weights:
-    """Divide amounts that are parts of waits like these."""
+    """Divide amounts that are parts of waits among periods like the waits."""
     begin = points.at("begin_time", at)
     row, label, ticks = labels_of(facts).divide(
         points.at("label", at), begin, begin + in_ticks(facts, quirks, points.at("wait", at)), points.location[at]

@@ -1,11 +1,10 @@
-"""Where a location synchronises with others: one point per event that waits, or lets others wait, and the pairs of
-both.
+"""Synchronisation points, one per event at which a location waits or makes others wait, and their pairs.
 
-Every stage finds those of its tables. `causes.pairs` puts them together. Times are seconds since the first event of the
-trace, in float64, and waits differences of them: the reference computes like this, and what rounding leaves decides
-some costs. Without this peculiarity (`quirks.Quirks.rounds_seconds`) they are ticks in int64: what is not rounded is
-never a floating-point number, since sums over a trace of EPILOG need up to 60 bits. So all arrays of times have one
-type in an analysis, that of `time_type`.
+Every stage finds the points of its own tables; `causes.pairs` puts them together. Times are seconds since the first
+event of the trace, in float64, and waits are differences of them, because the reference computes like this and its
+rounding errors decide some costs. Without this peculiarity (`quirks.Quirks.rounds_seconds`) times are ticks in int64,
+never floating-point numbers, since sums over an EPILOG trace need up to 60 bits. Within an analysis all arrays of times
+have the same type, `time_type`.
 """
 
 from __future__ import annotations
@@ -54,10 +53,11 @@ WITHIN_CALL = ("lead", "tail")
 completion it ends."""
 
 Times = NDArray[Any]
-"""Times in one unit, as `time_type` says."""
+"""Times, of the type that `time_type` returns."""
 
 NOBODY, EVERYBODY = -1, -2
-"""Communicators of points that synchronise with one process or a set of them, and of those that do with all of MPI."""
+"""Values of `communicator` for points that synchronise with one process or a set, and for those that do with all of
+MPI."""
 
 OF_POINT: dict[str, Any] = {
     "location": np.int32, "event": np.int64, "kind": np.int8, "begin_time": np.int64, "wait": None, "total": None,
@@ -67,13 +67,14 @@ OF_POINT: dict[str, Any] = {
 OF_PAIR: dict[str, Any] = {
     "kind": np.int8, "cause": np.int64, "waiting": np.int64, "wait": None, "communicator": np.int64,
 }  # fmt: skip
-"""Columns of points and of pairs, by their types; None is that of times."""
+"""Columns of points and of pairs with their types; None is the type of times."""
 
 LEFT_OUT: dict[str, Any] = {"partner": -1, "communicator": NOBODY, "set": -1}
-"""What columns are that nothing is said of, if it is not 0: the pairs say with whom these points synchronise."""
+"""Defaults of columns that are not given, if not 0. The partners of points without these columns follow from the
+pairs."""
 
 NARROW = 1 << 31
-"""From so many points on their numbers take 8 bytes instead of 4."""
+"""Number of points from which on point numbers take 8 bytes instead of 4."""
 
 
 def number_type(n_points: int) -> type[np.signedinteger[Any]]:
@@ -88,9 +89,9 @@ class Alike:
     columns: ColumnSource
     """The other columns."""
     same: dict[str, NDArray[Any]]
-    """dict of str to (1,) array: what holds for all rows."""
+    """dict of str to (1,) array: the value common to all rows."""
     is_by_event: bool
-    """Whether points are in the order of their events."""
+    """Whether the points are sorted by event."""
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -100,29 +101,29 @@ class Alike:
         return self.same[name] if name in self.same else self.columns.column(name)
 
     def between(self, first: int, stop: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Return columns of the points at the rows first <= row < stop, and perhaps of others."""
+        """Return columns of the points at the rows first <= row < stop; other points may be included."""
         low, high = self.columns.search("event", [first, stop]).tolist() if self.is_by_event else (0, len(self))
         return {name: self.same[name] if name in self.same else self.columns.rows(name, low, high) for name in names}
 
 
 class Synchronisation:
-    """Points and pairs that a slice of the trace finds.
+    """Points and pairs found in a slice of the trace.
 
     Parameters
     ----------
     points, pairs : sequence of mapping
         Columns of points or pairs of one kind; scalars hold for all rows.
     by_event : bool, optional
-        Put the points of each kind in the order of their events: for those of many processes, of which
-        `Alike.between` then reads only what it is asked for.
+        Sort the points of each kind by event. For points of many processes, of which `Alike.between` then reads only
+        the requested ones.
 
     Attributes
     ----------
     points : list of Alike
-        `OF_POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins
-        (ticks), time waited, in all, and of completion, call path, the process synchronised with (-1 several), the
-        channel of the communicator (NOBODY, EVERYBODY), and the number of a set of points whose processes are
-        synchronised with; and `WITHIN_CALL`, by default 0.
+        `OF_POINT`: location, row of the event, kind (`schema.causes.POINTS`), begin of its call or operation (ticks),
+        time waited, total time, time of the completion, call path, the process it synchronises with (-1 several), the
+        channel of the communicator (NOBODY, EVERYBODY), and the number of the set of points with whose processes it
+        synchronises; and `WITHIN_CALL`, by default 0.
     pairs : list of Alike
         `OF_PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting
         point, time waited, the channel of the communicator of a collective operation.
@@ -143,7 +144,7 @@ class Synchronisation:
 def _alike(
     quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spill | None, by_event: bool = False
 ) -> Alike:
-    """Keep columns, and apart from them what holds for all rows."""
+    """Store the columns, and separately the values common to all rows."""
     columns: dict[str, NDArray[Any]] = {}
     same: dict[str, NDArray[Any]] = {}
     for name, type_of in of.items():
@@ -157,7 +158,7 @@ def _alike(
 
 
 def ticks_per_unit(facts: Facts, quirks: Quirks) -> int:
-    """Return how many ticks the unit of all times of root causes has: those of a second, or one."""
+    """Return the number of ticks per unit of the times of root causes: ticks per second, or 1."""
     return facts.resolution if quirks.rounds_seconds else 1
 
 
@@ -183,7 +184,7 @@ def durations(facts: Facts, quirks: Quirks, ticks: NDArray[np.int64]) -> Times:
 
 
 def in_ticks(facts: Facts, quirks: Quirks, times: Times) -> NDArray[np.int64]:
-    """Return times in ticks. Seconds are differences of times in seconds, so that ticks are met by rounding."""
+    """Return times in ticks. Differences of times in seconds are rounded, which recovers the ticks."""
     return np.rint(times * facts.resolution).astype(np.int64) if quirks.rounds_seconds else times.astype(np.int64)
 
 
@@ -194,7 +195,7 @@ def _positive(values: Times) -> Times:
 def _points(
     kind: str, location: Any, event: Any, begin_time: Any, call_path: Any, wait: Any = 0, total: Any = 0, **more: Any
 ) -> dict[str, Any]:
-    """Return the columns of points of one kind; those that are not given are as in `LEFT_OUT`, or 0."""
+    """Return the columns of points of one kind; columns that are not given default to `LEFT_OUT`, or 0."""
     return {
         "kind": POINTS.index(kind),
         "location": location,
@@ -213,7 +214,7 @@ def _pairs(delay: str, cause: Any, waiting: Any, wait: Any, communicator: Any = 
 
 
 class _Side(NamedTuple):
-    """The calls at one end of messages: rows and processes; when they begin and end; location and call path."""
+    """The calls at one end of messages: rows, begin in ticks, times of ENTER and EXIT, locations and call paths."""
 
     event: NDArray[np.int64]
     begin_time: NDArray[np.int64]
@@ -238,7 +239,7 @@ class _Side(NamedTuple):
 
 
 def _side(facts: Facts, quirks: Quirks, m: CompoundTable, of: NDArray[np.int64], call: str) -> _Side:
-    """Return one side of messages `of`: the calls whose columns are named so."""
+    """Return one side of the messages `of`: the calls whose columns begin with `call`."""
     times, begin_time = clock(facts, quirks), m[f"{call}_enter_time"][of]
     location = m[f"{call[:4]}_location"][of]
     return _Side(
@@ -249,7 +250,7 @@ def _side(facts: Facts, quirks: Quirks, m: CompoundTable, of: NDArray[np.int64],
 
 @step(RECEIVE, "late_senders", keeps=("late_senders",))
 def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: Spill | None) -> Synchronisation:
-    """Find the points of messages that are sent late: where they are received, and where they are sent."""
+    """Find the points of messages that are sent late: their receives and their sends."""
     of = np.flatnonzero(wait_for_senders(facts, messages)[1])
     recv, send = (_side(facts, quirks, messages, of, call) for call in ("recv", "send"))
     wait = np.minimum(send.enter, recv.leave) - recv.enter
@@ -278,8 +279,9 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
 
 
 class _Shares(NamedTuple):
-    """Of members of collective operations of a kind: which one begins last (-1 none), and whether they take part in
-    the synchronisation, wait in it, and synchronise with all of the communicator."""
+    """Roles of the members of collective operations of one kind: the member waited for, which begins last (-1 none),
+    and whether each member takes part in the synchronisation, waits in it, and synchronises with the whole
+    communicator."""
 
     cause: NDArray[np.int64]
     takes_part: NDArray[np.bool_]
@@ -290,7 +292,7 @@ class _Shares(NamedTuple):
 def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Shares:
     """Find who waits for whom in operations of a kind.
 
-    `waits_here` says of calls that manage communicators whether they are of those in which members wait.
+    For calls that manage communicators, `waits_here` marks those in which members wait.
     """
     everyone = np.ones(p.begin.size, bool)
     at = np.arange(p.begin.size)
@@ -302,7 +304,7 @@ def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Sh
     if kind == "n_to_n":
         is_whole = p.min(p.end) > p.max(p.begin)
         cause = np.where(is_whole, p.latest(everyone), p.latest(p.sent > 0))
-        # of a partial exchange the last sender, one of several that begin at the same time
+        # in a partial exchange, of several last senders that begin at the same time only the cause takes part
         takes_part = synchronised(p)[2] & (is_whole | (p.begin < pick(p.begin, cause)) | (at == cause))
         return _Shares(cause, takes_part, everyone, is_whole)
     if kind == "scan":
@@ -322,8 +324,8 @@ def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Sh
 def _partners(
     process: NDArray[np.integer[Any]], cause: NDArray[np.int64], others: NDArray[np.int64], here: NDArray[np.int64]
 ) -> NDArray[np.integer[Any]]:
-    """Return with which process members synchronise where the cause does with those that wait, each of them with the
-    cause; -1 several."""
+    """Return the process that each of the members `here` synchronises with: that of the cause for a member that waits,
+    that of the waiting member for the cause; -1 if several."""
     last = np.full(cause.size, -1, np.int64)
     last[cause[others]] = others
     n_others = np.bincount(cause[others], minlength=cause.size)
@@ -335,7 +337,7 @@ def _partners(
 def collective_points(
     facts: Facts, quirks: Quirks, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
 ) -> Synchronisation:
-    """Find the points of collective operations, and who lets whom wait in them."""
+    """Find the points of collective operations, and the pairs of causing and waiting members."""
     m = collective_members
     found = []
     for kind, ops in (
@@ -351,7 +353,7 @@ def collective_points(
         chosen = of_operations(collectives, m, ops)
         waits_here = is_in(facts, m.call_path, COMMUNICATORS) if kind == "management" else chosen
         if kind == "management":
-            # those of start and end have points of their own, unless others create the process
+            # operations at start and end have points of their own, unless other processes create this one
             chosen &= np.isin(m.collective, m.collective[waits_here])
         row = np.flatnonzero(chosen)
         if row.size:
@@ -370,7 +372,7 @@ def _points_of_kind(
     others = takes_part & (at != cause)
     begin, end = times(p.begin), times(p.end)
     until = np.minimum(pick(begin, cause), end)
-    # of a broadcast the first receiver that waited
+    # for a broadcast, the earliest of the receivers that waited
     counts = others if kind == "one_to_n" and quirks.completes_with_receivers else takes_part
     earliest = times(p.min(np.where(counts, p.end, np.iinfo(np.int64).max)))
     wait = np.where(waits & others, _positive(until - begin), 0)
@@ -378,7 +380,7 @@ def _points_of_kind(
     of = row[here]
     event, process = m.end[row], facts.process[m.location[row]]
     with_one = kind in ("one_to_n", "n_to_one")
-    # a rank that waits in a scan may let others wait: all who do either synchronise with each other
+    # a rank that waits in a scan may make others wait: all ranks that do either synchronise with each other
     is_set = ~is_whole[here] & np.isin(kind, ["n_to_n", "one_to_n", "scan"])
     channel = facts.communicators.channel(m.communicator[of], process[here])
     points = _points(
@@ -405,10 +407,10 @@ def _points_of_kind(
 def startup_points(
     facts: Facts, quirks: Quirks, startups: CompoundTable, created_processes: CompoundTable
 ) -> Synchronisation:
-    """Find the points of MPI_Init and MPI_Finalize, and who lets whom wait there, which the reference does not tell;
-    and where processes are created, which it does not know.
+    """Find the points of MPI_Init and MPI_Finalize and their pairs, which the reference does not report, and the points
+    at which processes are created, which it does not know.
 
-    Processes are created as soon as the call is entered, which waits for them.
+    Processes are created as soon as the creating call is entered; the call waits for them.
     """
     m, times = startups, clock(facts, quirks)
     points: list[dict[str, Any]] = []
@@ -431,7 +433,7 @@ def startup_points(
         ends = m.location[of], m.exit[of], m.enter_time[of], m.call_path[of]
         points.append(_points(kind, *ends, wait, leave - enter, completion=completion, communicator=members))
         if not quirks.leaves_out_startup and of.size:
-            # who enters last, of several the first location
+            # the member that enters last; of several, the one on the first location
             last = int(of[np.lexsort((m.location[of], -m.enter_time[of]))[0]])
             e = np.flatnonzero((wait > 0) & (of != last))
             pairs.append(_pairs("startup", np.full(e.size, m.exit[last]), m.exit[of[e]], wait[e], members))
@@ -442,14 +444,14 @@ def startup_points(
 
 
 class ParallelRegions(NamedTuple):
-    """The parallel regions that threads begin and leave."""
+    """The parallel regions of threads."""
 
     regions: ColumnSource
     """By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the
-    EXIT to the JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none)."""
+    EXIT to the JOIN, call path, whether another thread forked it, and otherwise the row of the JOIN (-1 none)."""
     with_tasks: ColumnSource
-    """Of threads that execute tasks in a barrier: row of the EXIT, ascending, and when the last thread of the team
-    enters."""
+    """By thread that executes tasks in a barrier: row of the EXIT, ascending, and time at which the last thread of the
+    team enters."""
 
 
 @step(WITHIN, "thread_points", "thread_regions", keeps=("thread_points", "thread_regions"))
@@ -461,7 +463,7 @@ def thread_points(
     teams: CompoundTable,
     spill: Spill | None,
 ) -> tuple[Synchronisation, ParallelRegions]:
-    """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there; and the parallel
+    """Find the points at which threads begin in teams and meet at barriers, the pairs of the latter, and the parallel
     regions of threads."""
     m = construct_members
     team = constructs.team[m.construct] if len(constructs) else m.construct
@@ -483,7 +485,7 @@ def _fork_points(
 ) -> tuple[dict[str, Any], Columns]:
     """Return the points where threads begin in teams, and their parallel regions (`ParallelRegions.regions`).
 
-    Each member of a construct has the row of its `team` and the location that forked it, -1 for none.
+    `team` is the row of the team of each member of a construct, `master` the location that forked it, -1 for none.
     """
     times = clock(facts, quirks)
     of = np.flatnonzero((m.role_number == ROLES.index("parallel")) & (master >= 0))
@@ -523,7 +525,7 @@ def _fork_points(
 def _barrier_points(
     facts: Facts, quirks: Quirks, n_constructs: int, m: CompoundTable, master: NDArray[np.integer[Any]]
 ) -> tuple[dict[str, Any], dict[str, Any], Columns]:
-    """Return the points where threads meet at barriers, who lets whom wait there, and those that execute tasks there
+    """Return the points at which threads meet at barriers, their pairs, and the threads that execute tasks there
     (`ParallelRegions.with_tasks`)."""
     times = clock(facts, quirks)
     of = np.flatnonzero(IS_BARRIER[m.role_number] & (master >= 0) & (m.exit >= 0))
@@ -550,7 +552,7 @@ def _barrier_points(
 def _masters(
     n_constructs: int, construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Number the members of each construct alike, by the row of the thread that forked, else by the first; (n,)
+    """Return one number for all members of a construct: the row of the thread that forked, else the first row; (n,)
     int64."""
     if not row.size:
         return row
@@ -585,8 +587,8 @@ def _put_together(sources: Sequence[ColumnSource], large: LargeArrays) -> Column
 
 @step(WITHIN, "lock_points", keeps=("lock_points",))
 def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, spill: Spill | None) -> Synchronisation:
-    """Find the points where threads wait for locks and for conditions, and who lets them wait, which the reference does
-    not know."""
+    """Find the points at which threads wait for locks and for conditions, and their pairs, which the reference does not
+    know."""
     if quirks.leaves_out_others:
         return Synchronisation(quirks, [], [], spill)
     m, times = lock_acquisitions, clock(facts, quirks)
@@ -610,7 +612,7 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
     releases = _points("release", m.previous_owner[of], released, m.previous_release_time[of], m.previous_call_path[of])
     of_locks = _pairs("lock", released, m.acquire[of], wait)
     conditional, signals, of_conditions = _condition_points(facts, quirks, m)
-    # the release in a wait for a condition is the point of that, also where others wait for the lock
+    # a release in a wait for a condition is a point of the condition, even if others wait for the lock
     points = [conditional, signals, acquires, releases]
     return Synchronisation(quirks, points, [of_locks, of_conditions], spill)
 
@@ -618,8 +620,8 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
 def _condition_points(
     facts: Facts, quirks: Quirks, m: CompoundTable
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the points of waits for conditions, where they give up their locks, those of the signals that end them,
-    and the pairs of both."""
+    """Return the points of waits for conditions, at which the locks are given up, the points of the signals that end
+    the waits, and the pairs of both."""
     ticks, waits = wait_for_signals(m)
     of = np.flatnonzero(waits)
     wait = durations(facts, quirks, ticks[of])
@@ -633,8 +635,8 @@ def _condition_points(
 def created_points(
     facts: Facts, quirks: Quirks, created_threads: CompoundTable, spill: Spill | None
 ) -> Synchronisation:
-    """Find the points where threads are created, begin, end and are waited for, and who lets whom wait, which the
-    reference does not know."""
+    """Find the points at which threads are created, begin, end and are waited for, and their pairs, which the reference
+    does not know."""
     if quirks.leaves_out_others:
         return Synchronisation(quirks, [], [], spill)
     c, times = created_threads, clock(facts, quirks)
@@ -657,8 +659,8 @@ def _births(
 ) -> list[dict[str, Any]]:
     """Return the points at which threads or processes begin, and at which others create them.
 
-    Where one begins its creator goes on beside it: the path goes back to the creator; the launch completes the
-    creation.
+    The creator runs on concurrently, so the critical path goes back from the begin to the creator; the launch counts as
+    completion.
 
     `c` is `created_threads` or `created_processes`; `created` are the events at which they are created, -1 for none.
     """

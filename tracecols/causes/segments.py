@@ -31,22 +31,22 @@ from tracecols.schema import EventKind as K
 from tracecols.work.large import LargeArrays
 
 LIMIT = 128
-"""Call paths that the reference's maps of times hold."""
+"""Maximum number of call paths in the reference's maps of times."""
 
 PIECE = 1 << 22
-"""Entries of segments, at most, that are held until they are kept, fewer where there is little memory; more only if a
+"""Maximum number of segment entries buffered before they are stored; fewer if there is little memory, more only if a
 single event needs them."""
 
 ROOM = 1 << 14
-"""Entries of segments that there is room for at least."""
+"""Minimum number of segment entries that there is room for."""
 
 
 ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, JOIN, TASK_SWITCH, TASK_COMPLETE)
-"""What kinds of events do to the time of call paths."""
+"""Action of each kind of event on the time of call paths."""
 ACTION[K.MPI_IRECV_REQUEST] = kernels.REQUEST
 
 ACTION_WITHOUT_TASKS = np.where(np.isin(ACTION, [TASK_SWITCH, TASK_COMPLETE]), np.uint8(NOTHING), ACTION)
-"""The same where time is counted from region to region only (`quirks.Quirks.counts_unexecuted`)."""
+"""The same if time is counted only from region to region (`quirks.Quirks.counts_unexecuted`)."""
 
 
 class Segments(NamedTuple):
@@ -59,19 +59,18 @@ class Segments(NamedTuple):
     entries: ColumnSource
     """`call_path` int32, `time` (`points.time_type`)."""
     cuts: ColumnSource
-    """Of the points of the locations, one location after the other: `cut`, the number of the segment that begins there,
-    `left`, of the one after the begin of its call (int32 or int64), and `time`, until when the time before the cut is
-    counted."""
+    """By point of the locations, location by location: `cut`, the number of the segment that begins there, `left`, that
+    of the segment after the begin of its call (int32 or int64), and `time`, the time until which the time before the
+    cut is counted."""
     shift: NDArray[np.int64]
-    """(n_locations,): how much greater the number of a point of each location is than its place in `cut`
-    (`PointIndex.shift`)."""
+    """(n_locations,): number of a point of each location minus its place in `cut` (`PointIndex.shift`)."""
     first: NDArray[np.int64]
     """(n_locations,): first segment of each location; -1 where it has none here."""
     begin: NDArray[np.int64]
-    """(n_locations,): the segment after what lies before the first event, which counts for the call path that it enters
-    if nothing is forgotten."""
+    """(n_locations,): the segment after the time before the first event, which counts for the call path that the event
+    enters if nothing is forgotten."""
     stop: NDArray[np.int64]
-    """(n_locations,): one past the last."""
+    """(n_locations,): one past the last segment."""
     left: NestedCuts
     resumed: NestedCuts
     """`left` and `resumed`: of points whose calls execute something else before their event: cuts where the call
@@ -81,7 +80,7 @@ class Segments(NamedTuple):
     """`join_row` and `join_cut`: (n_joins,), rows of the JOINs, ascending within locations, and the segments that begin
     after them."""
     edges: PeriodEdges | None = None
-    """Where phases or bins of time begin, if they divide the trace."""
+    """The edges of phases or time bins, if they divide the trace."""
 
     def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments that begin at points of locations; -1 for point -1."""
@@ -94,16 +93,18 @@ class Segments(NamedTuple):
     def between(
         self, since: NDArray[np.int64], until: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the segments that begin at cuts, and those after the begins of the calls of others; -1 for -1."""
+        """Return the segments that begin at the cuts `since`, and those after the begin of the calls of the cuts
+        `until`; -1 for -1."""
         (cut,), (left,) = self.cuts.several_at(("cut",), since), self.cuts.several_at(("left",), until)
         return cut.astype(np.int64, copy=False), left.astype(np.int64, copy=False)
 
     def left_time(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
-        """Return until when the time before the begin of the calls of points is counted."""
+        """Return the time until which the time before the begin of the calls of points is counted."""
         return self.left.replace(point, point, self._at("time", point, location))[1]
 
     def resumed_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
-        """Return the same where points have waited long enough; segment -1 for point -1."""
+        """Return the segments that begin where points have waited long enough, and the times; segment -1 for point
+        -1."""
         return self.resumed.replace(point, self.cut_of(point, location), self._at("time", point, location))
 
     def _at(self, name: str, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[Any]:
@@ -113,7 +114,7 @@ class Segments(NamedTuple):
     def entries_between(
         self, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], intervals.Entries]:
-        """Return the first entries of some runs of segments, one past their last, and what these are numbers of."""
+        """Return the first entries of some runs of segments, one past their last, and the entries that these number."""
         bounds = np.append(first, np.maximum(first, stop)) - 1
         first, stop = self.ends.several_at(("end",), bounds, 0)[0].reshape(2, -1)
         near = Near(self.entries, first, stop, large)
@@ -122,10 +123,9 @@ class Segments(NamedTuple):
 
 
 class _Collector:
-    """What `collect_segments` fills, one location after the other; `spill` keeps what is finished, piece by piece.
+    """The arrays that `collect_segments` fills, location by location; `spill` stores finished ones, piece by piece.
 
-    The map of a segment can hold `limit` of the call paths. The locations have no more than `n_events` entries as a
-    rule.
+    The map of a segment can hold `limit` call paths. The locations usually have no more than `n_events` entries.
     """
 
     def __init__(
@@ -141,18 +141,18 @@ class _Collector:
         self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
 
     def _begin_arrays(self, room: int) -> None:
-        """Make arrays for so many segments and entries."""
+        """Allocate arrays for `room` segments and entries."""
         of_times = self.last.dtype
         self.segments = kernels.Maps(*(self._large.empty(room, of) for of in (np.int64, np.int32, of_times)))
 
     @property
     def collected(self) -> kernels.Collected:
-        """What the kernel writes."""
+        """The arrays that the kernel writes."""
         return kernels.Collected(self.joins, self.state, self.last, self.open_sum, self.segments)
 
     def _keep_piece(self, is_last: bool = False) -> None:
-        """Keep the segments in the arrays, and their entries, and begin with the arrays anew; if these are the last,
-        they stay where they are."""
+        """Store the segments in the arrays and their entries, and start the arrays anew; the last ones stay where they
+        are."""
         state = self.state
         cut_off: Callable[[NDArray[Any], int], NDArray[Any]] = self._large.trimmed if is_last else _first
         n_segments = int(state[kernels.N_SEGMENTS] - state[kernels.FIRST_SEGMENT])
@@ -171,7 +171,7 @@ class _Collector:
         return pieced(ends), pieced(entries)
 
     def grow(self) -> None:
-        """Make room for more entries and segments; what fills the arrays is kept."""
+        """Make room for more entries and segments; those in the arrays are stored."""
         n_cuts = int(self.state[kernels.ROOM])
         self.state[kernels.ROOM] = 0
         if kernels.has_room(n_cuts, self.collected):
@@ -247,7 +247,7 @@ def segments(
     cuts.left[nested.point - point_index.shift[sync_points.location[nested.point]]] = nested.cut
     first, begin, stop = (np.full(facts.n_locations, -1, np.int64) for _ in range(3))
     first[mine], stop[mine] = locations.first, locations.stop
-    # a location that nothing forgets begins after its first event
+    # a location of which nothing is forgotten begins after its first event
     later = (second >= 0) & ~is_worker & (facts.store.n_events[mine] > 1) & fills
     begin[mine] = np.where(later, second, locations.first)
     ends, entries = collector.kept()
@@ -276,10 +276,9 @@ def _since(
     points: CompoundTable,
     index: PointIndex,
 ) -> Times:
-    """Return from when on the time of locations counts; (n,) `points.time_type`.
+    """Return the times from which on the time of locations counts; (n,) `points.time_type`.
 
-    A thread that a process forks or creates is not there from the start of the run on, nor is a process that is
-    created.
+    Forked and created threads, and created processes, do not exist from the start of the run on.
     """
     start = index.start[locations]
     has_points = index.start[locations + 1] > start
@@ -290,7 +289,7 @@ def _since(
 
 
 class _CallTree(NamedTuple):
-    """Call paths by the order in which they are met."""
+    """Call paths in the order in which they are met."""
 
     met: NDArray[np.int64]
     """(n_call_paths,): number of each call path of the tree in this order."""
@@ -298,11 +297,11 @@ class _CallTree(NamedTuple):
     """(n_call_paths,): as for `kernels.collect_segments`."""
     tasks: kernels.TaskPaths
     action: NDArray[np.uint8]
-    """(256,): what kinds of events do to the time of call paths."""
+    """(256,): action of each kind of event on the time of call paths."""
 
     @classmethod
     def of(cls, facts: Facts, quirks: Quirks) -> _CallTree:
-        """Return that of a trace."""
+        """Return the call paths of a trace."""
         tree, regions = facts.call_paths.whole, facts.regions
         met, above = tree.met.astype(np.int64), tree.parent.astype(np.int64)
         nothing = np.zeros(0, np.int64)
@@ -386,7 +385,7 @@ def _collect(
 
 
 def new_sum(dtype: DTypeLike, n_call_paths: int, limit: int) -> sums.Sum:
-    """Make scratch for the sum of times of so many call paths, of which it can hold some."""
+    """Allocate scratch arrays for a sum of times by call path, which can hold `limit` of the call paths."""
     state = np.zeros(sums.N_STATE, np.int64)
     state[sums.EPOCH], state[sums.FIRST] = 1, -1
     return sums.Sum(
@@ -402,11 +401,11 @@ def new_sum(dtype: DTypeLike, n_call_paths: int, limit: int) -> sums.Sum:
 
 
 def sum_of(facts: Facts, quirks: Quirks) -> sums.Sum:
-    """Make scratch for the sum of an interval of a trace."""
+    """Allocate scratch arrays for the sum of an interval of a trace."""
     n = max(len(facts.call_paths.whole), 1)
     return new_sum(time_type(quirks), n, LIMIT if quirks.limits_maps else n)
 
 
 def with_room(maps: kernels.Maps, filled: int, large: LargeArrays) -> kernels.Maps:
-    """Return maps that are being written, with so many entries so far, with twice as much room for entries."""
+    """Return partly written maps, which have `filled` entries so far, with twice as much room for entries."""
     return kernels.Maps(maps.end, large.with_room(maps.path, filled), large.with_room(maps.value, filled))

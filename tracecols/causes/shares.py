@@ -11,8 +11,8 @@ from tracecols.kernels import causes as kernels
 
 
 def divide_ticks(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide whole amounts, which are not negative, in proportion to weights; (n_weights,). The weights of an amount,
-    at least one, end before `end`."""
+    """Divide non-negative integer amounts in proportion to weights; (n_weights,). The weights of an amount, at least
+    one, end before `end`."""
     size = np.diff(end, prepend=0)
     share = np.empty(int(size.sum()), np.int64)
     scratch = np.zeros((3, int(size.max(initial=1))), np.int64)

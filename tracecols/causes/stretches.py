@@ -1,4 +1,4 @@
-"""The critical path as a table: on which location it is when, and why it comes there."""
+"""The critical path as a table: the locations that it visits over time, and why it comes there."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def list_stretches(
 ) -> CompoundTable:
     """Build the table of the stretches of the critical path.
 
-    Over hosts and streams of devices stretches are those of `causes.device_path`; consecutive ones on one stream are
-    one. Elsewhere a stretch begins where its location has waited long enough, in the call of the point that the walk
-    stopped at, and ends with the begin of the call in which another location was waiting for this one.
+    For a path over hosts and streams of devices, stretches are those of `causes.device_path`, and consecutive ones on
+    one stream are merged. Otherwise a stretch begins when its location has waited long enough, in the call of the point
+    that the walk stopped at, and ends with the begin of the call in which another location was waiting for this one.
 
-    The table is empty for programs without MPI and OpenMP.
+    With `quirks.leaves_out_startup` the table is empty for programs without MPI and OpenMP.
     """
     if device_path is not None:
         return _of_devices(device_path)

@@ -1,4 +1,4 @@
-"""What goes through the whole trace from its end to its beginning: costs of final waits, and the critical path."""
+"""Backward passes over the whole trace: costs of final waits, and the critical path."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ N_P2P_KINDS = 2
 
 
 ROOM = 1 << 12
-"""Items of lists of amounts, at first."""
+"""Initial number of items in lists of amounts, at least."""
 
 Rows = slice | NDArray[np.int64]
-"""Some of many rows."""
+"""A selection of rows."""
 
 
 class Amounts(NamedTuple):
-    """What few of many rows have; all others have nothing."""
+    """Amounts of few of many rows; those of all others are zero."""
 
     row: NDArray[np.signedinteger[Any]]
     """(n,) int32 or int64: ascending."""
@@ -47,7 +47,7 @@ class Amounts(NamedTuple):
 
     @classmethod
     def of(cls, amounts: Times) -> Amounts:
-        """Keep what is not zero of the amounts of all rows."""
+        """Keep the nonzero amounts of all rows."""
         row = np.flatnonzero(amounts)
         return cls.among_all(row, amounts[row])
 
@@ -57,37 +57,36 @@ class Amounts(NamedTuple):
         return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amount)
 
     def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[NDArray[np.int64], Times]:
-        """Return the rows of one kind whose amounts are positive, and these."""
+        """Return the rows of one kind whose amounts are positive, and these amounts."""
         chosen = (kind[self.row] == k) & (self.amount > 0)
         return self.row[chosen].astype(np.int64), self.amount[chosen]
 
 
 class Factors(NamedTuple):
-    """What the delays of pairs cost."""
+    """Costs of the delays of pairs."""
 
     scale: Times
     """(n_pairs,) float64 or int64: seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`)
     the ticks of waiting charged to the delay."""
     shares: kernels.OfPairs
-    """Of pairs, by kind: seconds of later waits per second of delay; without rounding the ticks charged to the
-    delay."""
+    """By pair and kind: seconds of later waits per second of delay; without rounding the ticks charged to the delay."""
     indirect: Amounts
-    """Of pairs: time of the wait that goes back to waits of the causing side."""
+    """By pair: the part of the wait that goes back to waits of the causing side."""
     propagated: Amounts
-    """Of points that wait how much of that makes others wait in point-to-point communication."""
+    """By waiting point: the part of the wait that makes others wait in point-to-point communication."""
     lost: tuple[int, Any]
-    """How many waits for messages exceed what the other side lost, and by how much together."""
+    """Number of waits for messages that exceed the time that the other side lost, and the sum of the excess."""
 
 
 class _Sides(NamedTuple):
-    """What the causing sides of pairs lost."""
+    """The time that the causing sides of pairs lost."""
 
     total: Times
     """(n_pairs,) float64 or int64: the sum of their delays."""
     waited: Callable[[Rows], Times]
     others: Callable[[Rows], NDArray[np.integer[Any]]]
-    """`waited` and `others`: return of some pairs what they waited in the interval, and of idle threads how many they
-    are."""
+    """`waited` and `others`: functions that return, for some pairs, the time waited in the interval and the number of
+    idle threads."""
     lost: tuple[int, Any]
     """As in `Factors`."""
 
@@ -101,7 +100,8 @@ def _sides(
     since: NDArray[np.signedinteger[Any]],
     large: LargeArrays,
 ) -> _Sides:
-    """Find what the causing sides of pairs lost since the point before which their intervals begin."""
+    """Find the time that the causing sides of pairs lost since the points `since`, after which their intervals
+    begin."""
     n, dtype = len(pairs), index.wait.dtype
     total = large.zeros(n, dtype)
 
@@ -143,7 +143,7 @@ def sweep_costs(
     spill: Spill | None,
     jobs: int,
 ) -> Factors:
-    """Carry the costs of waits back through time to those that they go back to."""
+    """Carry the costs of waits back through time to the delays that caused them."""
     kind, cause, n, large = delay_pairs.kind, delay_pairs.cause, len(delay_pairs), large_arrays(spill, jobs)
     beginning = (point_index.start - 1).astype(cause.dtype)
 
@@ -181,7 +181,7 @@ def sweep_costs(
 
         charged = large.computed(n, dtype, charged_to)
         total, lost = sides.total, sides.lost
-        # only what is still needed has a place
+        # free what is no longer needed
         del sides
         shares = _divided(order, caused, total, charged, propagated, point_index, large)
         del order, since, caused, total
@@ -215,13 +215,13 @@ def _divided(
     index: PointIndex,
     large: LargeArrays,
 ) -> kernels.OfPairs:
-    """Divide waits in whole ticks between causing sides, which are charged, and their own waits; return what of later
-    waits causing sides are charged with.
+    """Divide waits in whole ticks between causing sides, which are charged, and their own waits; return the charges of
+    causing sides for later waits.
 
     Parameters
     ----------
     total, charged : (n_pairs,) int64
-        What causing sides lost; the waits, written: what of them is charged.
+        Time that causing sides lost; waits, overwritten by the part of them that is charged.
     propagated : (n_waits,) int64, written
     """
     n, dtype = charged.size, charged.dtype
@@ -239,24 +239,24 @@ def _divided(
         _with_room(slice(0, n), kernels.settle_costs, (caused,), costs, settled)
         found.append((large.computed(n, order.dtype, lambda here: np.arange(here.start, here.stop)), settled))
     del costs
-    # where nothing carries costs on, the wait is charged to the causing side
+    # if nothing carries costs on, the wait is charged to the causing side
     np.maximum(charged, 0, out=charged)
     return _of_pairs(n, found, large)
 
 
 def _lengthen(of: _Pool | _Log, names: Sequence[str], filled: int, room: int) -> None:
-    """Give some arrays more room; so many of their elements are used."""
-    # one after the other, so that no two are there twice
+    """Enlarge some arrays to `room` elements, of which the first `filled` are used."""
+    # one after the other, so that only one exists twice at a time
     for name in names:
         longer = of.large.with_room(getattr(of.arrays, name), filled, room)
         of.arrays = of.arrays._replace(**{name: longer})
 
 
 class _Pool:
-    """Lists of amounts by kind, with room for more."""
+    """Growable lists of amounts by kind."""
 
     def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
-        # of memory that is not written there are no pages
+        # memory that is not written takes no pages
         room, self.large = max(ROOM, n), large
         number = number_type(room)
         below, kind, amount = (large.empty(room, of) for of in (number, np.int8, dtype))
@@ -264,12 +264,12 @@ class _Pool:
 
     @property
     def free(self) -> int:
-        """How many items are free."""
+        """Number of free items."""
         return int(self.arrays.state[1])
 
     @property
     def n_filled(self) -> int:
-        """How many items are in lists."""
+        """Number of items in lists."""
         return self.arrays.below.size - self.free
 
     def grow(self) -> None:
@@ -278,7 +278,7 @@ class _Pool:
         room = n + max(ROOM, n // 4)
         _lengthen(self, ("below", "kind", "amount"), n_used, room)
         self.arrays.state[1] += room - n
-        # numbers of items take more bytes once there are so many
+        # item numbers take more bytes once there are many items
         for name in ("head", "below"):
             column, number = getattr(self.arrays, name), np.dtype(number_type(room))
             if column.dtype != number:
@@ -287,7 +287,7 @@ class _Pool:
 
 
 class _Log:
-    """What pairs are charged with in the order in which costs are carried back, with room for more."""
+    """Growable list of the charges of pairs, in the order in which costs are carried back."""
 
     def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
         self.large, room = large, max(ROOM, n)
@@ -296,12 +296,12 @@ class _Log:
 
     @property
     def n_filled(self) -> int:
-        """How many amounts there are."""
+        """Number of amounts."""
         return int(self.arrays.state[0])
 
     @property
     def free(self) -> int:
-        """How many more there is room for."""
+        """Number of further amounts that there is room for."""
         return self.arrays.kind.size - self.n_filled
 
     def grow(self) -> None:
@@ -319,7 +319,7 @@ def _expect_pairs(
     propagated: Times,
     costs: _Pool,
 ) -> None:
-    """Let the system read what costs of some pairs are carried back with, as far as it is in files."""
+    """Prefetch the file-backed columns needed to carry back the costs of the given pairs."""
     pair = some_of(pair)
     for column in (caused.kind, caused.cause, caused.waiting, caused.since, total, charged):
         expect_near(column, pair)
@@ -333,8 +333,8 @@ def _expect_pairs(
 def _with_room(
     here: slice, carry: Callable[..., int], given: tuple[Any, ...], costs: _Pool, passed: _Log, *more: Any
 ) -> None:
-    """Run a kernel that writes amounts, and goes on from a place where it had no room, from one place to another;
-    `given` are its arguments between the place and these, and `more` those after them."""
+    """Run a kernel that writes amounts over the range `here`; whenever it runs out of room, enlarge a list and resume.
+    Its arguments are the position, `given`, both lists, and `more`."""
     at = here.start
     while (at := int(carry(at, *given, costs.arrays, passed.arrays, *more))) < here.stop:
         fuller: _Pool | _Log = costs if costs.free < passed.free else passed
@@ -342,10 +342,10 @@ def _with_room(
 
 
 def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], large: LargeArrays) -> kernels.OfPairs:
-    """Put what was found for pairs, which are given with it, in the order of the pairs.
+    """Put the amounts found for pairs, given together with these pairs, in the order of the pairs.
 
-    Costs are carried back on one location for a while, then on another. Without this order, to read those of one
-    location would take reading nearly all pages.
+    Costs are carried back on one location for a while, then on another. Without this order, reading those of one
+    location would touch nearly all pages.
     """
     left = large.zeros(n, np.int8)
     for pair, passed in found:
@@ -391,7 +391,7 @@ class _Sums:
     """Sums of slices of an array."""
 
     def __init__(self, values: Times, large: LargeArrays) -> None:
-        # one more, since slices may end, and empty ones begin, after the last
+        # one more, since slices may end after the last element, and empty ones begin there
         self._values, n = values if values.dtype == np.int64 else np.append(values, 0.0), values.size
         if values.dtype == np.int64:
             self._before, total = large.zeros(n + 1, np.int64), np.int64(0)
@@ -404,7 +404,7 @@ class _Sums:
         values = self._values
         if values.dtype == np.int64:
             return take(self._before, np.maximum(start, stop)) - take(self._before, start)
-        # sums of floating-point numbers depend on what is added first
+        # sums of floating-point numbers depend on the order of addition
         bounds = np.stack([start, stop], 1).ravel()
         sums = np.add.reduceat(values, bounds)[::2]
         return np.where(stop > start, sums, 0)
@@ -414,13 +414,13 @@ class Path(NamedTuple):
     """The critical path."""
 
     since: NDArray[np.int64]
-    """(n,): points at which the location on the path begins to be on it; -1 where that is from its beginning."""
+    """(n,): point from which on a location is on the path; -1 for the beginning of the location."""
     until: NDArray[np.int64]
-    """(n,): until which point of the same location it is."""
+    """(n,): point of the same location until which it is on the path."""
     begin_time: Times
     end_time: Times
-    """`begin_time` and `end_time`: (n,) float64 or int64, from when until when, in the unit of times; of one path only
-    (`quirks.splits_path`), else nothing."""
+    """`begin_time` and `end_time`: (n,) float64 or int64: begin and end of each stretch, in the unit of times; empty if
+    the path may split (`quirks.splits_path`)."""
 
 
 @step(PATH, "path", keeps=("path",))
@@ -432,7 +432,8 @@ def find_critical_path(
     point_index: PointIndex,
     spill: Spill | None,
 ) -> Path:
-    """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace."""
+    """Walk back from the location that ended last to those waited for, until the start of MPI or the beginning of the
+    trace."""
     nothing, no_times = np.zeros(0, np.int64), np.zeros(0, time_type(quirks))
     begin, n, large = _start(facts, quirks, sync_points, point_index), len(sync_points), large_arrays(spill)
     if begin < 0:
@@ -447,7 +448,7 @@ def find_critical_path(
     since, until, other = path[:, :n_found].astype(np.int64)
     del path
     if quirks.splits_path:
-        # of several paths that reach the beginning the last one
+        # of several paths that reach the beginning, keep the last one
         beginning = until[since < 0][-1:]
         since = np.flatnonzero(until_of >= 0)
         until = np.append(beginning, until_of[since]).astype(np.int64)
@@ -460,13 +461,13 @@ def find_critical_path(
 def _stops(
     facts: Facts, quirks: Quirks, points: KeptTable, pairs: CompoundTable, index: PointIndex, large: LargeArrays
 ) -> causes.Stops:
-    """Say at which points the critical path may go on elsewhere."""
+    """Describe the points at which the critical path may go on elsewhere."""
     kinds = np.arange(len(POINTS))
     is_fork = np.isin(kinds, (FORK, CREATED))
     ends = (kinds == POINTS.index("MPI_Init")) & quirks.leaves_out_startup
     team_set, team_member = np.zeros(0, np.int64), np.zeros(0, np.int64)
     if quirks.splits_path:
-        # barriers of threads go on with all who did not wait, forks with the thread that forked
+        # at thread barriers the path goes on with all threads that did not wait, at forks with the forking thread
         always = ends | (kinds == FORK) | (kinds == THREAD_BARRIER)
         if_waits, if_forked = kinds < N_MPI, np.zeros(kinds.size, bool)
         barriers = np.flatnonzero(points.kind == THREAD_BARRIER)
@@ -497,10 +498,10 @@ def _stops(
 def _times_on_path(
     facts: Facts, quirks: Quirks, points: CompoundTable, begin: int, since: NDArray[np.int64], other: NDArray[np.int64]
 ) -> Times:
-    """Return when the critical path starts, and when it reaches each stop, never forward in time; (n_stops + 1,).
+    """Return the times at which the critical path starts and reaches each stop, never increasing; (n_stops + 1,).
 
-    Stops have the point `since`, in the order of the walk, -1 for the beginning of a location, and the one where the
-    path goes on.
+    A stop has the point `since` (in the order of the walk, -1 for the beginning of a location) and the point `other` at
+    which the path goes on.
     """
     stops = np.flatnonzero(since >= 0)
     resumes = _resumes(facts, quirks, points, since[stops], other[stops])
@@ -510,8 +511,8 @@ def _times_on_path(
 
 
 def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64]) -> Times:
-    """Return when the calls of points begin: a thread is in a parallel region from the FORK on; the launch of one that
-    is created is the matter of who creates it."""
+    """Return the times at which the calls of points begin. A thread is in a parallel region from the FORK on; the
+    launch of a created thread belongs to its creator."""
     begins = clock(facts, quirks)(points.at("begin_time", at))
     forks = np.flatnonzero(points.kind[at] == FORK)
     begins[forks] -= points.at("total", at[forks])
@@ -521,7 +522,8 @@ def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.
 def _resumes(
     facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64], origin: NDArray[np.int64]
 ) -> Times:
-    """Return when points have waited long enough, so that the critical path goes on at the points they wait for."""
+    """Return the times at which points have waited long enough, so that the critical path goes on at the points they
+    wait for."""
     kind, of_origin = points.kind[at], _begins(facts, quirks, points, origin)
     begins = _begins(facts, quirks, points, at)
     waited = np.minimum(begins + points.at("total", at), of_origin)
@@ -532,7 +534,8 @@ def _resumes(
 def list_stops(
     facts: Facts, quirks: Quirks, points: KeptTable, pairs: CompoundTable, index: PointIndex
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
-    """Return the points at which a single critical path may go on elsewhere, those at which it does, and when."""
+    """Return the points at which a single critical path may go on elsewhere, the points at which it then does, and the
+    times."""
     found, origin = np.empty((2, len(points)), np.int64)
     n = causes.list_path_stops(_stops(facts, quirks, points, pairs, index, LargeArrays()), found, origin)
     found, origin = found[:n], origin[:n]
@@ -540,8 +543,8 @@ def list_stops(
 
 
 def _start(facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex) -> int:
-    """Return the point from which the critical path is walked back: of who enters MPI_Finalize last, else of who ends
-    last."""
+    """Return the point from which the critical path is walked back: that of the location that enters MPI_Finalize last,
+    else of the one that ends last."""
     if not quirks.leaves_out_startup:
         chosen = index.start[1:][np.diff(index.start) > 0] - 1
         chosen = chosen[points.kind[chosen] == END]
