@@ -615,6 +615,23 @@ def test_opencl__waiting_in_score_p_before_clfinish_is_that_of_clfinish(archive,
     check_sums(cube, model)
 
 
+def test_opencl__a_call_inside_of_another_one_is_for_the_same_queue(archive, enhance):
+    host, queues, call, kernel = opencl(archive, ["OpenCL[0:1]", "OpenCL[0:2]"])
+    reference = archive.attribute("OPENCL_QUEUE_REF", "location")
+    finish = archive.region("clFinish", "wrapper", "opencl")
+    enqueue = archive.region("clEnqueueNDRangeKernel", "wrapper", "opencl")
+    for begin, queue in zip((10, 14), queues, strict=True):
+        host.record(begin, "Enter", region=enqueue, attributes=[(reference, "location", queue.id)])
+        host.leave(begin + 2, enqueue)
+    host.record(20, "Enter", region=finish, attributes=[(reference, "location", queues[0].id)])
+    call(21, 51, "WAIT FOR COMMAND QUEUE", "artificial")
+    host.leave(57, finish).leave(100, "main")
+    queues[0].call(13, 30, kernel)
+    queues[1].call(17, 50, kernel)
+    # the other queue is not waited for
+    assert ticks(analyze_model(enhance(archive)), "device_early_wait") == 30 - 21
+
+
 def test_opencl__queues_of_different_devices_are_told_apart_by_their_names(archive, enhance):
     host, (a, b, c), _, kernel = opencl(archive, ["Tesla K20Xm", "Intel(R) Xeon(R) CPU", "Tesla K20Xm"])
     host.leave(100, "main")

@@ -24,7 +24,7 @@ PHASES = {BEGIN: '"ph":"B"', END: '"ph":"E"', INSTANT: '"ph":"i","s":"t"'}
 FLOW_PHASES = {BEGINS: "s", GOES_ON: "t", ENDS: "f"}
 
 ROWS = 1 << 17
-"""Events that are put into words at once, if names are not very long."""
+"""Events that are formatted at once, if names are not very long."""
 
 FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 
@@ -35,7 +35,7 @@ def joined(*texts: Any) -> Any:
 
 
 def microseconds(time: NDArray[np.int64]) -> Any:
-    """Put nanoseconds into words as microseconds."""
+    """Format nanoseconds as microseconds with three decimals."""
     return joined(pc.cast(pa.array(time // 1000), pa.string()), FRACTIONS.take(pa.array(time % 1000)))
 
 
@@ -57,12 +57,12 @@ class ChromeWriter:
         ]
         # texts of a column have to fit into 2 GiB
         self._rows = max(min(ROWS, (1 << 30) // (max(map(len, names)) + 1024)), 1)
-        # the last, which -1 takes, is for ends
+        # the last one is the name of ends: index -1
         self._names = pa.array([*names, ""])
         self._texts = pa.array([json.dumps(t) for t in timeline.texts], pa.string())
 
     def begin(self) -> None:
-        """Write what comes before all events."""
+        """Write the head of the file, up to the list of events."""
         facts: dict[str, Any] = {"written_by": f"tracecols {__version__}"}
         if self._timeline.realtime >= 0:
             facts["nanoseconds since 1970 at time 0"] = self._timeline.realtime - self._timeline.origin_ns
@@ -123,7 +123,7 @@ class ChromeWriter:
             )
 
     def _details(self, events: TrackEvents, instant: NDArray[np.int64], at: Any) -> Any:
-        """Put what instants say into words, and the flow events that go with them."""
+        """Format the details of instants, and the flow events that belong to them."""
         details = []
         for i, name in enumerate(DETAILS):
             values = events.instants.values[instant, i]
@@ -134,10 +134,10 @@ class ChromeWriter:
             else:
                 words = pc.cast(pa.array(values), pa.string())
             details.append(pc.if_else(is_there, joined(f'"{name}":', words), None))
-        # rows without any are left out of what is joined
-        some = (events.instants.values[instant] != NULL).any(axis=1)
-        found = pc.binary_join_element_wise(*details, ",", null_handling="skip")
-        arguments = pc.replace_with_mask(pa.repeat("", instant.size), pa.array(some), found)
+        # rows without details are not joined: pyarrow 26 leaves them out of the result
+        some = pa.array((events.instants.values[instant] != NULL).any(axis=1))
+        found = pc.binary_join_element_wise(*(texts.filter(some) for texts in details), ",", null_handling="skip")
+        arguments = pc.replace_with_mask(pa.repeat("", instant.size), some, found)
         step = events.instants.step[instant]
         phase = pa.array(["", *FLOW_PHASES.values()]).take(pa.array(step))
         number = pc.cast(pa.array(events.instants.flow[instant]), pa.string())

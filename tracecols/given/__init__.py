@@ -1,2 +1,2 @@
-"""What callers give: arguments, files, numbers with units, names to print, parameters of patterns, plug-ins of
+"""Input from callers: arguments, files, numbers with units, names to print, parameters of patterns, plug-ins of
 installed packages."""

@@ -1,5 +1,4 @@
-"""What callers give: names, numbers of locations, times. Checked in one place, with errors that say what is
-expected."""
+"""Check arguments from callers in one place: names, numbers of locations, times. Errors say what is expected."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ import numpy as np
 
 from tracecols.errors import TracecolsError
 
-FARTHEST = 1 << 62
-"""Clock readings beyond are taken as this far: nothing is recorded there, and differences of two still are 64-bit
-integers."""
+FARTHEST = (1 << 62) - 1
+"""Clock readings are clamped to this: nothing is recorded beyond it, and differences of two readings still fit into 64
+bits."""
 
 
 def show(given: object) -> str:
@@ -25,7 +24,7 @@ def show(given: object) -> str:
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """Return a hint: up to three names like the one that was not found, or what to do if none is like it."""
-    # imported where a name is unknown
+    # imported only if a name is unknown
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(dict.fromkeys(known)), 3)
@@ -33,7 +32,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def is_whole_number(given: object) -> TypeGuard[int]:
-    """Say whether something is an integer, of Python or of numpy; a truth value is none."""
+    """Return whether a value is an integer of Python or of numpy; booleans are not."""
     return isinstance(given, int | np.integer) and not isinstance(given, bool)
 
 
@@ -51,12 +50,13 @@ _TERM = re.compile(rf"(rank|thread)s?\s+({_NUMBERS})", re.IGNORECASE)
 
 
 def is_selection(given: object) -> bool:
-    """Say whether something is a text that selects locations, such as `rank 0-3 thread 1`."""
+    """Return whether a value is a text that selects locations, such as `rank 0-3 thread 1`."""
     return isinstance(given, str) and _SELECTION.fullmatch(given) is not None
 
 
 def selected_numbers(text: str) -> dict[str, list[tuple[int, int]]]:
-    """Return what a text selects (`is_selection`): by `rank` and `thread` the ranges of numbers, both ends included.
+    """Return the selection in a text (`is_selection`): by `rank` and `thread` the ranges of numbers, both ends
+    included.
 
     Examples
     --------
@@ -72,8 +72,8 @@ def selected_numbers(text: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def as_locations(given: object, error: type[TracecolsError]) -> list[int | str]:
-    """Return locations, numbers and texts that select some (`rank 0`, `thread 1`, `rank 0-3 thread 1`), as a list; a
-    single one gives a list of one."""
+    """Return locations, given as numbers or as texts that select some (`rank 0`, `thread 1`, `rank 0-3 thread 1`), as a
+    list; a single one gives a list of one."""
     found: list[Any] | None = None
     if is_whole_number(given) or is_selection(given):
         found = [given]
@@ -118,8 +118,8 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
 
 
 def clock_reading(seconds: float, clock: Mapping[str, Any]) -> int:
-    """Convert seconds since the start of the recording to a clock reading; what lies beyond all clocks is taken as
-    their end."""
+    """Convert seconds since the start of the recording to a clock reading; beyond `FARTHEST` ticks, to -`FARTHEST` or
+    `FARTHEST`."""
     if abs(seconds) * clock["resolution"] >= FARTHEST:
         return int(math.copysign(FARTHEST, seconds))
     return round(seconds * clock["resolution"]) + int(clock["origin"])

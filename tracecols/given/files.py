@@ -1,7 +1,7 @@
-"""Files that somebody gives: never waited for, and the small ones never read beyond a limit.
+"""Open files named by users without waiting for them, and read small ones only up to a limit.
 
-Whatever is named on the command line, or is in a store, a cube or an archive, is opened here. A pipe or a device in
-the place of a file is refused: reading it could take for ever, and fill the memory.
+Every file that is named on the command line, or is in a store, a cube or an archive, is opened here. A pipe or a device
+in place of a file is refused: reading it could take forever, and fill the memory.
 """
 
 from __future__ import annotations
@@ -28,44 +28,45 @@ _KINDS = (
 
 
 class UnusableFileError(OSError):
-    """A path leads to something that is not read; its text says to what."""
+    """A path leads to something that is not read; the message says to what."""
 
     def __str__(self) -> str:
         return str(self.strerror)
 
 
 def check_regular(path: str | Path) -> None:
-    """Refuse what is no regular file. Links are followed; folders are left to whoever opens them, who refuses them.
-    Raises UnusableFileError if it is a pipe, a device or a socket. Raises OSError if there is nothing."""
+    """Refuse pipes, devices and sockets. Links are followed; folders pass this check, and are refused when they are
+    opened. Raises UnusableFileError if it is a pipe, a device or a socket. Raises OSError if nothing exists at the
+    path."""
     if "\0" in str(path):
         raise UnusableFileError(errno.EINVAL, "its name has a NUL character", str(path))
     _check_mode(path, os.stat(path).st_mode)
 
 
 def kind_of(mode: int) -> str:
-    """Say what a mode of `os.stat` is of if that is no regular file and no folder; empty if it is one of these."""
+    """Return the kind of file that has a mode of `os.stat`; empty for regular files and folders."""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "")
 
 
 def check_path(path: str | Path, error: type[TracecolsError]) -> None:
-    """Refuse what no file can be called: a name with a NUL character. Raises TracecolsError: of the type `error`."""
+    """Refuse a path with a NUL character, which no file can have. Raises TracecolsError: of the type `error`."""
     if "\0" in str(path):
         raise error(f"{str(path)!r} has a NUL character, which no path can have\n  give another name")
 
 
 def is_denied(error: BaseException | None) -> bool:
-    """Say whether an error is about permissions: what cannot be read may be sound."""
+    """Return whether an error is about permissions: a file that cannot be read may be sound."""
     return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM)
 
 
 def advice(error: BaseException, otherwise: str) -> str:
-    """Say what to do about a file that cannot be read."""
+    """Return what to do about a file that cannot be read."""
     return "change the permissions of it and its folders, or ask its owner to" if is_denied(error) else otherwise
 
 
 def exists(path: str | Path) -> bool:
-    """Say whether there is something at a path. Raises OSError if that cannot be found out, such as in a folder without
-    permission."""
+    """Return whether something exists at a path. Raises OSError if that cannot be determined, such as in a folder
+    without permission."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -79,8 +80,8 @@ def _check_mode(path: str | Path, mode: int) -> None:
 
 
 def open_regular(path: str | Path) -> io.FileIO:
-    """Open a file for reading; a pipe that takes its place in this moment is not waited for either. Raises
-    UnusableFileError if it is a pipe, a device or a socket. Raises OSError if it cannot be opened."""
+    """Open a file for reading, without waiting even if a pipe takes its place at this moment. Raises UnusableFileError
+    if it is a pipe, a device or a socket. Raises OSError if it cannot be opened."""
     check_regular(path)
     file = io.FileIO(path, "rb", opener=_open_at_once)
     try:
@@ -115,7 +116,7 @@ def read_whole(file: io.FileIO) -> bytes:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return what JSON in UTF-8 says. Raises ValueError if it is none, or nests too deep."""
+    """Return the value of JSON in UTF-8. Raises ValueError if it is not JSON, or nests too deep."""
     try:
         return json.loads(content.decode("utf-8"))
     except RecursionError:

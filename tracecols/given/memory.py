@@ -1,4 +1,4 @@
-"""How much memory a command or a method may take, as callers say it."""
+"""The memory limit of a command or a method, as given by callers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.quantities import in_bytes, in_words
 
 LEAST = 400_000_000
-"""Bytes with which an analysis can be made: interpreter, libraries and compiled kernels take up to 260 MB, and each
+"""Minimum bytes of memory for an analysis: interpreter, libraries and compiled kernels take up to 260 MB, and each
 thread needs buffers for a batch of events."""
 
 

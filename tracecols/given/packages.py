@@ -1,4 +1,4 @@
-"""What installed packages bring: patterns and trace formats, by their entry points."""
+"""Patterns and trace formats that installed packages provide, found by their entry points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def points_of(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group, by name.
 
-    It is read again only when a folder in which packages are has changed.
+    They are read again only if a folder of packages has changed.
     """
     return _read(group, tuple((place, _last_change(place)) for place in sys.path))
 
@@ -31,7 +31,7 @@ def _read(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, 
     groups = _groups_in(places)
     if groups is not None and group not in groups:
         return ()
-    # to import this, and to read what all packages say, takes 25 to 50 ms: as long as a small analysis
+    # importing this and reading the entry points of all packages takes 25 to 50 ms: as long as a small analysis
     from importlib.metadata import entry_points
 
     return tuple(sorted(entry_points(group=group), key=lambda p: p.name))
@@ -39,7 +39,8 @@ def _read(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, 
 
 @lru_cache(8)
 def _groups_in(places: tuple[tuple[str, int], ...]) -> frozenset[str] | None:
-    """Return the groups that packages in some folders have entry points of; None if some cannot be read as files."""
+    """Return the groups of entry points that packages in some folders have; None if a folder cannot be read as
+    files."""
     groups: set[str] = set()
     try:
         for folder in (place or "." for place, _ in places):

@@ -1,4 +1,4 @@
-"""Numbers and texts that functions found by a declaration are given: parameters of patterns and of rules."""
+"""Parameters of patterns and of rules: numbers and texts passed to functions that are found by a declaration."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Parameter(NamedTuple):
     Attributes
     ----------
     default : float, int or str
-        The value where none is given. Parameters of patterns are numbers.
+        The value if none is given. Parameters of patterns are numbers.
     unit : str
         `sec`, `bytes`, `occ`, `share` (of 1), `rank`, or empty for a ratio or a text. The function of a pattern gets
         seconds as whole ticks, as the times of tables are.
     doc : str
-        What it decides.
+        What the parameter decides.
     """
 
     default: float | str
@@ -38,7 +38,7 @@ class Parameter(NamedTuple):
         name : str
             Name of the parameter, for the error.
         value : float or str
-            A number in the parameter's unit, or a text with a unit of its own.
+            A number in the parameter's unit, or a text with its own unit.
         error : type
             The error to raise if the value is no such quantity.
 

@@ -1,4 +1,4 @@
-"""Text that may hold anything, as it is shown to people: names of regions and files come from whoever wrote the trace.
+"""Make arbitrary text safe to show: names of regions and files come from whoever wrote the trace.
 
 A terminal obeys control characters, and any display reorders text by the marks of bidirectional writing. They are shown
 as Python writes them in literals, such as ``\\u001b``.
@@ -14,12 +14,12 @@ _HIDDEN = (
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
     "\ud800-\udfff"  # bytes of names that are no UTF-8
 )
-"""None of these is printable by the rules of Python. Expressions are compiled where there may be one: that takes 2 of
-the 80 ms of a command that does nothing else."""
+"""None of these is printable by the rules of Python. The expression is compiled only for text that may contain one:
+compiling takes 2 of the 80 ms of a command that does nothing else."""
 
 
 def _literal(found: re.Match[str]) -> str:
-    """Write a character as in literals of Python, and of JSON as well: what is printed may be JSON."""
+    """Write a character as in literals of both Python and JSON: the output may be JSON."""
     character, code = found[0], ord(found[0])
     return {"\t": "\\t", "\n": "\\n"}.get(character, f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}")
 
@@ -57,7 +57,7 @@ def escaped(text: str) -> str:
     >>> escaped("vector<int>")
     'vector&lt;int&gt;'
     """
-    # imported for pages: commands import this module
+    # imported only for pages, since all commands import this module
     from html import escape
 
     return escape(printable(text))

@@ -1,4 +1,4 @@
-"""Numbers in words: with a unit after them, as people give them (1MB, 10us, 5%), and with what they count (1 thread, 2
+"""Numbers as text: with a unit, as users write them (1MB, 10us, 5%), and with the thing they count (1 thread, 2
 threads)."""
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ UNITS: dict[str, dict[str, float]] = {
     "occurrences": {"": 1},
     "": {"": 1},
 }
-"""What may follow a number, in any letter case, by what it counts."""
+"""Units that may follow a number, in any letter case, by the quantity it counts."""
 
 ALL_UNITS = {name: factor for units in UNITS.values() for name, factor in units.items()}
 
 
 def quantity(text: float | str, units: dict[str, float]) -> float:
-    """Return a number, with one of `units` (`UNITS`, `ALL_UNITS`), in the unit that has no name: seconds, bytes, a
-    share of 1; NaN if it is none."""
+    """Convert a number with one of `units` (`UNITS`, `ALL_UNITS`) to the unit that has no name: seconds, bytes, a share
+    of 1; NaN if it is not a number."""
     found = re.fullmatch(r"\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*(\D*?)\s*", str(text), re.IGNORECASE)
     try:
         return float(found[1]) * units[found[2].lower()] if found else math.nan
@@ -41,8 +41,8 @@ def quantity(text: float | str, units: dict[str, float]) -> float:
 
 
 def in_bytes(text: str) -> int | None:
-    """Return a size such as 4GB, 512MiB or 32768 in bytes; None if it is none. Bytes have a capital B, since 4Gb are
-    bits."""
+    """Return a size such as 4GB, 512MiB or 32768 in bytes; None if it is not a size. Bytes have a capital B, since 4Gb
+    are bits."""
     found = quantity(text, UNITS["bytes"])
     if not math.isfinite(found) or found < 0 or re.search(r"[kKmMgGtT]i?b\s*$", text):
         return None
@@ -66,6 +66,6 @@ def in_words(value: float, counts: str) -> str:
 
 
 def counted(n: int, what: str, many: str = "") -> str:
-    """Write a number with what it counts: 1 device, 4 processes; `many` is several of it, if that is not `what` and an
+    """Return a number with the noun it counts: 1 device, 4 processes; `many` is the plural if it is not `what` and an
     s."""
     return f"{n:,} {what if n == 1 else many or what + 's'}"

@@ -1,4 +1,4 @@
-"""Subdomains of the application, as callers say which of them locations belong to."""
+"""Subdomains of the application, which callers assign to locations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracecols.errors import TracecolsError
 from tracecols.given.arguments import show
 
 Given = Mapping[Any, str] | Callable[[int, int], str | None] | str | Path
-"""By rank, or by rank and thread, the name of a subdomain; a function of rank and thread; or a .csv file of them."""
+"""Names of subdomains by rank, or by rank and thread; a function of rank and thread; or a .csv file."""
 
 HINT = (
     "give a .csv file with the columns rank, perhaps thread, and subdomain; a mapping; or a function of rank and thread"
@@ -44,12 +44,12 @@ def find_subdomains(
     error : type
         The error that is raised.
     what : str
-        What has the locations, for errors: `this cube`.
+        The owner of the locations, for errors: `this cube`.
 
     Raises
     ------
     TracecolsError
-        If it is none of them, a file is damaged, or it names ranks or threads that there are not.
+        If `given` is none of these, a file is damaged, or ranks or threads are named that do not exist.
     """
     places = list(zip(rank.tolist(), thread.tolist(), strict=True))
     if callable(given):
@@ -75,7 +75,7 @@ def find_subdomains(
 
 def _read(path: Path, error: type[TracecolsError]) -> dict[int | tuple[int, int], str]:
     """Read a .csv file of subdomains."""
-    # imported where there is a file
+    # imported only if there is a file
     import csv
 
     try:

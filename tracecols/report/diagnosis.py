@@ -16,23 +16,23 @@ from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
 from tracecols.severity.efficiencies import Metric, is_above_one, why_above_one
 
 WIDTH, HEIGHT = 100, 50
-"""Columns and lines of a diagnosis of up to five findings, at most."""
+"""Maximum columns and lines of a diagnosis with up to five findings."""
 
 INDENT = 10
-"""Columns in front of what is said of a finding."""
+"""Width of the labels in front of the details of a finding."""
 
 IN_FULL = 2
-"""Findings that are shown in full; of the others only what they are, and what to do."""
+"""Number of findings shown in full; of the others only title, gain, cause and advice are shown."""
 
 NOTICEABLE = 0.05
-"""Of the time in the focus: from this share on the diagnosis says what lies outside the interval in which all processes
-are between MPI_Init and MPI_Finalize."""
+"""If more than this share of the time in the focus lies outside the interval in which all processes are between
+MPI_Init and MPI_Finalize, the diagnosis says so."""
 
 NOTHING = "There is nothing to find: no thread has any time"
-"""Instead of findings, of a trace without events."""
+"""Shown instead of findings for a trace without events."""
 
 NO_LOSSES = "No findings: they are about wait states and overheads, and this cube was narrowed to other properties"
-"""The same of a cube of root causes, counts or computation only."""
+"""Shown instead of findings for a cube with root causes, counts or computation only."""
 
 STYLES: dict[str, dict[str, Any]] = {
     "": {},
@@ -47,14 +47,14 @@ Line = tuple[str, str]
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a text that is too long after a word."""
+    """Cut a text that is too long at the end of a word."""
     if len(text) <= width:
         return text
     return text[: width - 3].rsplit(" ", 1)[0].rstrip(",;") + "..."
 
 
 def duration(seconds: float) -> str:
-    """Write seconds with as many digits as are of use: 0.012093 s, 44.24 s, 140 ns."""
+    """Write seconds with about five significant digits: 0.012093 s, 44.240 s, 140 ns."""
     if 0 < seconds < 1e-5:
         return in_words(seconds, "seconds")
     digits = max(2, min(6, 4 - math.floor(math.log10(seconds)))) if seconds > 0 else 2
@@ -62,7 +62,7 @@ def duration(seconds: float) -> str:
 
 
 def heading(d: Diagnosis) -> Iterator[str]:
-    """Yield what was run, and what of it the diagnosis is about."""
+    """Yield the size of the run, and the part of it that the diagnosis covers."""
     recorded = f" of {duration(d.recorded)} recorded" if d.apart else ""
     parts = [
         duration(d.runtime) + recorded,
@@ -91,13 +91,13 @@ COLUMNS = {
     "serialisation": "serialisation_efficiency", "transfer": "transfer_efficiency",
     "synchronisation": "synchronisation_efficiency",
 }  # fmt: skip
-"""Of the small table of efficiencies, and which metric is there, after what its row says."""
+"""Columns of the small table of efficiencies: title, and name of the metric without the prefix of the row."""
 
 ROWS = {"Parallel": "", "  MPI": "mpi_", "  Offload": "host_offload_", "  OpenMP": "openmp_"}
 
 
 def _mark(d: Diagnosis, metric: Metric) -> str:
-    """Return what follows a factor: < if it is the lowest, * if it is above 1."""
+    """Return the mark after a factor: < if it is the lowest, * if it is above 1."""
     if metric.metric == d.lowest:
         return " <"
     return " *" if is_above_one(metric.value, metric.unit) else "  "
@@ -125,7 +125,7 @@ def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
 
 
 def variant_line(d: Diagnosis) -> str:
-    """Return how serialisation and transfer in the small table of efficiencies are found; empty if they are not
+    """Return how serialisation and transfer in the small table of efficiencies were determined; empty if they are not
     there."""
     shown = factors(d.efficiencies, d.has_teams)
     by = [m.by for name, m in shown.items() if name.endswith("transfer_efficiency") and math.isfinite(m.value)]
@@ -135,8 +135,7 @@ def variant_line(d: Diagnosis) -> str:
 
 
 def explanations(d: Diagnosis) -> list[str]:
-    """Return what has to be said of the small table of efficiencies to understand it: factors above 1, communication of
-    a single process."""
+    """Return explanations of the small table of efficiencies: factors above 1, communication of a single process."""
     shown = factors(d.efficiencies, d.has_teams)
     above = [m.metric for m in shown.values() if is_above_one(m.value, m.unit)]
     found = [f"* above 100 %: {why}" for why in dict.fromkeys(map(why_above_one, above))]
@@ -180,7 +179,7 @@ def device_line(d: Diagnosis, lowest: str = " <") -> str:
 
 
 def headline(d: Diagnosis) -> str:
-    """Return what is above the findings: what their shares refer to."""
+    """Return the line above the findings: the time that their shares refer to."""
     if not d.seconds and not d.apart:
         return NOTHING
     of = f"{duration(d.seconds)} of all threads"
@@ -193,8 +192,8 @@ def headline(d: Diagnosis) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share of what is there: in whole percent, `<1%` where that is none."""
-    return "<1%" if share < 0.005 else f"{share:.0%}"
+    """Write a nonzero share in whole percent, or `<1%` if it rounds to 0 %."""
+    return "<1%" if share <= 0.005 else f"{share:.0%}"
 
 
 def place(where: Place, width: int, note: str = "") -> str:
@@ -206,7 +205,7 @@ def place(where: Place, width: int, note: str = "") -> str:
 
 
 def where_of(f: Finding, width: int) -> str:
-    """Say where a finding lies: the call path with most of it, or the region if it is on many."""
+    """Describe where a finding occurs: the call path with most of it, or the region if it is spread over many."""
     if f.region.n_call_paths > 1 and f.where.share < 0.5 and f.region.share > 1.5 * f.where.share:
         above, _, last = f.where.call_path.rpartition("/")
         if not above or last != f.region.call_path:
@@ -217,7 +216,7 @@ def where_of(f: Finding, width: int) -> str:
 
 
 def payers(f: Finding) -> str:
-    """Say which locations have a part of a finding."""
+    """Describe which locations pay for a finding, with their shares."""
     if f.is_even:
         return f"{f.n_paying:,} locations, all alike"
     named = ", ".join(f"{p.location} ({percent(p.share)})" for p in f.paid_by)
@@ -226,7 +225,7 @@ def payers(f: Finding) -> str:
 
 
 def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
-    """Yield what is said of a finding: a word, and a text that may take several lines."""
+    """Yield the details of a finding: a label, and a text that may need several lines."""
     if f.gain is not None and f.gain_share is not None:
         yield "gain", f"{f.gain_share:.1%} of the run time, {duration(f.gain)}, if it is mended"
     if f.what and f.cause is not None:
@@ -248,7 +247,7 @@ def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
 
 
 BRIEF = ("gain", "cause", "advice")
-"""What is said of a finding that is not shown in full."""
+"""Labels of the details shown of a finding that is not shown in full."""
 
 
 def lines(d: Diagnosis, source: str = "CUBE", width: int = WIDTH) -> Iterator[Line]:
@@ -270,7 +269,7 @@ def lines(d: Diagnosis, source: str = "CUBE", width: int = WIDTH) -> Iterator[Li
 
 
 def _detail_lines(f: Finding, source: str, width: int, is_brief: bool) -> Iterator[Line]:
-    """Yield what is said of a finding below its first line."""
+    """Yield the lines with the details of a finding, below its first line."""
     shown = BRIEF if f.what else ("where", *BRIEF)
     for word, said in details(f, source, width):
         if is_brief and word not in shown:
@@ -286,19 +285,19 @@ def text(d: Diagnosis, source: str = "CUBE") -> str:
 
 
 def costs_in_words(f: Finding) -> str:
-    """Return share and seconds of a finding in front of what it is; empty if no time of threads is lost."""
+    """Return share and seconds of a finding, as prefix of its title; empty if no time of threads is lost."""
     return f"{f.share:.1%}, {duration(f.seconds)}: " if f.seconds else ""
 
 
 def finding_as_html(f: Finding) -> str:
-    """Return a finding as HTML in which nothing can run; names are escaped."""
+    """Return a finding as HTML without anything executable; names are escaped."""
     items = "".join(f"<li>{word}: {escaped(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more")
     front = f"<p><b>{costs_in_words(f)}{escaped(f.what or f.title)}</b> <small>{escaped(f.property)}</small></p>"
     return f"{front}<ul>{items}</ul>"
 
 
 def html_of(d: Diagnosis) -> str:
-    """Return the diagnosis as HTML in which nothing can run; names are escaped."""
+    """Return the diagnosis as HTML without anything executable; names are escaped."""
     head, *more = heading(d)
     parts = [f"<p><b>{escaped(head)}</b></p>", *(f"<p><small>{escaped(line)}</small></p>" for line in more)]
     rows = []

@@ -1,9 +1,7 @@
-"""What is wrong with a run, before anything else is asked: its times, its efficiencies, and the findings that cost most
-(docs/diagnosis.md).
+"""Diagnosis of a run: its times, its efficiencies, and the findings that cost most (docs/diagnosis.md).
 
-All of it follows from the cube. A finding is a property of the tree of times with what it has of its own, without the
-properties below it; so findings add up, and none exceeds its property. Threads that idle are divided by what their
-master does meanwhile.
+It is computed from the cube alone. A finding is a property of the tree of times with its exclusive severity, so
+findings add up and none exceeds its property. The idle time of threads is divided by what their master does meanwhile.
 """
 
 from __future__ import annotations
@@ -56,10 +54,10 @@ from tracecols.severity.queries import Severities
 from tracecols.severity.tasks import roots_of_tasks, second_appearance, with_tasks_once
 
 N_FINDINGS = 5
-"""Findings in a diagnosis, unless more are asked for."""
+"""Default number of findings in a diagnosis."""
 
 LEAST = 0.005
-"""Of the time in the focus: what costs less is no finding."""
+"""Share of the time in the focus below which a cost is no finding."""
 
 MEANWHILE = {
     "serial": ("while their master computes alone", ""),
@@ -73,10 +71,10 @@ MEANWHILE = {
     ),
     "other": ("while their master is in a run-time system", "Find out what the masters do on these call paths."),
 }
-"""What a master may do while its threads idle: words for it, and advice instead of the property's."""
+"""Description and advice by kind of what a master does while its threads idle; empty advice means the property's."""
 
 KINDS = {"computation": "serial", "mpi": "mpi", "io": "mpi", "device": "device"}
-"""Which of these it is, by what the time of the master counts as (`schema.properties.PARTS`); all else is `other`."""
+"""Kind in `MEANWHILE` by what the master's time counts as (`schema.properties.PARTS`); everything else is `other`."""
 
 
 @dataclass(frozen=True)
@@ -85,22 +83,22 @@ class Place:
 
     location: str
     call_path: str
-    """`location` and `call_path`: in words; empty where it is about the other."""
+    """`location` and `call_path`: in words; empty if the place is about the other only."""
     seconds: float
     share: float
-    """`seconds` and `share`: share of the finding, or of the costs that tell the cause."""
+    """`seconds` and `share`: part of the finding, or of the costs that identify the cause."""
     n_call_paths: int = 1
-    """Where more than one, `call_path` is the name of a region that they all enter."""
+    """If more than one, `call_path` is the name of a region that they all enter."""
 
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """What costs time."""
+    """A cause of lost time, or a property of lost time that no cause explains."""
 
     property: str
     """Its id."""
     title: str
-    """With the titles above it that it needs to be understood."""
+    """With the titles above it that are needed to understand it."""
     seconds: float
     share: float
     """`seconds` and `share`: over all locations, and of the time in the focus."""
@@ -111,12 +109,12 @@ class Finding:
     paid_by: tuple[Place, ...]
     """The locations with the largest parts, at most three."""
     n_paying: int
-    """How many locations have a part: half a percent; where those have less than half of all together, half of what
-    locations with any have on average."""
+    """Number of locations with more than 0.5 % of the total; if these have less than half of it together, of those with
+    more than half the mean of all locations that have any."""
     is_even: bool
     """All of them have about the same: the largest less than 1.1 times the mean."""
     cause: Place | None
-    """The location and call path that others wait for most, by delay costs; None where the cube does not tell."""
+    """The location and call path that others wait for most, by delay costs; None if the cube has none."""
     meanwhile: tuple[tuple[str, float], ...]
     """Of idle threads: properties of the time of their masters with their shares."""
     advice: str
@@ -124,17 +122,17 @@ class Finding:
     call_path: int
     """The number of `where.call_path` in the cube."""
     what: str = ""
-    """The cause in one line; empty of a finding that is a property of which no cause is known."""
+    """The cause in one line; empty if the finding is a property without a known cause."""
     kind: str = ""
-    """What kind of cause it is (`tracecols.findings.cause.KINDS`); empty likewise."""
+    """Kind of cause (`tracecols.findings.cause.KINDS`); empty likewise."""
     gain: float | None = None
     gain_share: float | None = None
     """`gain` and `gain_share`: seconds by which the run would be shorter if the cause were mended, and their part of
     the runtime, by replay."""
     rank: int | None = None
     thread: int | None = None
-    """`rank` and `thread`: who causes it, if it is one process, and if it is one thread of several, or the master of
-    all processes."""
+    """`rank` and `thread`: the rank of the culprit if it is a single process; its thread if processes have several and
+    it is the same one in all culprit processes, or 0 if all masters are."""
     cause_region: str = ""
     """The region that is the cause."""
     parts: tuple[tuple[str, float], ...] = ()
@@ -142,7 +140,7 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """Quantities that prove it, by name."""
     shows: str = ""
-    """The same in words."""
+    """The evidence in words."""
 
     def __repr__(self) -> str:
         where = one_line(self.where.call_path)
@@ -162,47 +160,47 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns."""
+    """The diagnosis of a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns."""
 
     name: str
     """Of the trace."""
     narrowed: str
     """What the cube is narrowed to, in words."""
     runtime: float
-    """Seconds of what is looked at, as of `SeverityCube.efficiencies`: from the first process that leaves MPI_Init to
-    the last that enters MPI_Finalize, or the whole run."""
+    """Runtime in seconds, as in `SeverityCube.efficiencies`: from the first process that leaves MPI_Init to the last
+    that enters MPI_Finalize, or the whole run."""
     recorded: float
-    """Seconds from the first event to the last; of a cube that does not know, the largest time of a process."""
+    """Seconds from the first event to the last; if the cube does not know them, the largest time of a location."""
     between: float
-    """Seconds from the last process's leaving MPI_Init to the first one's entering MPI_Finalize; nan if unknown."""
+    """Seconds from when the last process leaves MPI_Init to when the first enters MPI_Finalize; nan if unknown."""
     n_processes: int
     n_threads: int
     n_devices: int
     n_events: int
     focus: str
-    """What of the time findings and shares are about."""
+    """The part of the time that findings and shares refer to, in words."""
     seconds: float
     """Time of all threads in the focus."""
     apart: float
-    """Seconds of all threads that are set apart, as start-up and shutdown."""
+    """Seconds of all threads outside the focus, such as start-up and shutdown."""
     beside: float
     """Seconds in the focus that lie outside the interval between MPI_Init and MPI_Finalize; nan if unknown."""
     efficiencies: tuple[Metric, ...]
-    """The rows of `SeverityCube.efficiencies`; empty if the cube has not what they need."""
+    """The rows of `SeverityCube.efficiencies`; empty if the cube lacks what they need."""
     has_teams: bool
-    """Whether the program has parallel regions of OpenMP, and so factors of it."""
+    """Whether the program has OpenMP parallel regions, and therefore OpenMP factors."""
     lowest: str
     """The metric of the lowest factor; empty if there is none."""
     device_efficiencies: dict[str, float]
     findings: tuple[Finding, ...]
     """The costliest first."""
     counts: dict[str, int] = field(default_factory=dict)
-    """What could not be matched or contradicts itself."""
+    """Numbers of what could not be matched or is contradictory, by name."""
     has_losses: bool = True
     """Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root
     causes."""
     about_causes: str = ""
-    """What a narrowed cube does not know of causes; empty if nothing."""
+    """Remark on causes if the cube is narrowed or they were found in a piece of the trace; empty if none."""
 
     def text(self, source: str = "CUBE") -> str:
         """Return the diagnosis as plain text; `source` is the cube's path, for the commands that show more."""
@@ -238,13 +236,13 @@ def _plain(value: Any) -> Any:
 
 
 def name_of(cube: Severities) -> str:
-    """Return the name of the trace a cube is of; empty if it does not say."""
+    """Return the name of the trace that a cube was made of; empty if it is not recorded."""
     return name_of_source(((cube.facts.get("trace") or {}).get("source") or {}).get("path", ""))
 
 
 def name_of_source(path: str) -> str:
-    """Return what people call a trace, by the file it was converted from: its folder if all traces of a recorder are
-    called alike."""
+    """Return the name of a trace by the file it was converted from, or by its folder if the recorder gives all traces
+    the same file name."""
     source = Path(path)
     if source.name in ("traces.otf2", "epik.elg", "epik.esd"):
         return source.parent.name
@@ -256,15 +254,14 @@ def name_of_source(path: str) -> str:
 
 
 def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bool = False) -> Diagnosis:
-    """Say what is wrong with the run (docs/diagnosis.md).
+    """Diagnose what is wrong with the run (docs/diagnosis.md).
 
     Parameters
     ----------
     n_findings : int, optional
-        How many findings to tell, at most.
+        Maximum number of findings.
     with_startup : bool, optional
-        Look at start-up and shutdown, too; by default they are set apart (`severity.focus`), unless the cube was
-        narrowed.
+        Include start-up and shutdown; by default they are excluded (`severity.focus`), unless the cube was narrowed.
 
     Returns
     -------
@@ -274,7 +271,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     Raises
     ------
     SeverityError
-        If the cube has no times, or is made of several, or the number of findings is none.
+        If the cube has no times, or is made of several, or the number of findings is not a whole number from 0.
 
     Examples
     --------
@@ -339,7 +336,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
 
 
 def _about_causes(cube: Severities) -> str:
-    """Say what a narrowed cube does not know of causes, and if they were found in a piece; empty if nothing."""
+    """Return a remark on causes if the cube is narrowed or they were found in a piece of the trace; empty if none."""
     if NARROWED & set(cube.facts.get("narrowed") or {}):
         return "no causes: they are looked for in analyses of all properties with their usual parameters"
     said = []
@@ -355,7 +352,7 @@ def _about_causes(cube: Severities) -> str:
 
 
 def _runtime(cube: Severities, with_startup: bool, otherwise: float) -> float:
-    """Return the runtime that efficiencies have, in seconds, also where the cube has not what factors need."""
+    """Return the runtime used by efficiencies, in seconds; `otherwise` if the cube lacks what they need."""
     try:
         return times_of(cube, with_startup=with_startup).runtime
     except SeverityError:
@@ -365,7 +362,7 @@ def _runtime(cube: Severities, with_startup: bool, otherwise: float) -> float:
 def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:
     narrowed = cube.facts.get("narrowed") or {}
     if {"properties", "locations"} & set(narrowed):
-        # times that are no longer there would count as lost
+        # times removed by narrowing would count as lost
         return ()
     try:
         return tuple(metrics(times_of(cube, with_startup=with_startup)))
@@ -386,15 +383,15 @@ PURE = (
     "transfer_efficiency",
     "synchronisation_efficiency",
 )
-"""The factors that a diagnosis shows, of programs with several threads in a process, and of others."""
+"""`HYBRID` and `PURE`: factors that a diagnosis shows for programs with several threads per process, and for others."""
 
 DEVICE_FACTORS = ("device_load_balance", "device_communication_efficiency", "device_orchestration_efficiency")
 """The factors of the efficiency of devices."""
 
 
 def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
-    """Return what a diagnosis shows of efficiencies, by metric: factors of MPI, and of OpenMP if processes have teams
-    of threads: of threads that a program creates by itself hybrid models say nothing."""
+    """Return the efficiencies that a diagnosis shows, by metric: factors of MPI, and of OpenMP if processes have teams
+    of threads. Hybrid models do not cover threads that a program creates itself."""
     if not found:
         return {}
     values, models = {m.metric: m.value for m in found}, {m.model for m in found}
@@ -409,7 +406,8 @@ def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
 
 
 def lowest(found: tuple[Metric, ...], has_teams: bool, devices: Mapping[str, float]) -> str:
-    """Return the metric of the lowest factor that has no factors itself, also of devices; empty if none is below 1."""
+    """Return the metric of the lowest factor that is not divided further, device factors included; empty if none is
+    below 1."""
     shown = factors(found, has_teams)
     divided = {m.parent for m in shown.values()}
     leaves = {name: m.value for name, m in shown.items() if name not in divided and m.by != APPROXIMATION}
@@ -422,11 +420,11 @@ def lowest(found: tuple[Metric, ...], has_teams: bool, devices: Mapping[str, flo
 
 
 def _candidates(cube: Severities) -> list[str]:
-    """Return the properties of the tree of times that are a loss, and that a narrowed cube was asked for; parents
-    before children."""
+    """Return the properties of the tree of times that are losses, in a narrowed cube only those it was narrowed to;
+    parents before children."""
     axis = cube.properties
     asked = (cube.facts.get("narrowed") or {}).get("properties")
-    # without a property for computation it is what execution has of its own
+    # without a property for computation, the exclusive time of execution is computation
     useful = {TIME, _of_computation(cube)}
     return [
         name
@@ -439,11 +437,10 @@ def _candidates(cube: Severities) -> list[str]:
 
 
 def divided(cube: Severities) -> dict[str, Cells]:
-    """Divide the time that is lost among properties, each cell without the properties below it, so that findings add
-    up.
+    """Divide the lost time among properties, each without the properties below it, so that findings add up.
 
-    A property that may hold for the same time as its siblings has what these leave of its parent's cells, and the
-    parent the rest.
+    A property that may overlap its siblings gets at most what they leave of its parent's cells; the parent keeps the
+    rest.
     """
     axis = cube.properties
     candidates = _candidates(cube)
@@ -453,7 +450,7 @@ def divided(cube: Severities) -> dict[str, Cells]:
         if name in result or _overlaps(cube, axis.parent[axis.number[name]]):
             continue
         if name in overlapping:
-            # its parent was not asked for
+            # its parent is not a candidate
             result[name] = cube.cells[name]
             continue
         own = cube.cells_of(name, "eee")
@@ -466,7 +463,7 @@ def divided(cube: Severities) -> dict[str, Cells]:
 
 
 def _overlaps(cube: Severities, name: str) -> bool:
-    """Say whether a property, or one above it, may hold for the same time as its siblings."""
+    """Return whether a property, or one above it, may hold for the same time as its siblings."""
     axis = cube.properties
     while name and not axis.overlaps[axis.number[name]]:
         name = axis.parent[axis.number[name]]
@@ -474,7 +471,7 @@ def _overlaps(cube: Severities, name: str) -> bool:
 
 
 def _common(cells: Cells, others: Cells) -> Cells:
-    """Return the time that both have, cell by cell."""
+    """Return the smaller of both times, cell by cell."""
     value = np.minimum(others.value, np.maximum(cells.at(others.key), 0))
     return Cells(others.key, value).where(value > 0)
 
@@ -487,27 +484,26 @@ def _is_below(cube: Severities, name: str, top: str) -> bool:
 
 
 def findings(cube: Severities, seconds: float, runtime: float) -> list[Finding]:
-    """Return what costs time: causes and what no cause explains, by what mending them would gain; the parameters are
-    those of `findings_with_cells`."""
+    """Return the findings, causes and what no cause explains, ordered by what mending them would gain; the parameters
+    are those of `findings_with_cells`."""
     return [finding for finding, _ in findings_with_cells(cube, seconds, runtime)]
 
 
 def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> list[tuple[Finding, Mapping[str, Cells]]]:
-    """Return the findings, each with the time that is lost because of it, by property; of a finding without a known
-    cause that is not known.
+    """Return the findings, each with the time lost because of it, by property; empty for one without a known cause.
 
-    Of `cube` nothing is set apart any more. Shares refer to `seconds`, shares of gains to `runtime`: with start-up and
-    shutdown if these are not set apart.
+    `cube` is evaluated as it is, nothing more is excluded. Shares refer to `seconds`, shares of gains to `runtime`;
+    both include start-up and shutdown unless these are excluded.
     """
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
     if is_part(cube):
-        # what mending a cause gains is a part of the whole run
+        # gains of causes are relative to the whole run
         runtime = runtime_of(cube) / cube.resolution
     of_causes = [(_of_cause(cube, cause, seconds, runtime), cause.cells) for cause in explained]
     if is_part(cube):
         of_causes = [(f, cells) for f, cells in of_causes if f.seconds >= LEAST * seconds]
-    # what hosts do meanwhile is known better where the trace was replayed
+    # if the trace was replayed, its causes tell better what hosts do meanwhile
     found = list(_busy_devices(cube))
     found += [] if any(cause.facts["kind"] == IDLE_CAUSE for cause in explained) else list(_idle_devices(cube))
     starts = accelerators.StartUp.of(cube, masters(cube))
@@ -521,7 +517,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
             n_messages, n_bytes = _messages(cube, own) if _is_below(cube, name, POINT_TO_POINT) else (0, 0)
             advice = advice_of(cube, name)
             if rest and name == COLLECTIVE:
-                # what the property's advice says of waiting is true of the properties below
+                # the property's advice on waiting applies to the properties below it
                 advice = wording.ADVICE["collectives"]
             elif name == POINT_TO_POINT and not n_messages:
                 advice = wording.NO_MESSAGES
@@ -538,9 +534,9 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
 
 
 def finding_with_cells(cube: Severities, number: int) -> tuple[Finding, Mapping[str, Cells], Severities]:
-    """Return a finding by its number in the diagnosis, from 1 on; the time that is lost because of it, by property,
-    empty of a finding without a known cause; and the cube whose cells that is of. Raises SeverityError: as of
-    `diagnose`, or if there is no such finding."""
+    """Return a finding by its number in the diagnosis, from 1 on; the time lost because of it, by property (empty if no
+    cause is known); and the cube that these cells belong to. Raises SeverityError as `diagnose` does, or if there is no
+    such finding."""
     whole, looked_at = diagnose(cube, 0), focus.focused(cube)
     found = findings_with_cells(looked_at, whole.seconds, whole.runtime)
     if not 1 <= number <= len(found):
@@ -552,13 +548,13 @@ def finding_with_cells(cube: Severities, number: int) -> tuple[Finding, Mapping[
 
 
 def _visits(cube: Severities, own: Cells) -> tuple[int, float]:
-    """Return how often the calls were made that a property has time in, and the seconds in each of them."""
+    """Return the number of calls in which a property has time, and its mean seconds per call."""
     n = int(cube.cells_of(VISITS, "iee").at(own.key).sum()) if VISITS in cube.cells else 0
     return n, float(own.value.sum()) / cube.resolution / n if n else 0.0
 
 
 def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
-    """Return how often messages are sent or received where a property has time, and their bytes."""
+    """Return the number of sends and receives where a property has time, and their bytes."""
 
     def number(*names: str) -> int:
         return sum(int(cube.cells_of(name, "iee").at(own.key).sum()) for name in names if name in cube.cells)
@@ -567,18 +563,18 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
 
 
 UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
-"""Part of what a finding costs each location that it counts with in their order where no replay says what it gains:
-where no causes were looked for, and where all were that may be, and none explains it."""
+"""`UNKNOWN` and `UNEXPLAINED`: part of its cost per location by which a finding is ranked if no replay predicts its
+gain: if not all causes were searched for, and if all were and none explains it."""
 
 
 def _is_searched(cube: Severities) -> bool:
-    """Say whether all causes of what threads lose were looked for; in programs with devices only some are."""
+    """Return whether all causes of time lost by threads were searched for; in programs with devices only some are."""
     return runtime_of(cube) > 0 and not (np.asarray(cube.system.location_type, object) == "gpu").any()
 
 
 def _order(finding: Finding, part: float) -> tuple[int, float]:
-    """Return the sort key of a finding, the smallest first: ranks that are late and idle devices, others by what
-    mending them gains, or, where no replay says it, by a part of what they cost."""
+    """Return the sort key of a finding, the smallest first: ranks that are late, devices, others by what mending them
+    gains, or by a part of their cost if no replay predicts it, and last the start of devices."""
     if finding.kind in (STRAGGLER, DEVICE):
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:
@@ -589,10 +585,10 @@ def _order(finding: Finding, part: float) -> tuple[int, float]:
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
-    """Return the finding that a cause is."""
+    """Return the finding of a cause."""
     facts, resolution = explained.facts, cube.resolution
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
-    # who computes too long may be what others wait for in MPI_Finalize only, which is not looked at
+    # a location that computes too long may be waited for in MPI_Finalize only, which is outside the focus
     otherwise = DEVICE_IDLE if facts["kind"] == IDLE_CAUSE and DEVICE_IDLE in cube.cells else _of_computation(cube)
     name = max(of_property, key=lambda p: of_property[p], default=otherwise)
     own = Cells.empty()
@@ -601,7 +597,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     total = sum(of_property.values())
     at = int(facts["call_path"])
     if total > 0:
-        # of the property that is named, so that one fits the other
+        # of the named property, so that place and property match
         path, region, best = largest_places(cube, explained.cells[name], cube.scale(name))
         path, region = (replace(place, share=place.seconds / total) for place in (path, region))
     else:
@@ -618,7 +614,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     path_of_cause = cube.call_paths.paths_of([at])[0]
     where = str(cube.call_paths.name[best])
     subject = wording.Subject(region_of_cause, words, title_of(cube, name), where, unit, "!$omp" in path_of_cause)
-    # where no waiting is recorded, a replay says nothing
+    # if no waiting is recorded, a replay predicts no gain
     gain = float(facts["gain"]) / resolution or None
     ranks = distinct(cube.system.rank[who])
     return Finding(
@@ -643,14 +639,14 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
         thread=_thread_of(cube, facts, who) if several else None,
         cause_region=name_of_cause,
         parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
-        evidence=_in_seconds(facts["evidence"]),
+        evidence=_known(facts["evidence"]),
         shows=wording.evidence(facts, subject),
     )
 
 
 def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> int | None:
-    """Return the thread that causes a finding, if it is the same one of all processes that do; the first one where all
-    masters do."""
+    """Return the number of the thread that causes a finding, if it is the same in all processes that do; 0 if all
+    masters do; otherwise None."""
     if len(who) == 1:
         return int(cube.system.thread[who[0]])
     threads = distinct(cube.system.thread[who])
@@ -665,20 +661,20 @@ DEVICE, START_OF_DEVICES = "device", "device_start"
 OF_DEVICES: dict[str, Any] = {
     "seconds": 0.0, "share": 0.0, "paid_by": (), "n_paying": 0, "is_even": False, "kind": DEVICE,
 }  # fmt: skip
-"""What findings of devices have in common: their time is no thread's."""
+"""Fields that findings of devices have in common: their time belongs to no thread."""
 
 IDLE_CAUSE = "idle"
-"""The kind of findings that devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
+"""Kind of findings: devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
 
 STRAGGLER = "straggler"
-"""The kind of findings that kernels of others wait for a rank (`tracecols.findings.devices`)."""
+"""Kind of findings: kernels of other ranks wait for a rank (`tracecols.findings.devices`)."""
 
 MOSTLY = 0.2
-"""Part of the time of hosts from which on the region that they are longest in is named first."""
+"""Share of the hosts' time from which on the region with most of it is named first."""
 
 
 def _idle_devices(cube: Severities) -> Iterator[Finding]:
-    """Yield the finding that devices idle, with what their hosts do meanwhile."""
+    """Yield the finding about idle devices, with what their hosts do meanwhile."""
     found = accelerators.idle_devices(cube)
     if found is None:
         return
@@ -713,7 +709,7 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
 
 
 def _busy_devices(cube: Severities) -> Iterator[Finding]:
-    """Yield the finding that devices are busy nearly all the time, so that only shorter kernels help."""
+    """Yield the finding about devices that are busy nearly all the time, so that only shorter operations help."""
     found = accelerators.busy_devices(cube)
     if found is None:
         return
@@ -740,7 +736,7 @@ def _busy_devices(cube: Severities) -> Iterator[Finding]:
 
 
 def _longest_functions(cube: Severities, cells: Cells) -> list[tuple[str, float]]:
-    """Return the two functions, without types and arguments, that have the largest parts of some time, and these."""
+    """Return the two functions (without types and arguments) with the largest shares of some time, and their shares."""
     names, of = cube.call_paths.numbered_names
     parts: dict[str, float] = {}
     by_name = np.bincount(of[cells.call_path], cells.value, len(names))
@@ -751,7 +747,7 @@ def _longest_functions(cube: Severities, cells: Cells) -> list[tuple[str, float]
 
 
 def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
-    """Return what threads that give work to devices spend their time with: titles of properties with their shares."""
+    """Return how threads that give work to devices spend their time: titles of properties with their shares."""
     axis = cube.properties
     found = []
     parts = [name for name, parent in zip(axis.id, axis.parent, strict=True) if parent == EXECUTION]
@@ -767,7 +763,7 @@ def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[
 
 
 def _start_of_devices(cube: Severities, name: str, cells: Cells, seconds: float) -> Iterator[Finding]:
-    """Yield what of a property is spent on starting devices, which is no fault of the program."""
+    """Yield the finding about the time of a property spent on starting devices, which is no fault of the program."""
     if not len(cells):
         return
     if name == IDLE:
@@ -778,12 +774,12 @@ def _start_of_devices(cube: Severities, name: str, cells: Cells, seconds: float)
 
 
 def _of_computation(cube: Severities) -> str:
-    """Return the property of time that is no loss."""
+    """Return the property whose time is not lost: computation."""
     return COMPUTATION if COMPUTATION in cube.properties.number else EXECUTION
 
 
-def _in_seconds(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Return quantities as people get them."""
+def _known(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the quantities that are not None."""
     return {name: value for name, value in evidence.items() if value is not None}
 
 
@@ -795,7 +791,8 @@ def _culprits(cube: Severities, locations: list[int], is_process: bool) -> str:
 
 
 def title_of(cube: Severities, name: str) -> str:
-    """Return the title of a property after those above it which it needs: MPI, Point-to-point, Late Sender."""
+    """Return the title of a property after the titles above it that are no headings: MPI, Point-to-point, Late
+    Sender."""
     axis = cube.properties
     titles: list[str] = []
     while name:
@@ -806,8 +803,8 @@ def title_of(cube: Severities, name: str) -> str:
 
 
 def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) -> str:
-    """Say what the severity of a property without those below it leaves out; empty if nothing. `parts` are the
-    properties that are findings of their own, as `divided` returns them."""
+    """Describe what the exclusive severity of a property leaves out; empty if nothing. `parts` are the properties that
+    are findings themselves, as `divided` returns them."""
     axis = cube.properties
     beside = axis.parts(name)
     left_out = [c for c in axis.children[name] if (c in beside and len(cube.cells[c])) or len(parts.get(c, ()))]
@@ -818,9 +815,9 @@ def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) 
 
 
 def advice_of(cube: Severities, name: str) -> str:
-    """Return the advice for a property, or for the nearest one above it that has some; its first sentence.
+    """Return the first sentence of the advice for a property, or for the nearest one above it that has some.
 
-    That of a root is about its whole tree.
+    The advice of a root is not used, as it is about the whole tree.
     """
     axis = cube.properties
     below_root = [at for at in (name, *axis.above(name)) if axis.parent[axis.number[at]]]
@@ -829,12 +826,12 @@ def advice_of(cube: Severities, name: str) -> str:
 
 
 def _causes(cube: Severities, name: str) -> Cells | None:
-    """Return the costs that say who causes a wait state; None if the cube has none, or of a part of the run, which has
-    those of other waits."""
+    """Return the delay costs of a wait state; None if the cube has none, or covers a part of the run only, where they
+    would include those of waits elsewhere."""
     if is_part(cube):
         return None
     axis = cube.properties
-    # what is below a wait waits for the same
+    # properties below a wait wait for the same
     of = [name, *(at for at in axis.above(name) if axis.is_wait[axis.number[at]])]
     return cube.cells.get(next((delay for at in of if (delay := axis.delay[axis.number[at]])), ""))
 
@@ -888,16 +885,16 @@ def _payers(
 
 
 def _is_even(by_location: NDArray[np.floating[Any]], paying: NDArray[np.int64]) -> bool:
-    """Say whether all who pay pay about the same."""
+    """Return whether all paying locations pay about the same."""
     return bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean())
 
 
 def _paying(parts: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """Return the locations that have a part of a finding worth telling (`Finding.n_paying`)."""
+    """Return the locations that have a relevant part of a finding (`Finding.n_paying`)."""
     total = parts.sum()
     paying = np.flatnonzero(parts > LEAST * total)
     if parts[paying].sum() < total / 2:
-        # of many locations none may have half a percent
+        # with many locations, none may have half a percent
         paying = np.flatnonzero(parts > parts[parts > 0].mean() / 2)
     return paying
 
@@ -917,7 +914,7 @@ def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place,
 
 
 def location_in_words(cube: Severities, location: int) -> str:
-    """Return rank and, where processes have several threads, thread of a location; of a stream of a device its name."""
+    """Return rank and, if processes have several threads, thread of a location; for a stream of a device, its name."""
     s = cube.system
     words = f"rank {s.rank[location]}"
     if s.location_type[location] == "gpu":
@@ -945,13 +942,13 @@ def _cause(cube: Severities, causes: Cells | None) -> Place | None:
     share = float(by_location[most] / causes.value.sum())
     words = found.call_path
     if cube.system.location_type[most] == "gpu" and not is_spread and _is_program(cube, best):
-        # of hosts and streams alike: what it is charged to that nobody is known to have asked for
+        # on hosts and streams alike, operations whose launch is not known are charged to the program
         words = "operations whose launch is not recorded"
     return Place(location_in_words(cube, most), words, seconds, share, found.n_call_paths)
 
 
 def _is_program(cube: Severities, call_path: int) -> bool:
-    """Say whether a call path is the outermost one and calls others."""
+    """Return whether a call path is a root that calls others."""
     tree = cube.call_paths
     return bool(tree.parent[call_path] < 0 and tree.end[call_path] > call_path + 1)
 
@@ -960,7 +957,7 @@ def _is_program(cube: Severities, call_path: int) -> bool:
 
 
 def masters(cube: Severities) -> NDArray[np.int64]:
-    """Return for every location the thread of its process with the lowest number; (n_locations,) int64."""
+    """Return for every location the lowest-numbered thread of its process, as a location; (n_locations,) int64."""
     s = cube.system
     is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
     order = np.lexsort((s.thread, ~is_thread, s.rank))
@@ -969,11 +966,11 @@ def masters(cube: Severities) -> NDArray[np.int64]:
 
 
 def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Divide the time in which threads idle by the properties of the time that their master spends on the same call
-    path; yield each property and its share of every cell.
+    """Divide the idle time of threads by the properties of the time that their master spends on the same call path;
+    yield each property and its share of every cell.
 
-    `idle` is what `omp_idle_threads` has of its own: on the call paths of masters, at the threads that idle. Where the
-    master has no time of its own, all shares are 0.
+    `idle` is the exclusive severity of `omp_idle_threads`: on the call paths of masters, at the threads that idle. If
+    the master has no exclusive time on a call path, all shares are 0.
     """
     key = (idle.call_path.astype(np.int64) << 32) | masters(cube)[idle.location]
     axis = cube.properties
@@ -984,7 +981,7 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
         if not _is_below(cube, name, EXECUTION) or axis.overlaps[axis.number[name]]:
             continue
         value = cube.cells_of(name, "eee").at(key) + (tasks if name == computes else 0)
-        # teams that overlap, and clocks, may make own times negative
+        # overlapping teams and clock errors may make exclusive times negative
         value = np.maximum(value, 0).astype(np.float64)
         if value.any():
             found.append((name, value))
@@ -994,7 +991,7 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
 
 
 def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Finding]:
-    """Yield what idle threads cost, by what their masters do meanwhile: compute alone, MPI, devices, run-time
+    """Yield the findings about idle threads, by what their masters do meanwhile: compute alone, MPI, devices, run-time
     systems."""
     idle = _not_negative(with_tasks_once(roots_of_tasks(cube), idle))
     shares: dict[str, dict[str, NDArray[np.float64]]] = {kind: {} for kind in MEANWHILE}
@@ -1002,7 +999,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
     for name, share in activities(cube, idle):
         shares[_kind(cube, name)][name] = share
         rest -= share
-    # where the master has no time of its own, nothing is known of it
+    # if the master has no exclusive time, its activity is unknown
     shares["other"][""] = np.maximum(rest, 0.0)
     for kind, (words, advice) in MEANWHILE.items():
         together = sum(shares[kind].values(), np.zeros(len(idle)))
@@ -1016,7 +1013,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
         ]
         parts = sorted((p for p in parts if p[1] >= 0.005), key=lambda part: -part[1])
         title = f"{cube.properties.title[cube.properties.number[IDLE]]} {words}"
-        # who lets masters wait for messages; of all else they are the cause themselves
+        # in MPI, those that make the masters wait; otherwise the masters are the cause themselves
         causes = _causes(cube, IDLE) if kind == "mpi" else None
         if (causes is None or not len(causes)) and not (kind == "mpi" and is_part(cube)):
             causes = Cells.sum(own.call_path, masters(cube)[own.location], own.value)
@@ -1033,7 +1030,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
 
 
 def _not_negative(cells: Cells) -> Cells:
-    """Return cells with the same sum of which none is negative: what others take off, all give in proportion."""
+    """Return cells with the same sum and no negative ones: these are deducted from the positive ones in proportion."""
     kept = cells.where(cells.value > 0)
     total, positive = float(cells.value.sum()), float(kept.value.sum())
     if total == positive:
@@ -1042,6 +1039,6 @@ def _not_negative(cells: Cells) -> Cells:
 
 
 def _kind(cube: Severities, name: str) -> str:
-    """Return which of `MEANWHILE` the time of a property is, without those below it."""
+    """Return the kind in `MEANWHILE` of the exclusive time of a property."""
     axis = cube.properties
     return "serial" if name == EXECUTION else KINDS.get(axis.nearest(name, axis.part), "other")

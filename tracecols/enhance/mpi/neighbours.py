@@ -1,4 +1,4 @@
-"""Topologies that a trace does not define, found from who sends to whom (2004 paper on virtual topologies, section 6).
+"""Topologies that a trace does not define, derived from its messages (2004 paper on virtual topologies, section 6).
 
 Only the envelopes of sends and the first receives are read, so that the topology is known before the analysis begins.
 """
@@ -25,21 +25,21 @@ from tracecols.work.executors import side_by_side
 Ints = NDArray[np.int64]
 
 BATCH = 1 << 20
-"""Events that are read at a time."""
+"""Events that are read at once."""
 
 N_FIRST = 64
-"""Receives of each location that are looked at for the order of the dimensions."""
+"""Receives of each location from which the order of the dimensions is derived."""
 
-MOST_NEIGHBOURS = 64
-"""Neighbours of a process, on average, beyond which no topology is looked for: everyone sends to everyone."""
+MOST_NEIGHBOURS = 128
+"""If processes have more neighbours on average, no topology is searched: all send to all."""
 
 
 class Channels(NamedTuple):
-    """Who sends to whom."""
+    """Pairs of processes that exchange messages."""
 
     source: Ints
     destination: Ints
-    """`source` and `destination`: (n,) int64, processes; each pair once, without messages to oneself."""
+    """`source` and `destination`: (n,) int64, processes; each pair once, without messages of a process to itself."""
     n_messages: Ints
     n_bytes: Ints
     """`n_messages` and `n_bytes`: (n,) int64, of each pair."""
@@ -52,10 +52,10 @@ class Channels(NamedTuple):
 
 
 def find_topology(definitions: Definitions, jobs: int = 1) -> Topology | None:
-    """Find the topology of the processes of a trace, with so many threads; None if who sends to whom has no regular
-    shape.
+    """Find the topology of the processes of a trace, using `jobs` threads; None if the communication graph has no
+    regular shape.
 
-    Processes may be on it in any order. O(n) in the point-to-point events, 60 B for each of a batch of each thread.
+    Processes may be on it in any order. O(n) in the point-to-point events; 60 B per event of a batch and thread.
     """
     channels = read_channels(definitions.store, definitions.process, definitions.communicators, jobs)
     if channels is None or not channels.source.size:
@@ -73,8 +73,8 @@ def find_topology(definitions: Definitions, jobs: int = 1) -> Topology | None:
 
 
 def topology_of(store: Store) -> Topology | None:
-    """Find the topology of the processes of a store; None if it defines one, or who sends to whom has no regular
-    shape."""
+    """Find the topology of the processes of a store; None if the store defines one, or the communication graph has no
+    regular shape."""
     definitions = Definitions.of(store)
     return find_topology(definitions) if all(t.is_artificial for t in definitions.topologies) else None
 
@@ -82,14 +82,15 @@ def topology_of(store: Store) -> Topology | None:
 def read_channels(
     store: Store, process: NDArray[np.int32], communicators: Communicators, jobs: int = 1
 ) -> Channels | None:
-    """Read who sends to whom, with so many threads; None if everyone sends to everyone."""
+    """Read the pairs of processes that exchange messages, with `jobs` threads; None if all send to all."""
     n = int(process.max(initial=-1)) + 1
     tallies = [np.zeros((0, 3), np.int64)]
     firsts: list[tuple[Ints, Ints, NDArray[np.bool_]]] = []
     n_pairs = 0
 
     def looked_at(batch: tuple[Ints, int, int]) -> tuple[Ints, tuple[Ints, Ints, NDArray[np.bool_]]]:
-        """Return the tally of the sends of a batch; of its first receives who receives, from whom, and which begin."""
+        """Return the tally of the sends of a batch; of its first receives: receivers, senders, which begin a
+        location."""
         location, rows, is_first = _read(store, *batch)
         own = process[location]
         other = communicators.process_of(rows["communicator"], rows["peer"].astype(np.int64), own)
@@ -105,13 +106,13 @@ def read_channels(
         tallies.append(tally)
         firsts.append(first)
         n_pairs += len(tally)
-        if n_pairs > 2 * MOST_NEIGHBOURS * n + BATCH:
+        if n_pairs > MOST_NEIGHBOURS * n + BATCH:
             tallies = [_merged(tallies)]
             n_pairs = len(tallies[0])
-            if n_pairs > 2 * MOST_NEIGHBOURS * n:
+            if n_pairs > MOST_NEIGHBOURS * n:
                 return None
     key, n_messages, n_bytes = _merged(tallies).T
-    if key.size > 2 * MOST_NEIGHBOURS * n:
+    if key.size > MOST_NEIGHBOURS * n:
         return None
     nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
     receiver, sender, begins = (np.concatenate(parts) for parts in zip(nothing, *firsts, strict=True))
@@ -119,8 +120,8 @@ def read_channels(
 
 
 def _batches(store: Store) -> Iterator[tuple[Ints, int, int]]:
-    """Yield what point-to-point events are read together, all of each location in order: locations, and the first row
-    and one past the last of the longest of them."""
+    """Yield the batches of point-to-point events that are read together, those of each location in order: locations,
+    first row, and one past the last row of the longest location."""
     if "p2p" not in store.tables:
         return
     counts = store.counts("p2p")
@@ -133,19 +134,19 @@ def _batches(store: Store) -> Iterator[tuple[Ints, int, int]]:
 def _read(
     store: Store, locations: Ints, start: int, stop: int
 ) -> tuple[Ints, dict[str, NDArray[np.int32]], NDArray[np.bool_]]:
-    """Read the events of a batch: their locations, columns, and which are among the first of their location."""
+    """Read the events of a batch: their locations, their columns, and a mask of the first events of each location."""
     columns = ["kind", "peer", "communicator", "length"]
     if locations.size == 1:
         rows, n = store.read("p2p", int(locations[0]), columns, start, stop), np.array([stop - start])
     else:
         rows, n = store.read_together("p2p", locations, columns)
     at = start + np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
-    # two events for each receive that is not blocking, and as many sends
+    # there are two events for each non-blocking receive, and as many for sends
     return np.repeat(locations, n), rows, at < 4 * N_FIRST
 
 
 def _tally(key: Ints, n_messages: Ints, n_bytes: Ints) -> Ints:
-    """Add up messages and bytes by key; (n_keys, 3) int64, in no order. Without kernels, which `info` does not load."""
+    """Add up messages and bytes by key; (n_keys, 3) int64, unsorted. No kernels: `info` does not load them."""
     keys, number = _numbered(key)
     sums = np.zeros((keys.size, 3), np.int64)
     sums[:, 0] = keys
@@ -155,7 +156,7 @@ def _tally(key: Ints, n_messages: Ints, n_bytes: Ints) -> Ints:
 
 
 def _numbered(key: Ints) -> tuple[Ints, Ints]:
-    """Return keys, in order, and the number of each given one among them; all of a range if most of it is there."""
+    """Return keys in ascending order, and the position of each given key; all keys of a range if it is dense."""
     low, high = int(key.min(initial=0)), int(key.max(initial=0))
     if high - low < 4 * key.size:
         return np.arange(low, high + 1), key - low
@@ -163,14 +164,14 @@ def _numbered(key: Ints) -> tuple[Ints, Ints]:
 
 
 def _merged(tallies: Sequence[Ints]) -> Ints:
-    """Add up tallies, in the order of their keys."""
+    """Add up tallies; the result is sorted by key."""
     every = np.concatenate(tallies)
     found = _tally(*every.T)
     return found[np.argsort(found[:, 0], kind="stable")]
 
 
 def _graph_of(channels: Channels, place: Ints) -> Graph:
-    """Make a graph of who communicates with whom, in whatever direction; processes count in the order of ranks."""
+    """Create the graph of processes that communicate, in either direction; nodes are in the order of ranks."""
     s, d = place[channels.source], place[channels.destination]
     known = np.flatnonzero((s >= 0) & (d >= 0))
     low, high = np.minimum(s, d)[known], np.maximum(s, d)[known]
@@ -180,7 +181,7 @@ def _graph_of(channels: Channels, place: Ints) -> Graph:
 
 
 def _topology_of(shape: Shape, location: Ints, channels: Channels, place: Ints) -> Topology:
-    """Make the topology: processes are where their first threads are, and dimensions in the order of the receives."""
+    """Create the topology: first threads represent processes, and dimensions are in the order of the receives."""
     dimensions = [*range(len(shape.sizes))]
     if shape.found.is_grid and 1 < len(dimensions) <= 4:
         dimensions = _order_of_receives(shape, channels, place)
@@ -201,8 +202,8 @@ def _topology_of(shape: Shape, location: Ints, channels: Channels, place: Ints) 
 
 
 def _order_of_receives(shape: Shape, channels: Channels, place: Ints) -> list[int]:
-    """Return the dimensions in the order in which a process receives from its neighbours: that with the fewest steps
-    back, as a sweep receives along each dimension once in each block; the order of the shape if nothing says so."""
+    """Return the dimensions in the order in which a process receives from its neighbours: the order with the fewest
+    steps back, since a sweep receives along each dimension once in each block; by default that of the shape."""
     where = np.full(int(place.max()) + 1, -1, np.int64)
     where[shape.node] = np.arange(shape.node.size)
     here, there = (np.append(where, -1)[place[p]] for p in (channels.receiver, channels.sender))
