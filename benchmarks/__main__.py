@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks run`, `compare`, `table`, `list`; the first two are those of pytest and
+"""The command line: `python -m benchmarks run`, `compare`, `table`, `list`; the first two call pytest and
 pytest-benchmark."""
 
 from __future__ import annotations

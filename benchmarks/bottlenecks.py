@@ -1,5 +1,5 @@
-"""More kinds of programs with one bottleneck (`benchmarks.kinds`): each can be made without it, too, so that it is known
-what the program gains then."""
+"""More kinds of programs with one bottleneck (`benchmarks.kinds`): each can also be made without it, so that the gain
+is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracecols.schema import EventKind as K
 Made = tuple[World, Truth]
 
 Make = Callable[[random.Random, bool], Made]
-"""Makes a program with its bottleneck, or without."""
+"""Makes a program with its bottleneck, or without it."""
 
 
 def built(make: Make, seed: str) -> Built:
@@ -24,7 +24,7 @@ def built(make: Make, seed: str) -> Built:
 
 
 def _late(region: str, usual: int, more: int, communicate: Callable[[World], None], least: int = 3) -> Make:
-    """Return what makes a program in which one process computes longer before processes communicate."""
+    """Return the maker of a program in which one process computes longer before processes communicate."""
 
     def make(rng: random.Random, late: bool) -> Made:
         w = World(rng, processes(rng, least))
@@ -39,7 +39,7 @@ def _late(region: str, usual: int, more: int, communicate: Callable[[World], Non
 
 
 def _inside(region: str, communicate: Callable[[World], None]) -> Callable[[World], None]:
-    """Return the communication as it is in a function of the program."""
+    """Return the communication, wrapped in a function of the program."""
 
     def call(w: World) -> None:
         w.open(region)
@@ -50,7 +50,7 @@ def _inside(region: str, communicate: Callable[[World], None]) -> Callable[[Worl
 
 
 def _ring(w: World) -> None:
-    """All send to the next rank and receive then."""
+    """All send to the next rank, and then receive."""
     sent = {}
     for r in range(w.ranks):
         t = sent[r] = w.now[r][0]
@@ -73,7 +73,7 @@ def _sendrecv(w: World) -> None:
 
 
 def _ibarrier(w: World) -> None:
-    """All test until the last one has come."""
+    """All test until the last one has arrived."""
     last = max(now[0] for now in w.now)
     for r in range(w.ranks):
         t = w.now[r][0]
@@ -127,7 +127,7 @@ def _waitany(w: World) -> None:
 
 
 def _probe(w: World) -> None:
-    """Rank 0 looks for a message of each other rank before it receives it."""
+    """Rank 0 probes for a message of each other rank before it receives it."""
     for r in range(1, w.ranks):
         t, u = w.now[r][0], w.now[0][0]
         w.at(r).enter(t, "MPI_Send").send(t, 0, length=64).leave(t + 5)
@@ -174,11 +174,11 @@ LATE: dict[str, Make] = {
     "late_for_alltoall": _late("fft_lines", 1500, 1000, _inside("transpose", _alltoall)),
     "late_for_file": _late("convert_output", 1000, 2000, _inside("write_field", _file)),
 }
-"""Programs in which one process is late for what all do then."""
+"""Programs in which one process is late for the communication that follows."""
 
 
 def late_for_waitany(rng: random.Random, late: bool) -> Made:
-    """A worker is late, and the master receives from whoever comes first."""
+    """A worker is late, and the master receives from any worker, the first message first."""
     return _late_worker(rng, late, "search", _waitany)
 
 
@@ -208,7 +208,7 @@ def late_for_scan(rng: random.Random, late: bool) -> Made:
 
 
 def late_for_iprobe(rng: random.Random, late: bool) -> Made:
-    """A server asks with MPI_Iprobe until a request comes, which takes long to make."""
+    """A server polls with MPI_Iprobe for a request, which takes the client long to prepare."""
     w = World(rng, 2)
     slow = rng.randrange(2)
     server = 1 - slow
@@ -335,7 +335,7 @@ def rows_and_columns(rng: random.Random, late: bool) -> Made:
 
 
 def since_the_middle(rng: random.Random, late: bool) -> Made:
-    """From the middle of the run on one process is slow."""
+    """From the middle of the run on, one process is slow."""
     w = World(rng, processes(rng, 3))
     slow = rng.randrange(w.ranks)
     for k in range(40):
@@ -440,7 +440,7 @@ def late_for_omp_barrier(rng: random.Random, late: bool) -> Made:
 
 
 def single(rng: random.Random, late: bool) -> Made:
-    """Whichever thread comes first does long work in a single construct."""
+    """The first thread to arrive does long work in a single construct."""
     w = World(rng, 1, 4)
     for _ in range(25):
         w.open("assemble_all")
@@ -606,7 +606,7 @@ def threads_again_and_again(rng: random.Random, late: bool) -> Made:
 
 
 def slow_consumer(rng: random.Random, late: bool) -> Made:
-    """A queue has room for one item, and who takes the items is slow."""
+    """A queue has room for one item, and its consumer is slow."""
     w = World(rng, 1, 3)
     w.create_threads()
     for _ in range(30):
@@ -618,7 +618,7 @@ def slow_consumer(rng: random.Random, late: bool) -> Made:
 
 
 def _hand_over(w: World, gives: int, waits: int) -> None:
-    """Let a thread wait for a condition until another one signals it."""
+    """Make a thread wait for a condition until another one signals it."""
 
     def call(thread: int, begin: int, name: str, events: Sequence[tuple[str, int, int]], end: int) -> None:
         one = w.at(0, thread).enter(begin, f"pthread_{name}")
@@ -647,4 +647,4 @@ BOTTLENECKS: dict[str, Make] = LATE | {
         small_tasks, fewer_threads, masters_of_all, slow_created_thread, threads_again_and_again, slow_consumer,
     )
 }  # fmt: skip
-"""By name what makes a program of the kind."""
+"""Makers of programs by name of the kind."""

@@ -1,7 +1,7 @@
 """How often are changes among runs found, and how often is an alarm false?
 
-Pairs of sets of runs are generated: some call paths, each with noise of its own, some of them waiting with much more of
-it. In half of the pairs nothing changes; in the others one call path that computes takes a share longer.
+Pairs of sets of runs are generated. Each call path has its own noise; some call paths wait, with much more noise. In
+half of the pairs nothing changes; in the others one computing call path takes longer by some share.
 
     python -m benchmarks.changes                        200 pairs of each kind, a line for each
     python -m benchmarks.changes --pairs 50 --noise 0.02 --repetitions 8
@@ -22,14 +22,14 @@ from tracecols.runs.series import Series
 
 @dataclass(frozen=True)
 class Kind:
-    """What pairs are like.
+    """Parameters of pairs.
 
     Attributes
     ----------
     slowdown : float
-        Of one call path; 0.05 for 5 %.
+        Relative, of one call path; 0.05 for 5 %.
     noise : float
-        Of call paths that compute: standard deviation by mean. Those that wait have ten times as much.
+        Of computing call paths: standard deviation by mean. Waiting ones have ten times as much.
     repetitions : int
         Runs on each side.
     n_cells : int
@@ -48,7 +48,7 @@ def pair(kind: Kind, seed: int) -> tuple[Series, int]:
     waits = rng.random(n) < 0.3
     mean = rng.lognormal(0, 1.5, n)
     noise = kind.noise * np.where(waits, 10, 1) * rng.uniform(0.5, 1.5, n)
-    # disturbances only ever take time, some of them much
+    # disturbances only add time, some of them much
     cells = mean * (1 + noise * rng.gamma(2.0, 0.7, (n_runs, n)))
     large = np.flatnonzero(~waits & (mean > 0.005 * mean.sum()))
     slow = int(rng.choice(large))
@@ -76,7 +76,7 @@ def pair(kind: Kind, seed: int) -> tuple[Series, int]:
 
 
 def campaign(kind: Kind, pairs: int, rate: float = 0.05) -> tuple[int, int]:
-    """Count the pairs in which a change is found, and those in which it is the one that was put in, and first."""
+    """Count the pairs in which a change is found, and those in which the first one found is the real change."""
     alarms = located = 0
     for seed in range(pairs):
         series, slow = pair(kind, seed)
@@ -88,7 +88,7 @@ def campaign(kind: Kind, pairs: int, rate: float = 0.05) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Print how often."""
+    """Print the rates."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--slowdown", type=float, default=0.05)

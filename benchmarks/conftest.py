@@ -1,4 +1,4 @@
-"""Options of the benchmarks, the trace that each of them is measured on, and what results say of the machine."""
+"""Options of the benchmarks, the trace that each of them is measured on, and machine information in the results."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def subject(request):
 
 
 def pytest_benchmark_update_machine_info(config, machine_info):
-    """Say what figures depend on besides, and leave out the name of the machine."""
+    """Add facts that figures depend on, and remove the name of the machine."""
     machine_info.pop("node", None)
     machine_info["memory_bytes"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     machine_info["load"] = os.getloadavg()[0]

@@ -20,7 +20,7 @@ from benchmarks.digests import archives_below
 
 
 class Row(NamedTuple):
-    """The waits of one trace that one property of delays charges."""
+    """The waits of one trace that one delay property charges."""
 
     delay: str
     waits: list[str]
@@ -45,7 +45,7 @@ def rows_of(archive: Path, conventions: str) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Print a line for each kind of wait whose costs differ; the exit code says whether there is one with a cause."""
+    """Print a line for each kind of wait whose costs differ; return 1 if one of them has a cause, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="+")
     parser.add_argument("--conventions", choices=("exact", "scalasca"), default="exact")
@@ -63,7 +63,7 @@ def main() -> int:
             continue
         n, n_kinds = n + 1, n_kinds + len(rows)
         for row in rows:
-            # costs of idle threads are the time of masters
+            # the costs of idle threads are times of masters, which differ
             if row.waited != row.charged and "idle" not in row.delay:
                 n_lost += bool(row.delay)
                 lost = row.waited - row.charged

@@ -25,11 +25,11 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 """Analyses of each archive: conventions, and further arguments of `Trace.analyze`."""
 
 Digests = dict[str, dict[str, dict[str, str]]]
-"""By archive, way of analysis and part of the cube: the digest."""
+"""Digests by archive, way of analysis and part of the cube."""
 
 
 def digest(*arrays: Any) -> str:
-    """Return the digest of some arrays: of their types and their bytes."""
+    """Return the digest of the types and bytes of some arrays."""
     found = hashlib.sha256()
     for array in arrays:
         values = np.ascontiguousarray(array)
@@ -60,7 +60,7 @@ def archives_below(folders: list[Path]) -> list[Path]:
 
 
 def write(folders: list[Path]) -> Digests:
-    """Analyse all archives below some folders; what is refused has the message as its digest."""
+    """Analyse all archives below some folders; if an archive is refused, its digest is the message."""
     import tracecols
     from tracecols.errors import TracecolsError
 
@@ -83,7 +83,7 @@ def write(folders: list[Path]) -> Digests:
 
 
 def compare(one: Digests, other: Digests) -> list[str]:
-    """Return what differs between two sets of digests, a line for each analysis."""
+    """Return the differences between two sets of digests, a line for each analysis."""
     different = [f"{archive}: only in one of them" for archive in sorted(one.keys() ^ other.keys())]
     for archive in sorted(one.keys() & other.keys()):
         for way in sorted(one[archive].keys() | other[archive].keys()):
@@ -95,7 +95,7 @@ def compare(one: Digests, other: Digests) -> list[str]:
 
 
 def main() -> None:
-    """Do what is asked for; exit 1 if anything differs."""
+    """Run the command; exit 1 if anything differs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.digests", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
     add = commands.add_parser("write")

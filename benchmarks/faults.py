@@ -1,9 +1,9 @@
 """Random programs with one fault each: does the first finding name it?
 
 A program is a list of steps that all processes execute in every iteration: computation, parallel regions, critical
-sections, messages, collective operations. Times are simulated, so that whoever waits waits as long as it would. One
-piece of work takes longer, at one location: each time, once, or every n-th time. Only programs whose run time the
-delay matters for are kept.
+sections, messages, collective operations. Times are simulated, so that waits have realistic lengths. One piece of work
+takes longer at one location: each time, once, or every n-th time. Only programs whose run time depends on the delay are
+kept.
 
     python -m benchmarks.faults                        1,000 programs, a table of what was found
     python -m benchmarks.faults --programs 50 --first 7
@@ -24,13 +24,13 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Program
 
 CALL = 8
-"""Ticks of a call, besides what it waits."""
+"""Ticks of a call, without its waits."""
 
 MATTERS = 0.08
-"""Part of the run time that a delay must make up."""
+"""Minimum share of a delay in the run time."""
 
 NOISE = 0.1
-"""By how much work differs from time to time."""
+"""Relative variation of work from time to time."""
 
 MODES = ("always", "once", "sometimes")
 
@@ -44,9 +44,9 @@ class Fault:
     step : int
         The step that takes longer.
     rank, thread : int
-        Where.
+        Location of the delay.
     ticks : int
-        By how much, each time.
+        Length of the delay, each time.
     mode : str
         One of `MODES`.
     every : int
@@ -61,7 +61,7 @@ class Fault:
     every: int
 
     def delay(self, step: int, rank: int, thread: int, iteration: int) -> int:
-        """Return by how much a piece of work takes longer."""
+        """Return the delay of a piece of work, in ticks."""
         if (step, rank, thread) != (self.step, self.rank, self.thread):
             return 0
         if self.mode == "sometimes":
@@ -71,12 +71,12 @@ class Fault:
 
 @dataclass
 class Simulation:
-    """One run of a program: what each location does, and when.
+    """One run of a program: the timed events of each location.
 
     Attributes
     ----------
     seed : int
-        Of the differences between pieces of work.
+        Seed of the variation of work.
     ranks, threads : int
     fault : Fault, optional
     """
@@ -102,7 +102,7 @@ class Simulation:
         return self.program.locations[rank * self.threads + thread]
 
     def run(self) -> Simulation:
-        """Execute the program; returns itself."""
+        """Execute the program; return `self`."""
         for r in range(self.ranks):
             self.at(r).enter(0, "program").enter(1 + r, "main").enter(2 + r, "MPI_Init")
             self.now[r][0] = 2 + r
@@ -127,12 +127,12 @@ class Simulation:
         return self.end - self.begin
 
     def work(self, step: int, size: int, rank: int, thread: int, iteration: int) -> int:
-        """Return how long a piece of work takes."""
+        """Return the ticks that a piece of work takes."""
         usual = int(size * (1 + NOISE * (self.rng.random() - 0.5)))
         return usual + (self.fault.delay(step, rank, thread, iteration) if self.fault else 0)
 
     def _meet(self, then: Callable[[int], Any], ranks: list[int] | None = None) -> None:
-        """Let processes wait for each other."""
+        """Make processes wait for each other."""
         ranks = list(range(self.ranks)) if ranks is None else ranks
         last = max(self.now[r][0] for r in ranks)
         for r in ranks:
@@ -180,7 +180,7 @@ class Simulation:
         self.now[rank][0] = last + 5
 
     def step_critical(self, step: int, size: int, iteration: int) -> None:
-        """All threads compute, and a small part of it in a critical section."""
+        """All threads compute, a small part of it in a critical section."""
         for r in range(self.ranks):
             self._critical(step, size, r, iteration)
 
@@ -343,7 +343,7 @@ def draw(seed: int) -> tuple[Simulation, int]:
         ranks, threads = rng.choice([(2, 1), (3, 1), (4, 1), (6, 1), (2, 2), (2, 3), (3, 2), (4, 2), (1, 3), (1, 4)])
         steps = []
         for _ in range(rng.randint(1, 3)):
-            # what masters compute alone would be a fault of its own
+            # computation by masters alone would be another fault
             kind = rng.choice(WORK[1:] if threads > 1 and not steps else WORK if threads > 1 else WORK[:1])
             less = 16 if kind == "compute" and threads > 1 else 1
             steps.append((kind, rng.choice([1000, 2000, 4000]) // less))
@@ -364,7 +364,7 @@ def draw(seed: int) -> tuple[Simulation, int]:
 
 @dataclass
 class Outcome:
-    """What the first finding of a program says.
+    """The first finding of a program, compared with its fault.
 
     Attributes
     ----------
@@ -373,9 +373,9 @@ class Outcome:
     is_place, is_right : bool
         Whether it names the region; and rank and thread, too.
     gain, truth : float
-        The gain that is predicted, and that of the program without the fault, as parts of the run time.
+        The predicted gain, and the gain without the fault, as shares of the run time.
     said : str
-        What it says.
+        Text of the finding.
     """
 
     seed: int
@@ -389,7 +389,7 @@ class Outcome:
 
 
 def region_of(run: Simulation) -> str:
-    """Return the region that is delayed."""
+    """Return the delayed region."""
     assert run.fault is not None
     kind = run.steps[run.fault.step][0]
     return f"compute_{run.fault.step}" if kind == "compute" else f"loop_{run.fault.step}"

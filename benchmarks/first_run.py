@@ -1,10 +1,10 @@
 """The first convert and analyze after an installation, which compile kernels.
 
 `python -m benchmarks.first_run ARCHIVE` runs convert and analyze of the store with an empty cache, then analyze of the
-archive with another one; with one thread, and with as many as there are cores: then other processes compile ahead
-(`tracecols.kernels.ahead`). `python -m benchmarks.first_run --write ARCHIVE...` makes the list of kernels anew that
-they compile, and that the wheel has (`tracecols.kernels.bitcode`); what it has to be is what conversions and analyses
-of the archives call, in a process that has called none yet.
+archive with another one; both with one thread, and with as many as there are cores, where other processes compile ahead
+(`tracecols.kernels.ahead`). `python -m benchmarks.first_run --write ARCHIVE...` remakes the list of kernels that they
+compile and that the wheel contains (`tracecols.kernels.bitcode`): those that conversions and analyses of the archives
+call, in a process that has not called any yet.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from tracecols.work.jobs import n_jobs
 
 
 def called(archives: Sequence[Path]) -> list[list[Any]]:
-    """Return the kernels that converting and analysing archives calls first in this process, as the list has them: at
-    its end, in the order of the calls, what the first archive takes, before that what each other one takes besides."""
+    """Return the kernels called for the first time in this process when archives are converted and analysed, in the
+    order of the list: the last ones are those of the first archive, in the order of the calls; before them are the
+    additional ones of each other archive."""
     import tracecols
 
     found: list[list[Any]] = []
     prepare = Kernel.prepare
 
     def noted(kernel: Kernel, kinds: tuple[Kind, ...]) -> Any:
-        # threads may ask for the same kernel at once
+        # several threads may prepare the same kernel at once
         if (row := [kernel.__module__, kernel.__name__, kinds]) not in own:
             own.append(row)
         return prepare(kernel, kinds)
@@ -53,7 +54,7 @@ def called(archives: Sequence[Path]) -> list[list[Any]]:
 
 
 def _seconds(cache: Path, jobs: int, *arguments: object) -> float:
-    """Return how long a command takes whose kernels are, or come, in a folder."""
+    """Return the seconds that a command takes with a folder as its cache of kernels."""
     command = [sys.executable, "-c", "from tracecols.cli import main; main()", *arguments, "--jobs", jobs]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     start = time.perf_counter()

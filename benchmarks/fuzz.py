@@ -2,21 +2,21 @@
 
 Small traces are damaged at random, one file at a time (otf2_mutations, epilog_mutations, paraver_mutations, kineto_mutations and
 nsight_mutations of tests/support), then
-converted and analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made
-right again (store_mutations), `--only "*cube*"` those of cubes (cube_mutations), which all commands
-that read cubes refuse in words or take; `--bounds` checks every index of the kernels. A worker that dies, hangs or
-wants more memory than it may is a failure, like any error that is not one of tracecols'. What is read nevertheless is
-compared with the sound trace:
+converted and analyzed by worker processes. `--only "values*"` changes values of stores, with all checksums corrected
+(store_mutations), `--only "*cube*"` those of cubes (cube_mutations), which all commands that read cubes must refuse
+with a message or accept; `--bounds` checks every index of the kernels. A worker that dies, hangs or exceeds its memory
+limit is a failure, like any error that is not one of tracecols'. If the damaged trace is read, the result is compared
+with the sound trace:
 
-* *same*: all events, attributes, definitions and severities are; the definitions may be in another order.
-* *reported*: something differs and the store says so: events lost, records not understood, definitions missing among others,
+* *same*: all events, attributes, definitions and severities are equal; the definitions may be in another order.
+* *reported*: something differs and the store reports it: lost events, unknown records, missing definitions,
   contradictions that `tracecols check` counts.
-* *silent*: something differs and nothing says so. Traces have no checksums; what differs is distinguished by `explain`:
+* *silent*: something differs without a report. Traces have no checksums; differences are classified by `explain`:
 
-  * *another value*: every record is there, and some fields hold other values that are as good as the ones before: a name, a
-    line, a time that keeps the order, a tag, a counter, an identifier of something else that is defined. That is
-    another valid trace, which no reader can distinguish from the sound one.
-  * *other records*: some are left out, added, moved or of another type, and what is left breaks no rule of the format.
+  * *another value*: all records exist, and some fields hold other valid values: a name, a line, a time that keeps the
+    order, a tag, a counter, an identifier of another definition. That is another valid trace, which no reader can
+    distinguish from the sound one.
+  * *other records*: some are left out, added, moved or of another type, and the rest breaks no rule of the format.
   * *not understood*: anything else; there should be none.
 """
 
@@ -72,14 +72,14 @@ MEMORY = 4 << 30
 """Address space of a worker, in bytes."""
 
 SECONDS = 60
-"""What a mutation may take."""
+"""Maximum time of a mutation."""
 
 PIECE = 200
-"""Mutations per line a worker writes."""
+"""Mutations per line that a worker writes."""
 
 
 SILENT = ("another value", "other records", "not understood")
-"""What differs where nothing says so."""
+"""Kinds of silent differences."""
 
 
 class StoreDamage(damage.Damage):
@@ -89,27 +89,27 @@ class StoreDamage(damage.Damage):
         super().__init__(store, sorted(p for p in store.rglob("*") if p.is_file()))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Choose a file and what it is to hold."""
+        """Choose a file and its damaged content."""
         path = chance.choice([*self.files])
         return path, damage.mutate(self.files[path], chance)
 
 
 class StoreValues(StoreDamage):
-    """A store whose values are changed, and all checksums made right again."""
+    """A store whose values are changed, with all checksums corrected."""
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Choose a file and what it is to hold."""
+        """Choose a file and its changed content."""
         return store_mutations.change(self.anchor, chance)
 
 
 class CubeValues:
-    """A severity cube, in one of three formats, whose values are changed, and all checksums made right again."""
+    """A severity cube, in one of three formats, whose values are changed, with all checksums corrected."""
 
     def __init__(self, cube: Path) -> None:
         self.cube, self.before = cube, cube_mutations.content(read_cube(cube))
 
     def try_one(self, seed: int, out: Path) -> str:
-        """Change a value, use the cube in all ways, repair it; returns what came of it."""
+        """Change a value, use the cube in all ways, repair it; return the outcome."""
         return cube_mutations.try_one(self.cube, seed, out, self.before)
 
 
@@ -146,13 +146,13 @@ def targets(folder: Path) -> dict[str, damage.Damage | CubeValues]:
 
 
 def digest(values: Any) -> str:
-    """Return a short name of the content of an array or table column."""
+    """Return a short digest of an array or table column."""
     data = values.tobytes() if isinstance(values, np.ndarray) else repr(values).encode()
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def content(store_path: Path) -> tuple[dict[str, str], str]:
-    """Return digests of everything in a store and of its severities, and what it says to be wrong."""
+    """Return digests of everything in a store and of its severities, and the problems that it reports."""
     store = Store(store_path)
     found: dict[str, str] = {}
     for name in store.tables:
@@ -180,9 +180,9 @@ Values = dict[str, dict[Any, Any]]
 
 
 def values_of(store_path: Path) -> Values:
-    """Return all a store holds, whatever the order of its definitions: references as identifiers.
+    """Return the content of a store, independent of the order of its definitions: references are identifiers.
 
-    Of events and side tables by table, location and column the values; of definitions by table and identifier the row.
+    For events and side tables, values by table, location and column; for definitions, rows by table and identifier.
     """
     store = Store(store_path)
     rows = {name: table.to_pylist() for name, table in store.definitions.items()}
@@ -222,7 +222,7 @@ def values_of(store_path: Path) -> Values:
 
 
 def explain(before: Values, after: Values) -> str:
-    """Say what kind of difference there is between what two stores hold, and which fields differ."""
+    """Return the kind of difference between the contents of two stores, and the fields that differ."""
     tables = {EVENTS.name: EVENTS, **SIDE_TABLES}
     values: set[str] = set()
     records: set[str] = set()
@@ -269,7 +269,7 @@ def explain(before: Values, after: Values) -> str:
 
 
 def try_one(target: damage.Damage, sound: tuple[dict[str, str], str, Path], seed: int, out: Path) -> str:
-    """Damage, read and repair a trace; returns what came of it, with the fields that differ if nothing says so."""
+    """Damage, read and repair a trace; return the outcome, with the fields that differ if the difference is silent."""
     path, data = target.damaged(random.Random(seed))
     path.write_bytes(data)
     try:
@@ -295,7 +295,7 @@ def try_one(target: damage.Damage, sound: tuple[dict[str, str], str, Path], seed
 
 
 def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
-    """Run mutations of a worker and write what came of them, line by line."""
+    """Run mutations of a worker and write their outcomes, line by line."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     folder.mkdir(parents=True, exist_ok=True)
     all_targets = {name: target for name, target in targets(folder).items() if fnmatch(name, only)}
@@ -346,7 +346,7 @@ class Worker:
         self.start()
 
     def start(self) -> None:
-        """Go on at `first`."""
+        """Start the process at mutation `first`."""
         self.starts += 1
         self.at = self.first
         self.alive = time.monotonic()
@@ -361,7 +361,7 @@ class Worker:
         self.ready = False
 
     def poll(self) -> bool:
-        """Read what there is; False when all is done."""
+        """Read available output; return False when all is done."""
         assert self.process.stdout is not None
         ended = self.process.poll() is not None
         data = self.process.stdout.read() or b""
@@ -394,7 +394,7 @@ class Worker:
 
 
 def main() -> None:
-    """Run the campaign and print what came of it; exit 1 if anything failed."""
+    """Run the campaign and print the outcomes; exit 1 if anything failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description="Damage traces and read them.")
     parser.add_argument("--mutations", type=int, default=100_000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

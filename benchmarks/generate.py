@@ -3,8 +3,8 @@
 The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone
 solver, a master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost
 everything, random call trees with messages around a ring (`irregular`), hosts that use devices (`offload`), one-sided
-communication (`rma`). What each of them has lost waiting follows from its own schedule and is beside the archive in
-`truth.json`: ticks (bytes, occurrences) by property and location, visits by region.
+communication (`rma`). The time that each of them loses waiting follows from its own schedule; it is written to
+`truth.json` next to the archive: ticks (bytes, occurrences) by property and location, visits by region.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Generated", "Truth", "make", "record", "truth_as_json", "write"]
 
 
 RECORDED: dict[str, Callable[[Path, int, int, int, int], Recording]] = {"offload": make_offload, "rma": make_rma}
-"""Programs that write themselves: by name, functions of the anchor file, numbers of processes, threads (or streams) and
-events, and a seed."""
+"""Programs that record themselves, by name: functions of the anchor file, numbers of processes, threads (or streams)
+and events, and a seed."""
 
 
 def record(program: str, folder: str | Path, processes: int, threads: int, n_events: int, seed: int) -> Recording:
-    """Go through one of the programs of `RECORDED` and write `traces.otf2` and `truth.json` into a folder."""
+    """Run one of the programs of `RECORDED` and write `traces.otf2` and `truth.json` into a folder."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     found = RECORDED[program](folder / "traces.otf2", processes, threads, n_events, seed)
@@ -42,7 +42,7 @@ def record(program: str, folder: str | Path, processes: int, threads: int, n_eve
 
 
 def truth_as_json(truth: Truth) -> dict[str, Any]:
-    """Return what is true as it is in `truth.json`; properties that never hold are left out."""
+    """Return the truth in the form of `truth.json`; properties that never occur are left out."""
     return {
         "n_events": truth.n_events,
         "n_messages": truth.n_messages,
@@ -54,11 +54,11 @@ def truth_as_json(truth: Truth) -> dict[str, Any]:
 def write(
     source: Generated, folder: str | Path, jobs: int | None = None, *, unmeasured: bool = False, is_epilog: bool = False
 ) -> Path:
-    """Write a generated trace as `traces.otf2`, or as `epik.elg`, into a folder, and `truth.json` beside it; returns
-    the anchor file.
+    """Write a generated trace as `traces.otf2`, or as `epik.elg`, and `truth.json` into a folder; return the anchor
+    file.
 
-    With a skew the OTF2 archive says by how much clocks differ, or not: then the recorded times are those of different
-    clocks.
+    If the trace has a skew, its times are those of different clocks, and the OTF2 archive records their offsets unless
+    `unmeasured`.
     """
     from tracecols.converters.otf2.write import write_archive
 
@@ -89,7 +89,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "unmeasured": (False, "do not record by how much clocks differ; one clock per process"),
     "epilog": (False, "write a merged EPILOG trace"),
 }
-"""Options of the command: defaults, and what they say."""
+"""Options of the command: defaults and help texts."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
 """Kill commands at random moments: `python -m benchmarks.kill --kills 300`.
 
-What is there then is the older output, the whole one, or none; the command run again works, and clears away what was
-left. Asked to end (SIGINT, SIGTERM), a command itself leaves nothing.
+Afterwards there must be the older output, the complete new one, or none; the command must succeed when it is run again,
+and remove temporary files. If it is interrupted (SIGINT, SIGTERM), a command must remove them itself.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 
 
 def content(folder: Path) -> dict[str, str]:
-    """Return the files below a folder and what they hold."""
+    """Return the digests of the files below a folder, by path."""
     files = [p for p in sorted(folder.rglob("*")) if p.is_file()]
     return {str(p.relative_to(folder)): hashlib.blake2b(p.read_bytes()).hexdigest() for p in files}
 
 
 class Case:
-    """A command (what follows `tracecols`), run in a folder, the name of its output, and an older output that may be in
-    its place."""
+    """A command (arguments of `tracecols`) that is run in a folder, the name of its output, and an older output that
+    may be in its place."""
 
     def __init__(self, name: str, arguments: list[str], output: str, folder: Path, older: Path | None = None) -> None:
         self.name, self.arguments, self.output, self.older = name, arguments, output, older
@@ -57,23 +57,23 @@ class Case:
         return subprocess.Popen(command, cwd=self.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def clear(self) -> None:
-        """Begin with nothing."""
+        """Empty the folders."""
         for folder in (self.folder, self.temporary):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
 
     def put_older(self) -> None:
-        """Begin with the older output in its place."""
+        """Empty the folders, and put the older output in its place."""
         self.clear()
         assert self.older is not None
         shutil.copytree(self.older, self.folder / self.output)
 
     def left(self) -> list[str]:
-        """Return what there is besides outputs."""
+        """Return the names of files other than outputs."""
         return [p.name for p in self.folder.glob(".*")] + [p.name for p in self.temporary.iterdir()]
 
     def state(self) -> str:
-        """Say what is under the output's name."""
+        """Return the state of the output."""
         found = {k: v for k, v in content(self.folder).items() if not k.startswith(".")}
         names = {".".join(p.name.split(".")[:1]) for p in self.folder.iterdir() if not p.name.startswith(".")}
         if not names:
@@ -83,7 +83,7 @@ class Case:
         return "older" if self.old and found == self.old else f"HALF: {sorted(found)}"
 
     def kill(self, chance: random.Random, number: int) -> tuple[str, list[str]]:
-        """End the command at a random moment and run it again; returns what was found and what is wrong."""
+        """End the command at a random moment and run it again; return the state found in between, and errors."""
         wrong: list[str] = []
         has_older = self.older is not None and number % 2 == 0
         (self.put_older if has_older else self.clear)()
@@ -96,15 +96,15 @@ class Case:
             _, errors = process.communicate()
         code, state, left = process.returncode, self.state(), self.left()
         found = f"{how.name}: {state}" + (", scratch left" if left else "")
-        # the older output is moved away and the other one put there; killed in between, it is the next run that puts it
-        # back
+        # the older output is moved away before the new one is put in its place; after a kill in between, the next run
+        # puts it back
         fits = state == "complete" or (state == "older" if has_older else state == "nothing")
         if not fits and not (has_older and state == "nothing" and left):
             wrong.append(f"{how.name}: {state}")
         if how != signal.SIGKILL:
             if left:
                 wrong.append(f"{how.name}: left behind {left}")
-            # before a command runs, the interpreter ends as it does by itself
+            # before the command runs, the interpreter handles the signal itself
             if code not in (0, 128 + how, -how) and not (code == 1 and b"KeyboardInterrupt" in errors):
                 wrong.append(f"{how.name}: exit code {code}: {errors.decode()[-300:]}")
         if state != "complete" or self.older is not None:
@@ -134,7 +134,7 @@ def cases(folder: Path, archive: Path, other: Path) -> list[Case]:
 
 
 def campaign(all_cases: list[Case], kills: int, seed: int) -> tuple[dict[str, Counter[str]], list[str]]:
-    """Kill each command in turn; returns what was found and what is wrong."""
+    """Kill each command in turn; return the states found, by command, and errors."""
     chance = random.Random(seed)
     seen: dict[str, Counter[str]] = {case.name: Counter() for case in all_cases}
     failures = []
@@ -147,7 +147,7 @@ def campaign(all_cases: list[Case], kills: int, seed: int) -> tuple[dict[str, Co
 
 
 def main() -> None:
-    """Run the campaign and print what came of it; exit 1 if anything failed."""
+    """Run the campaign and print the outcomes; exit 1 if anything failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kill", description="Kill commands at random moments.")
     for name, default in (("kills", 300), ("events", 1_000_000), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)

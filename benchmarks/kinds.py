@@ -1,7 +1,7 @@
-"""Programs with one bottleneck of many kinds each: does the first finding name it?
+"""Programs with one bottleneck each, of many kinds: does the first finding name it?
 
 The programs of `benchmarks.faults` are drawn from many steps, and their fault is always work that takes longer at one
-location. Here the kinds of bottlenecks differ: each is a small program whose sizes, ranks and noise are drawn. Times are
+location. Here the kinds of bottlenecks differ: each is a small program with random sizes, ranks and noise. Times are
 simulated in microseconds.
 
     python -m benchmarks.kinds                         ten programs of each kind, a table of what was found
@@ -94,7 +94,7 @@ def too_many_collectives(rng: random.Random) -> Built:
 
 
 def serial_section(rng: random.Random) -> Built:
-    """The master computes what all threads could."""
+    """The master computes alone what all threads could share."""
     w = World(rng, rng.choice([1, 2, 3]), rng.choice([3, 4]))
     n = rng.choice([10, 30])
     for _ in range(n):
@@ -165,7 +165,7 @@ def late_receiver(rng: random.Random) -> Built:
 
 
 def needless_barrier(rng: random.Random) -> Built:
-    """Each time another process is late for a barrier; without it, that evens out."""
+    """In each step a different process is late for a barrier; without the barrier, delays even out."""
     w = World(rng, processes(rng, 3))
     n = rng.choice([24, 60])
     for i in range(n):
@@ -254,7 +254,7 @@ def serial_output(rng: random.Random) -> Built:
 
 
 def small_regions(rng: random.Random) -> Built:
-    """Parallel regions whose work is less than what they take besides."""
+    """Parallel regions with less work than overhead."""
     w = World(rng, 1, rng.choice([2, 4]))
     for _ in range(rng.choice([5, 12])):
         w.work(0, "boundary", 40)
@@ -309,7 +309,7 @@ def late_root(rng: random.Random) -> Built:
 
 
 def nested_work(rng: random.Random) -> Built:
-    """One process has more in two of the regions that one function calls."""
+    """One process has more work in two of the regions that one function calls."""
     w = World(rng, processes(rng, 3))
     n, slow = rng.choice([10, 40]), rng.randrange(w.ranks)
     for _ in range(n):
@@ -444,16 +444,16 @@ KINDS: dict[str, Callable[[random.Random], Built]] = {
         serial_output, small_regions, task_imbalance, late_root, nested_work, fence_imbalance, window_lock, mutex, measurement,
     )
 }  # fmt: skip
-"""By name what makes a program of the kind."""
+"""Makers of programs by name of the kind."""
 
 MADE_TWICE: dict[str, Make] = BOTTLENECKS | RARE | MIXED
-"""The same of programs that are made with and without their bottleneck."""
+"""Makers of programs with and without their bottleneck, by name of the kind."""
 
 
 @dataclass
 class Outcome:
-    """What the first finding of a program says: whether it is right, its kind, and what it predicts as part of what is
-    lost, 0 if that is not known."""
+    """The first finding of a program: whether it is right, its kind, and its predicted gain as a share of the loss, 0
+    if that is not known."""
 
     is_right: bool
     kind: str
@@ -463,7 +463,7 @@ class Outcome:
 
 
 def try_program(kind: str, seed: int) -> Outcome:
-    """Make a program of a kind and compare its first finding with what is wrong in it."""
+    """Make a program of a kind and compare its first finding with its bottleneck."""
     of = f"{kind} {seed}"
     program, truth = KINDS[kind](random.Random(of)) if kind in KINDS else built(MADE_TWICE[kind], of)
     with program.trace() as trace:

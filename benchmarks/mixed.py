@@ -10,7 +10,7 @@ from benchmarks.world import ANY, PTHREADS, Truth, World, processes
 
 
 def after_heavy_start(rng: random.Random, late: bool) -> Made:
-    """A long start, which is the same for all, and then a process that is a little late each time."""
+    """A long start, the same for all processes, and then a process that is a little late each time."""
     w = World(rng, processes(rng, 3), noise=0.03)
     slow, n = rng.randrange(w.ranks), 30
     w.everyone("build_mesh", 60_000)
@@ -50,7 +50,7 @@ def slow_thread_of_hybrid(rng: random.Random, late: bool) -> Made:
 
 
 def moving_hot_spot(rng: random.Random, late: bool) -> Made:
-    """The threads of another process have more to do in each time step."""
+    """In each time step the threads of a different process have more to do."""
     w = World(rng, rng.choice([3, 4]), rng.choice([2, 3]), noise=0.03)
     for k in range(24):
         for r in range(w.ranks):
@@ -110,7 +110,7 @@ def computing_in_numbered_steps(rng: random.Random, late: bool) -> Made:
 
 
 def one_of_numbered_functions(rng: random.Random, late: bool) -> Made:
-    """Stages of a program that are called alike but for a number are no steps: one of them is uneven."""
+    """Stages of a program whose names differ only in a number are not time steps: one of them is uneven."""
     w = World(rng, processes(rng, 3), noise=0.04)
     slow, bad = rng.randrange(w.ranks), rng.choice([1, 2, 3])
     for k in (1, 2, 3, 4):
@@ -247,7 +247,7 @@ def serial_part_of_all(rng: random.Random, late: bool) -> Made:
 
 
 def compensating(rng: random.Random, late: bool) -> Made:
-    """One process is late in one function, and another in the next one; a barrier between adds both up."""
+    """One process is late in one function, another in the next one; a barrier in between makes the delays add up."""
     w = World(rng, processes(rng, 3), noise=0.03)
     one, other = rng.sample(range(w.ranks), 2)
     for _ in range(30):
@@ -302,7 +302,7 @@ def partly_hidden(rng: random.Random, late: bool) -> Made:
 
 
 def locks_without_contention(rng: random.Random, late: bool) -> Made:
-    """Threads take a lock of their own for each of many small pieces of work, which takes longer than these."""
+    """Each thread takes its own lock for each of many small pieces of work; the locking takes longer than the work."""
     w = World(rng, 1, 4, noise=0.05)
     w.create_threads()
     for i in range(1, 4):
@@ -396,4 +396,4 @@ MIXED: dict[str, Make] = {
         receives_one_by_one, uneven_threads_of_uneven_ranks, barrier_in_front_of_reduction, alternating_slow_rank,
     )
 }  # fmt: skip
-"""By name what makes a program of the kind."""
+"""Makers of programs by name of the kind."""

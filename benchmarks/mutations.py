@@ -3,11 +3,11 @@
 A comparison, an operation, or a number of one line below `kernels`, `tracecols/enhance` or `tracecols/patterns` is
 changed in a copy of the tree, and the quick tests of the folders that concern it run until one of them fails:
 
-    python -m benchmarks.mutations                              30 lines, one result a line, and how many were found
+    python -m benchmarks.mutations                              30 lines, one result a line, and the number found
     python -m benchmarks.mutations --seed 2 --lines 12 --below kernels
     python -m benchmarks.mutations --at kernels/stacks.py:812   all changes of one line
 
-A survivor is a line that no test depends on, or a change that makes no difference: read it before writing a test.
+A survivor is a line that no test depends on, or a change that has no effect: read it before writing a test.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ OPERATORS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "+", "//": "*",
     "&": "|", "|": "&", "and": "or", "or": "and",
 }  # fmt: skip
-"""What each operator is changed to."""
+"""The replacement of each operator."""
 
 MEMORY = 8 << 30
-"""Bytes of addresses that the tests of a changed tree may have."""
+"""Limit of the address space of the tests of a changed tree, in bytes."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Other text at one place of a file.
+    """Replacement of text at one place of a file.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Change:
     begin, end : int
         Bytes of the line that are replaced.
     text : str
-        What replaces them.
+        The replacement.
     """
 
     path: str
@@ -70,7 +70,7 @@ class Change:
     text: str
 
     def apply(self, root: Path) -> tuple[str, str]:
-        """Change the file; return the line as it was and as it is."""
+        """Change the file; return the line before and after the change."""
         file = root / self.path
         lines = file.read_bytes().split(b"\n")
         before = lines[self.line - 1]
@@ -80,7 +80,7 @@ class Change:
 
 
 def _operator(path: str, lines: list[bytes], left: ast.expr, right: ast.expr) -> Iterator[Change]:
-    """Change the operator between two expressions, if both are at one line."""
+    """Change the operator between two expressions, if it is on one line with both."""
     if left.end_lineno != right.lineno or left.end_col_offset is None:
         return
     between = lines[right.lineno - 1][left.end_col_offset : right.col_offset].decode()
@@ -140,7 +140,7 @@ def copy(root: Path) -> None:
 
 
 def run_tests(root: Path, folders: tuple[str, ...], seconds: float | None) -> tuple[str, float]:
-    """Run quick tests until one fails; return which one ("" for none), and how long it took."""
+    """Run quick tests until one fails; return its name ("" for none), and the time taken."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no"]
     command += [f"tests/{folder}" for folder in folders]
     environment = {**os.environ, "PYTHONPATH": str(root), "NUMBA_NUM_THREADS": "2"}
@@ -166,13 +166,13 @@ def run_tests(root: Path, folders: tuple[str, ...], seconds: float | None) -> tu
 
 
 def try_change(change: Change, seconds: float) -> bool:
-    """Run the tests with a change, and print what came of it; return if it was found."""
+    """Run the tests with a change, and print the outcome; return whether the change was found."""
     folders = next(tests for folder, tests in CONCERNED.items() if change.path.startswith(folder + "/"))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "tree"
         copy(root)
         if (ROOT.parent / "shared").is_dir():
-            # reference traces, which tests look for beside the repository
+            # reference traces, which tests expect next to the repository
             (root.parent / "shared").symlink_to((ROOT.parent / "shared").resolve())
         before, after = change.apply(root)
         failed, took = run_tests(root, folders, seconds)

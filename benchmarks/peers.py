@@ -1,11 +1,11 @@
-"""The same work done by others: the format's own library, its Python package, and pipit; each if it is installed.
+"""The same work done by other tools: the format's own library, its Python package, and pipit; each if it is installed.
 
 * The C library reads all events and calls an empty function for each (`otf2_library.c`); tracecols decodes them into columns.
   There is the library that is installed with its headers, and the newer one that is part of the `otf2` package of PyPI,
   whose extension module exports the C functions as well.
 * The `otf2` package makes a Python object of every event; tracecols makes a data frame.
 * pipit makes a data frame of all events, exclusive times by function and process, a matrix of bytes by sender and receiver;
-  tracecols makes the same from the archive. It is not on PyPI: what is called pipit there is an empty placeholder.
+  tracecols makes the same from the archive. It is not on PyPI: the package named pipit there is an empty placeholder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PIPIT = "pip install git+https://github.com/hpcgroup/pipit"
 
 
 def config(*options: str) -> list[str]:
-    """Ask otf2-config for flags; there are none where it is not installed."""
+    """Return the flags that otf2-config prints; none if it is not installed."""
     command = shutil.which("otf2-config")
     asked = [[command, option] for option in options if command]
     return "".join(subprocess.run(c, capture_output=True, text=True, check=True).stdout for c in asked).split()
@@ -69,8 +69,8 @@ def _no_pipit() -> str:
 
 
 def _read_with_library(subject: Subject, name: str, before: list[str], flags: list[str]) -> Run:
-    """Compile `otf2_library.c`, load it after some shared objects, open the archive, and read all events, which is
-    measured."""
+    """Compile `otf2_library.c`, load it after some shared objects, open the archive, and read all events; only the
+    reading is measured."""
     include = include_folder()
     assert include is not None
     shared = subject.scratch / f"{name}.so"
@@ -96,12 +96,12 @@ def _installed(subject: Subject) -> Run:
 
 
 def _of_package(subject: Subject) -> Run:
-    """Read all events with the library that is part of the package: its functions come from the extension module."""
+    """Read all events with the library in the package, whose functions are in the extension module."""
     return _read_with_library(subject, "package", [str(extension_module())], [])
 
 
 def _objects(subject: Subject) -> Run:
-    """Go through all events in Python."""
+    """Iterate over all events in Python."""
     import otf2
 
     def run() -> int:
@@ -112,7 +112,7 @@ def _objects(subject: Subject) -> Run:
 
 
 def _pipit(subject: Subject, ask: Any) -> Run:
-    """Read all events, with one process per core, and ask for something."""
+    """Read all events, with one process per core, and run a query."""
     import pipit
 
     return lambda: ask(pipit.Trace.from_otf2(str(Path(str(subject.archive)).parent)))
@@ -146,4 +146,4 @@ PEERS = (
 )  # fmt: skip
 
 STEPS = {**steps.STEPS, **{peer.name: peer for peer in PEERS}}
-"""All steps: those of `benchmarks.steps`, and these."""
+"""All steps: those of `benchmarks.steps`, and those of this module."""

@@ -1,5 +1,5 @@
-"""A step in a process of its own, so that the most memory it held is that of one step; and what a process holds and
-takes."""
+"""Run a step in a separate process, so that its peak memory is that of one step; measure memory and processor time of a
+process."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 def _status(field: str) -> int | None:
-    """Return a line of what Linux says of this process, in bytes."""
+    """Return a field of this process's status in Linux, in bytes; None if there is none."""
     lines = status.read_text().splitlines() if (status := Path("/proc/self/status")).exists() else ()
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), None)
 
 
 def reset_peak() -> None:
-    """Forget the most memory held so far, where that can be done (Linux)."""
+    """Reset the peak memory, if the system can do so (Linux)."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak() -> int:
-    """Return the most memory this process held since the last reset, or one of its children ever, in bytes."""
+    """Return the peak memory of this process since the last reset, or of one of its children ever, in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit
     own = _status("VmHWM")
@@ -45,18 +45,18 @@ def peak() -> int:
 
 
 def held() -> int | None:
-    """Return the memory this process holds, in bytes; None where the system does not say."""
+    """Return the memory of this process, in bytes; None if the system does not report it."""
     return _status("VmRSS")
 
 
 def processor_seconds() -> float:
-    """Return the processor time of this process and of those of its children that have ended."""
+    """Return the processor time of this process and of its terminated children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def _bytes_in(folders: Sequence[Path]) -> int:
-    """Return the size of all files below folders, but for finished files of tables (`part-*.parquet`)."""
+    """Return the size of all files below folders, except finished files of tables (`part-*.parquet`)."""
     n = 0
     for folder in folders:
         for where, _, names in os.walk(folder):
@@ -69,7 +69,7 @@ def _bytes_in(folders: Sequence[Path]) -> int:
 
 @contextmanager
 def watched(*folders: Path) -> Iterator[list[int]]:
-    """Note how many more bytes there are in folders at a time, at most."""
+    """Measure the maximum growth of the size of folders, in bytes."""
     before, most, stop = _bytes_in(folders), [0], Event()
 
     def watch() -> None:
@@ -85,12 +85,12 @@ def watched(*folders: Path) -> Iterator[list[int]]:
         thread.join()
 
 
-# -- a step in a process of its own ------------------------------------------------------------------------------------
+# -- a step in a separate process --------------------------------------------------------------------------------------
 
 
 @dataclass
 class Round:
-    """What one run of a step took."""
+    """Time, memory and results of one run of a step."""
 
     seconds: float
     processor_seconds: float
@@ -98,7 +98,7 @@ class Round:
     peak_bytes: int  # the most memory while it ran
     scratch_bytes: int  # the most bytes of temporary files at a time; 0 if that was not watched
     made: int | None  # how many events, cells or rows the step made
-    notes: dict[str, float]  # what the step says besides
+    notes: dict[str, float]  # further figures of the step
 
 
 _subject: list[Subject] = []
@@ -129,8 +129,7 @@ def _round(name: str, is_watched: bool) -> Round:
 
 
 class StepProcess(AbstractContextManager["StepProcess"]):
-    """A process that runs one step of a subject, as often as it is asked to, and keeps what each of these `rounds`
-    took."""
+    """A process that runs one step of a subject any number of times; `rounds` are the measurements of each run."""
 
     def __init__(self, step: str, subject: Subject) -> None:
         self.step, self.rounds = step, list[Round]()
@@ -140,12 +139,12 @@ class StepProcess(AbstractContextManager["StepProcess"]):
         self._pool.shutdown()
 
     def run(self, *, is_watched: bool = False) -> Round:
-        """Run the step once; temporary files are only watched if asked for, since that disturbs short steps."""
+        """Run the step once; temporary files are watched only if `is_watched`, since that disturbs short steps."""
         self.rounds.append(self._pool.submit(_round, self.step, is_watched).result())
         return self.rounds[-1]
 
     def figures(self) -> dict[str, Any]:
-        """Return what is known of the step besides seconds: medians, and the most of memory and of temporary files."""
+        """Return the figures of the step besides seconds: medians, and the maximum of memory and of temporary files."""
         first, last = self.rounds[0], self.rounds[-1]
         times = sorted(r.processor_seconds for r in self.rounds[1:] or self.rounds)
         return {

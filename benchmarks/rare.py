@@ -1,5 +1,5 @@
-"""Kinds of programs with one bottleneck that are seldom written down (`benchmarks.kinds`): one-sided epochs, persistent
-requests, rendezvous, communication of several threads, input and output in turn, constructs of OpenMP."""
+"""Rarer kinds of programs with one bottleneck (`benchmarks.kinds`): one-sided epochs, persistent requests, rendezvous,
+communication of several threads, input and output in turn, constructs of OpenMP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tracecols.schema import EventKind as K
 
 
 def _epoch_call(w: World, rank: int, name: str, until: int, window: int, group: int) -> None:
-    """Make a call that begins or ends an epoch; it returns at some time."""
+    """Make a call that begins or ends an epoch, and returns after the time `until`."""
     t = w.now[rank][0]
     end = w.now[rank][0] = max(t, until) + 4
     one = w.at(rank).enter(t, name)
@@ -130,7 +130,7 @@ def late_for_rendezvous(rng: random.Random, late: bool) -> Made:
 
 
 def late_for_gather(rng: random.Random, late: bool) -> Made:
-    """The root of MPI_Gather waits for one process, and all others for what it sends then."""
+    """The root of MPI_Gather waits for one process, and all others wait for the root's scatter that follows."""
     w = World(rng, processes(rng, 3))
     slow = rng.randrange(1, w.ranks)
     for _ in range(rng.choice([15, 40])):
@@ -192,7 +192,7 @@ def node_of_two(rng: random.Random, late: bool) -> Made:
 
 
 def slow_core(rng: random.Random, late: bool) -> Made:
-    """Two threads of one process share a core: each is slower in everything."""
+    """Two threads of one process share a core, so both are slower in everything."""
     w = World(rng, 2, 4)
     rank, shared = rng.randrange(2), rng.sample(range(4), 2)
     parts = {"flux": 900, "source": 700, "update": 500}
@@ -206,7 +206,7 @@ def slow_core(rng: random.Random, late: bool) -> Made:
     return w, Truth((*parts, "advance"), rank)
 
 
-# -- what is done in turn
+# -- work done in turn
 
 
 def read_input(rng: random.Random, late: bool) -> Made:
@@ -256,7 +256,7 @@ def communicators_again(rng: random.Random, late: bool) -> Made:
 
 
 def requests_for_work(rng: random.Random, late: bool) -> Made:
-    """Workers ask a master for each small piece of work, and the master needs as long to answer."""
+    """Workers request each small piece of work from a master, and the master takes as long to answer."""
     w = World(rng, rng.choice([4, 6]))
     share = 40 if late else 5
     for _ in range(share):
@@ -286,7 +286,7 @@ def alltoall_of_much(rng: random.Random, late: bool) -> Made:
 
 
 def late_thread_that_sends(rng: random.Random, late: bool) -> Made:
-    """Each thread exchanges messages with the same one of the other process (MPI_THREAD_MULTIPLE); one is late."""
+    """Each thread exchanges messages with its counterpart in the other process (MPI_THREAD_MULTIPLE); one is late."""
     w = World(rng, 2, 3)
     rank, thread = rng.randrange(2), rng.randrange(3)
     for _ in range(20):
@@ -347,7 +347,7 @@ def calls_in_turn(rng: random.Random, late: bool) -> Made:
 
 
 def triangular_loop(rng: random.Random, late: bool) -> Made:
-    """Rows of a triangle are divided evenly by their number, not by their length."""
+    """Rows of a triangle are divided evenly by number, not by length."""
     w = World(rng, rng.choice([1, 2]), 4)
     for _ in range(20):
         w.open("factor")
@@ -438,7 +438,7 @@ def many_omp_barriers(rng: random.Random, late: bool) -> Made:
 
 
 def alone_on_one_rank(rng: random.Random, late: bool) -> Made:
-    """The master of one process computes alone what all others have in parallel."""
+    """The master of one process computes alone what the other processes compute in parallel."""
     w = World(rng, 3, 4)
     slow = rng.randrange(3)
     for _ in range(20):
@@ -468,7 +468,7 @@ def only_masters_communicate(rng: random.Random, late: bool) -> Made:
 
 
 def lock_of_openmp(rng: random.Random, late: bool) -> Made:
-    """Threads take a lock of the library for most of what they do."""
+    """Threads hold a lock of the OpenMP API for most of their work."""
     w = World(rng, 1, 4)
     for _ in range(10):
         w.open("insert_all")
@@ -559,7 +559,7 @@ def taskwait_for_one(rng: random.Random, late: bool) -> Made:
 
 
 def barrier_of_conditions(rng: random.Random, late: bool) -> Made:
-    """Threads wait for a condition until the last one has come, which signals it to all."""
+    """Threads wait for a condition until the last one arrives and signals it to all."""
     w = World(rng, 1, 4)
     w.create_threads()
     w.program.region("pthread_cond_broadcast", "pthread", "wrapper")
@@ -647,7 +647,7 @@ def hot_spot(rng: random.Random, late: bool) -> Made:
 
 
 def noise_everywhere(rng: random.Random, late: bool) -> Made:
-    """In each iteration another process is kept from running for a while."""
+    """In each iteration a random process is interrupted for a while."""
     w = World(rng, processes(rng, 4), noise=0.03)
     for _ in range(60):
         victim = rng.randrange(w.ranks)
@@ -671,7 +671,7 @@ def slow_collective_write(rng: random.Random, late: bool) -> Made:
 
 
 def domino_of_sendrecv(rng: random.Random, late: bool) -> Made:
-    """Each process works on what it gets from the one before it, and sends it on."""
+    """Each process works on the data from the previous one, and sends it on."""
     w = World(rng, processes(rng, 4))
     for _ in range(15):
         w.everyone("own_cells", 1000)
@@ -696,4 +696,4 @@ RARE: dict[str, Make] = {
         noise_everywhere, slow_collective_write, domino_of_sendrecv,
     )
 }  # fmt: skip
-"""By name what makes a program of the kind."""
+"""Makers of programs by name of the kind."""

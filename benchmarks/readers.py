@@ -1,4 +1,4 @@
-"""How fast readers of trace formats are, in processor time of one core."""
+"""Measure the speed of readers of trace formats, in processor time of one core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROUNDS = 3
 
 
 def seconds_of(benchmark: Any, run: Callable[[], object]) -> float:
-    """Return the least processor time of some runs, after one that does not count.
+    """Return the minimum processor time of some runs, after a warm-up run.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def seconds_of(benchmark: Any, run: Callable[[], object]) -> float:
 
 
 def report_speed(benchmark: Any, way: str, run: Callable[[], object], amount: float, unit: str) -> None:
-    """Run a reader, and say how much of something it reads in a second of processor time."""
+    """Run a reader, and report the amount of `unit` that it reads in a second of processor time."""
     speed = amount / seconds_of(benchmark, run)
     benchmark.extra_info[f"{unit}/s"] = round(speed, 2)
     print(f"\n{way}: {speed:,.4g} {unit}/s of {amount:,.4g} {unit}")

@@ -1,5 +1,5 @@
-"""Tables of results of pytest-benchmark, in Markdown: rates and their ratios to yardsticks, growth, and what others
-need for the same work."""
+"""Tables of results of pytest-benchmark, in Markdown: rates and their ratios to yardsticks, growth, and the figures of
+other tools for the same work."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from benchmarks.steps import GROUPS
 from benchmarks.workloads import SERIES
 
 MAIN = ("read", "analysis", "tables", "export")
-"""Groups of steps that rates are given of."""
+"""Groups of steps whose rates are shown."""
 
 
 class ResultsError(Exception):
-    """A file holds no results."""
+    """A file without results."""
 
 
 def read(paths: list[Path]) -> pd.DataFrame:
-    """Read results, a row for each step and workload; of what is in several files that of the last one.
+    """Read results, a row for each step and workload; if several files have it, the last one counts.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def read(paths: list[Path]) -> pd.DataFrame:
 
 
 def short(value: float | None) -> str:
-    """Write a number with three digits."""
+    """Format a number with three digits."""
     if value is None or math.isnan(value):
         return ""
     if abs(value) < 1e-3:
@@ -65,25 +65,25 @@ def short(value: float | None) -> str:
 
 
 def mebibytes(value: float) -> str:
-    """Write an amount of memory."""
+    """Format an amount of memory in MiB."""
     return "" if math.isnan(value) else f"{value / 2**20:,.0f}"
 
 
 def markdown(title: str, headings: list[str], rows: list[list[str]], n_words: int = 1) -> str:
-    """Write a table; of the columns so many in front are words."""
+    """Format a table whose first `n_words` columns are words."""
     rule = ["---" if i < n_words else "---:" for i in range(len(headings))]
     return "\n".join([f"**{title}**", "", *("| " + " | ".join(row) + " |" for row in (headings, rule, *rows))])
 
 
 def _cells(frame: pd.DataFrame, columns: list[Any], by: str, show: Callable[[Any], str]) -> Iterator[list[str]]:
-    """Yield for each step its title and what to show of it for each of some columns."""
+    """Yield, for each step, its title and the text of its cell in each column."""
     for _, of in frame.groupby("step", sort=False):
         rows = {getattr(row, by): row for row in of.itertuples()}
         yield [of["title"].iloc[0], *(show(rows[c]) if c in rows else "" for c in columns)]
 
 
 def circumstances(found: pd.DataFrame) -> str:
-    """Say what the figures were measured on and how."""
+    """Describe the machine and the conditions of the measurements."""
     m = found["machine"].iloc[-1]
     packages = ", ".join(f"{name} {version}" for name, version in m["packages"].items())
     return (
@@ -94,7 +94,7 @@ def circumstances(found: pd.DataFrame) -> str:
 
 
 def overview(found: pd.DataFrame) -> str:
-    """Write rates of the main steps on all workloads, with their ratio to pyarrow."""
+    """Tabulate the rates of the main steps on all workloads, with their ratio to pyarrow."""
     names = list(dict.fromkeys(found["workload"]))
     facts = found.groupby("workload").first().loc[names]
 
@@ -125,14 +125,14 @@ FIGURES: dict[str, Callable[[Any], str]] = {
 
 
 def all_figures(name: str, found: pd.DataFrame) -> str:
-    """Write everything that is known of the steps on a workload."""
+    """Tabulate all figures of the steps on a workload."""
     of, rows = found.iloc[0], [[show(r) for show in FIGURES.values()] for r in found.itertuples()]
     title = f"{name}: {of['about']}; {of['n_events']:,} events, {of['n_locations']:,} locations"
     return markdown(title, list(FIGURES), rows)
 
 
 def families(found: pd.DataFrame) -> str:
-    """Write what each family of patterns takes."""
+    """Tabulate the time of each family of patterns."""
     notes = {r.workload: (r.notes, r.n_events) for r in found[found["step"] == "patterns"].itertuples()}
     names = dict.fromkeys(family for of, _ in notes.values() for family in of)
     rows = [[f, *(short(of[f] / n * 1e9) if f in of else "" for of, n in notes.values())] for f in names]
@@ -140,10 +140,10 @@ def families(found: pd.DataFrame) -> str:
 
 
 def growth(found: pd.DataFrame, series: str) -> str:
-    """Write how cost per event and memory change along a series."""
+    """Tabulate the change of cost per event and of memory along a series."""
     found = found[(found["series"] == series) & found["group"].isin(MAIN)].copy()
     if found.empty:
-        # the column that only this series has may be missing, too
+        # the column of this series may be missing, too
         return ""
     share = [row.get("p2p", 0) / n for row, n in zip(found["n_rows"], found["n_events"], strict=True)]
     found["place"] = share if series == "messages" else found[f"n_{series}"].astype(float)
@@ -154,7 +154,7 @@ def growth(found: pd.DataFrame, series: str) -> str:
 
 
 def others(found: pd.DataFrame) -> str:
-    """Write how fast others do the same work."""
+    """Tabulate the rates of other tools for the same work."""
     ours = found.set_index(["workload", "step"])["rate"].to_dict()
     rows = [
         [r.workload, r.title, short(r.rate), short(our), short(our / r.rate)]
@@ -166,7 +166,7 @@ def others(found: pd.DataFrame) -> str:
 
 
 def tables(found: pd.DataFrame) -> list[str]:
-    """Return all tables: what was measured on all workloads, growth, others, and all figures of each workload."""
+    """Return all tables: figures on all workloads, growth, other tools, and all figures of each workload."""
     alone = found[found["series"] == ""]
     made = [circumstances(found)]
     made += [overview(alone), families(alone)] if len(alone) else []

@@ -1,8 +1,8 @@
-"""What is measured: every step of the way from an archive to severities and beyond (`STEPS`, below).
+"""The measured steps, from an archive to severities and beyond (`STEPS`, below).
 
-A step is a function of a `Subject`, which does what is needed beforehand and returns the function that is measured. If
-that one returns a number, it is how many events, cells or rows it makes. The engine is called here and nowhere else in
-the benchmarks of steps.
+A step is a function of a `Subject`, which does the preparation and returns the function that is measured. If the latter
+returns a number, it is the number of events, cells or rows made. Within the benchmarks of steps, the engine is called
+only here.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from tracecols.store.arrow import arrow_schema, event_writer
 
 BATCH = 1 << 20
 SAMPLE = 1 << 22
-"""Events that yardsticks are measured on, at most."""
+"""Maximum number of events for yardsticks."""
 
 LARGEST = 50_000_000
-"""Events of a trace for which what holds all of it in memory is measured: 2 to 3 GB."""
+"""Maximum number of events of traces for steps that hold the whole trace in memory: 2 to 3 GB."""
 
 GROUPS = ("yardsticks", "read", "analysis", "tables", "export", "queries", "peers")
 
 
 @dataclass
 class Subject:
-    """A trace to be measured, and a folder for what steps write."""
+    """A trace to measure on, and a folder for files that steps write."""
 
     name: str  # of the workload
     archive: Path | None  # the anchor file; None of a store whose archive is not known
@@ -67,10 +67,10 @@ class Subject:
     jobs: int  # threads of the steps that use several
     conventions: str = "scalasca"
     facts: dict[str, Any] = field(default_factory=dict)  # numbers of events, locations and rows, sizes
-    notes: dict[str, float] = field(default_factory=dict)  # what a step says besides how many things it makes
+    notes: dict[str, float] = field(default_factory=dict)  # figures of a step besides the number of things it makes
 
     def model(self, jobs: int = 1) -> Any:
-        """Scan the store: return a model in which no compound table is made yet."""
+        """Scan the store; return a model without any compound tables yet."""
         return enhance(Store(self.store), jobs)
 
     def trace(self, **more: Any) -> Any:
@@ -90,12 +90,12 @@ class Subject:
         return self.scratch / name
 
     def convert(self, jobs: int) -> Path:
-        """Convert the archive; the same place each time."""
+        """Convert the archive, to the same path each time."""
         assert self.archive is not None
         return convert(self.archive, self.scratch / "made.trace", jobs=jobs)
 
     def cube(self) -> Path:
-        """Return the severities, saved when they are first asked for."""
+        """Return the path of the severities, which are made on the first call."""
         path = self.scratch / "kept.severity"
         if not path.exists():
             self.trace(jobs=self.jobs).analyze(self.conventions).save(path)
@@ -108,7 +108,7 @@ class Subject:
         return trace
 
     def columns(self) -> Iterator[dict[str, Any]]:
-        """Yield time, kind and region of events, the first `SAMPLE`, in batches like those that `decode` makes."""
+        """Yield time, kind and region of the first `SAMPLE` events, in batches like those of `decode`."""
         store, left = Store(self.store), SAMPLE
         for location in range(store.manifest["n_locations"]):
             for at in range(0, store.n_rows("events", location), BATCH):
@@ -125,7 +125,7 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True)
 class Step:
-    """A step: `prepare(subject)` returns what is measured."""
+    """A step: `prepare(subject)` returns the function that is measured."""
 
     name: str
     group: str
@@ -136,12 +136,12 @@ class Step:
     most_events: int | None = None  # traces with more are left out
     needs: str = ""  # what the subject must have: `archive`, `otf2`, or nothing
     package: str = ""  # that must be installed
-    missing: Callable[[], str] | None = None  # says what else is missing
+    missing: Callable[[], str] | None = None  # describes what else is missing
     against: str = ""  # of a peer: the step of tracecols that does the same
     counts_events: bool = False  # whether it returns how many events there are, which must then be right
 
     def why_not(self, subject: Subject) -> str:
-        """Say why it cannot be measured on a subject; empty if it can."""
+        """Return the reason why the step cannot be measured on a subject; empty if it can."""
         facts, archive = subject.facts, subject.archive
         reasons = {
             "not in series": bool(facts.get("series")) and not self.in_series,
@@ -172,14 +172,14 @@ def _copy_columns(subject: Subject) -> Run:
 
 
 def _write_columns(subject: Subject) -> Run:
-    """Let pyarrow write the columns, with the store's settings and in one file."""
+    """Write the columns with pyarrow into one file, with the store's settings."""
     import pyarrow as pa
 
     columns, schema = list(subject.columns()), arrow_schema(EVENTS)
 
     def run() -> int:
         with event_writer(subject.scratch / "yardstick.parquet", EVENTS) as writer:
-            # locations may be short: what is written at a time has to be as long as a batch
+            # locations may be short: each write needs as many rows as a batch
             tables, n = [], 0
             for batch in columns:
                 tables.append(pa.table(batch, schema=schema))
@@ -198,8 +198,8 @@ def _write_columns(subject: Subject) -> Run:
 def _decode(subject: Subject) -> Run:
     """Decode all events into buffers that are reused.
 
-    To open an OTF2 archive is to read its definitions, which does not count. To open a merged trace is to go through
-    all records for those of each location, which is a part of decoding them and counts.
+    Opening an OTF2 archive only reads its definitions, and is not measured. Opening a merged trace passes over all
+    records to find those of each location, which is part of decoding and is measured.
     """
     archive = subject.archive
     assert archive is not None
@@ -216,7 +216,7 @@ def _decode(subject: Subject) -> Run:
 
 @contextmanager
 def _clocked_families(notes: dict[str, float]) -> Iterator[None]:
-    """Time the declared functions of all properties by family, for as long as this lasts."""
+    """Time the declared functions of all properties by family, within the context."""
 
     def clocked(function: Callable[..., Any], family: str) -> Callable[..., Any]:
         @wraps(function)
@@ -249,7 +249,7 @@ def _n_cells(cube: Any) -> int:
 
 
 def _search(subject: Subject) -> Run:
-    """Search for all properties in a model that was only scanned; noted: the declared functions of each family."""
+    """Search for all properties in a model that was only scanned; notes: times of the functions of each family."""
     model = subject.model()
 
     def run() -> int:
@@ -268,7 +268,7 @@ def _analyze(subject: Subject, **more: Any) -> Run:
 
 
 def _causes(subject: Subject) -> Run:
-    """Search for causes of lost time in a replay whose graph is there."""
+    """Search for causes of lost time in a replay whose graph has been built."""
     replay = Replay(subject.model(subject.jobs))
     _ = replay.graph, replay.computation
 
@@ -280,7 +280,7 @@ def _causes(subject: Subject) -> Run:
 
 
 def _analyze_without_replay(subject: Subject, causes: bool) -> Run:
-    """Search for all properties by name, with or without root causes: what is asked for by name is not replayed."""
+    """Search for all properties by name, with or without root causes; properties requested by name are not replayed."""
     declared = declared_for(subject.model(subject.jobs), subject.conventions, ())
     searched = declared if causes else without(declared, trees_of(declared, ROOT_CAUSES))
     return _analyze(subject, properties=[p.id for p in searched])
@@ -294,7 +294,7 @@ def _analyze_archive(subject: Subject) -> Run:
 def _analyze_with_workers(subject: Subject) -> Run:
     """Go from a store to severities with worker processes, which have been started and have imported the engine.
 
-    Noted: seconds without the start of the workers, the processor time of them and the client, and their memory.
+    Notes: seconds without the start of the workers, processor time of workers and client, and memory of the workers.
     """
     from tracecols.work.cluster import local_workers
 
@@ -315,7 +315,7 @@ def _analyze_with_workers(subject: Subject) -> Run:
 
 
 def _command(subject: Subject) -> Run:
-    """Go from an archive to severities as a user does: a process of its own, kernels compiled before."""
+    """Go from an archive to severities as a user does: in a new process, with kernels compiled before."""
     words = [sys.executable, "-m", "tracecols", "analyze", str(subject.archive), "--conventions", subject.conventions]
     words += ["-o", str(subject.scratch / "made.severity"), "--jobs", str(subject.jobs)]
     return lambda: subprocess.run(words, check=True, capture_output=True, cwd=ROOT)
@@ -325,14 +325,14 @@ def _command(subject: Subject) -> Run:
 
 
 def _with_calls(subject: Subject) -> Any:
-    """Scan the store, and make region instances, which compound tables refer to."""
+    """Scan the store, and make the region instances that compound tables refer to."""
     model = subject.model()
     _ = model.call_instances
     return model
 
 
 def _with_tables(subject: Subject) -> Any:
-    """Scan the store, and make the tables of which the graph of a replay is built."""
+    """Scan the store, and make the tables from which the graph of a replay is built."""
     model = subject.model()
     for name in ("sent_messages", "collective_members", "construct_members", "lock_acquisitions", "window_members"):
         getattr(model, name)
@@ -340,7 +340,7 @@ def _with_tables(subject: Subject) -> Any:
 
 
 def _enhance(subject: Subject) -> Run:
-    """Scan the store and write events with pointers, the call tree and all compound tables; returns their bytes."""
+    """Scan the store and write events with pointers, the call tree and all compound tables; return their bytes."""
     folder = subject.empty("enhanced")
 
     def run() -> int:
@@ -362,7 +362,7 @@ def _read_window(subject: Subject, columns: list[str], **more: Any) -> Run:
 
 
 def _loaded(subject: Subject, ask: Callable[[Any], Any]) -> Run:
-    """Convert, and ask for something."""
+    """Convert, and run a query."""
     return lambda: len(ask(open_trace(subject.convert(subject.jobs))))
 
 
@@ -371,7 +371,7 @@ def _bytes_by_peers(trace: Any) -> Any:
 
 
 def _frame(subject: Subject, make: Callable[[Any], Any]) -> Run:
-    """Make a frame of all events of a trace that was scanned before; noted: its size, and how much memory making it
+    """Make a frame of all events of a trace that was scanned before; notes: its size, and the memory that making it
     takes."""
     trace, before = subject.scanned(jobs=subject.jobs, frame_limit=None), held()
 
@@ -398,8 +398,8 @@ PAGE = ROOT / "tracecols" / "docs" / "tables.md"
 
 
 def _questions(subject: Subject, mark: str, **modules: str) -> Run:
-    """Ask the three questions of docs/tables.md with the code that is there after a mark; frames are made of a trace
-    that was not scanned."""
+    """Answer the three questions of docs/tables.md with its code after a mark; frames are made from a trace that was
+    not scanned."""
     code = PAGE.read_text(encoding="utf-8").split(mark)[1].split("```")[0]
     trace = subject.trace(jobs=subject.jobs, frame_limit=None) if "np" in modules else subject.enhanced()
     if not modules:
@@ -412,7 +412,7 @@ OVER_EVENTS = "select count(*) as n, max(exitptr) as m, sum(pos) as p from event
 
 
 def _ask(of: Callable[[Subject], Any], run: Callable[[Any], object]) -> Callable[[Subject], Run]:
-    """Return how to prepare a step that asks something of what was made beforehand."""
+    """Return the `prepare` function of a step that runs `run` on the result of `of`, which is not measured."""
     return lambda subject: partial(run, of(subject))
 
 
@@ -485,4 +485,4 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
 # fmt: on
 
 STEPS: dict[str, Step] = {row[0]: Step(*row[:4], **row[4]) for row in _STEPS}
-"""By name, in the order in which they are measured."""
+"""Steps by name, in the order of measurement."""

@@ -1,5 +1,4 @@
-"""EARL under pytest-benchmark: opening, and queries at random positions, of a trace of 10^7 events, or of so many as
-`--events` says."""
+"""EARL under pytest-benchmark: opening, and queries at random positions, of a trace of 10^7 (or `--events`) events."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def trace(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def earl(trace):
-    """The same by event."""
+    """The same trace as events."""
     return EventTrace(trace)
 
 

@@ -1,8 +1,8 @@
-"""How fast traces of the PyTorch profiler are read: `pytest benchmarks/test_kineto.py -s`; MB of text per second of
+"""Speed of reading traces of the PyTorch profiler: `pytest benchmarks/test_kineto.py -s`; MB of text per second of
 processor time of one core.
 
-`scan` finds all slices and their names; `read` also puts the slices of each thread and stream in order and mends them;
-`json` and `orjson` (if it is installed) make objects of the text, and know nothing of what it means.
+`scan` finds all slices and their names; `read` also sorts the slices of each thread and stream and repairs them; `json`
+and `orjson` (if it is installed) make objects from the text without interpreting them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How fast exports of Nsight Systems are read: `pytest benchmarks/test_nsight.py -s`; rows per second of processor time.
+"""Speed of reading exports of Nsight Systems: `pytest benchmarks/test_nsight.py -s`; rows per second of processor time.
 
-`open` gathers and sorts all rows and counts their events, `convert` writes a store too; `sqlite3` fetches the same
-columns of the same tables as tuples, and does nothing with them.
+`open` gathers and sorts all rows and counts their events; `convert` also writes a store; `sqlite3` only fetches the
+same columns of the same tables as tuples.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tracecols.converters.nsight.content import DEVICE_COLUMNS
 from tracecols.converters.registry import open_source
 
 STEPS = 50_000
-"""Each has two ranges, two calls and a kernel in each of two processes."""
+"""Number of steps, each with two ranges, two calls and a kernel in each of two processes."""
 
 COLUMNS = {
     "NVTX_EVENTS": ("start", "end", "eventType", "textId", "domainId", "globalTid", "text", "binaryData"),

@@ -1,9 +1,9 @@
-"""How fast the text of Paraver traces is read: `pytest benchmarks/test_paraver.py -s`; MB of text per second of processor
+"""Speed of reading the text of Paraver traces: `pytest benchmarks/test_paraver.py -s`; MB of text per second of processor
 time of one core.
 
-`scan` finds all records and their values; `open` also puts them together by location in a temporary file, decodes them
-once, and joins teams and collective operations; `pandas` is its reader of CSV, which turns the same lines into columns
-and knows nothing of what they mean.
+`scan` finds all records and their values; `open` also groups them by location in a temporary file, decodes them once,
+and joins teams and collective operations; `pandas` is its CSV reader, which turns the same lines into columns without
+interpreting them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from benchmarks.steps import Subject
 from benchmarks.workloads import workloads
 
 LIMIT = 60.0
-"""Seconds that the rounds of a step take together, about."""
+"""Approximate total time of the rounds of a step, in seconds."""
 
 
 class Clock:
@@ -34,7 +34,7 @@ def test_step(benchmark, subject, name, pytestconfig):
         Clock.seconds += process.run().seconds
 
     with StepProcess(name, subject) as process:
-        # kernels are read, and files are where the system keeps what was read last
+        # the first run loads kernels, and brings files into the page cache
         first = process.run(is_watched=True)
         rounds = min(max(int(LIMIT / first.seconds), 1), pytestconfig.getoption("rounds"))
         benchmark.pedantic(run, rounds=rounds)
@@ -45,7 +45,7 @@ def test_step(benchmark, subject, name, pytestconfig):
 
 
 def peak_memory(n_events):
-    """Convert an irregular trace in a process of its own; the most memory it held, in bytes."""
+    """Convert an irregular trace in a separate process; return its peak memory in bytes."""
     with tempfile.TemporaryDirectory(prefix="tracecols-") as name:
         folder = Path(name)
         archive = workloads(n_events)["irregular"].make(folder)

@@ -1,4 +1,4 @@
-"""Whether the rank and the call path that make all others wait are named in real trainings with PyTorch:
+"""Check that the rank and the call path that make all others wait are named in real trainings with PyTorch:
 `python -m benchmarks.torch_causes --python TORCH/bin/python`, with an interpreter that has torch (2.6 or newer).
 
 Each run has 2 to 4 processes with gloo, one of which sleeps in its backward pass (`programs/torch_ddp.py`), as long
@@ -24,11 +24,11 @@ import tracecols
 
 PROGRAM = Path(__file__).parent / "programs" / "torch_ddp.py"
 CAUSE = "SlowBackward"
-"""Last region of the call path to be named."""
+"""Last region of the call path that has to be named."""
 
 
 def recorded(folder: Path) -> pd.Series:
-    """Return by rank how long others wait for it in operations of gloo that it begins last; seconds.
+    """Return, by rank, the time that others wait for it in operations of gloo that it begins last; seconds.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def recorded(folder: Path) -> pd.Series:
 
 
 def charged(folder: Path, store: Path) -> pd.Series:
-    """Return what waiting in collective operations costs by rank and call path, the largest first; seconds.
+    """Return the costs of waiting in collective operations by rank and call path, the largest first; seconds.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def charged(folder: Path, store: Path) -> pd.Series:
 
 
 def main() -> int:
-    """Run the trainings; returns 0 if the cause is named in all."""
+    """Run the trainings; return 0 if the cause is named in all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable, help="interpreter that has torch")
     parser.add_argument("--runs", type=int, default=20)

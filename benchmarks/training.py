@@ -1,5 +1,5 @@
 """The training of the GPU walk-through in docs/devices.md: traces as the PyTorch profiler writes them, one of each rank, as
-it is and mended. Times are simulated, so that whoever waits waits as long as it would; they are microseconds.
+it is and mended. Times are simulated, so that waits have realistic lengths; they are microseconds.
 
     python -m benchmarks.training training
     python -m benchmarks.training training-mended --mended
@@ -18,13 +18,13 @@ HOST = 100
 COMPUTE, COMMUNICATION = 7, 20
 """Streams."""
 LENGTHS = {False: [1.0, 1.0, 1.8, 1.0], True: [1.2, 1.2, 1.2, 1.2]}
-"""Mean length of the sequences of each rank, by whether the program is mended; kernels take as much longer."""
+"""Mean length of the sequences of each rank, by whether the program is mended; kernel times are proportional to it."""
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 N_ELEMENTS = 4_000_000
 
 
 class Rank:
-    """A rank: its clock, when its stream is idle again, and what the profiler has recorded of it."""
+    """A rank: its clock, the time at which its stream becomes idle, and the recorded events."""
 
     def __init__(self, number: int) -> None:
         self.number, self.now, self.idle = number, 0, 0
@@ -44,7 +44,7 @@ class Rank:
         self.now += length
 
     def launch(self, operator: str, kernel: str, length: int, what: str = "cudaLaunchKernel", **args: Any) -> None:
-        """Call an operator, which launches a kernel or a copy that runs when the stream is idle."""
+        """Call an operator, which launches a kernel or a copy that runs as soon as the stream is idle."""
         self.correlation += 1
         self.add("cpu_op", operator, HOST, self.now, self.now + 20)
         self.add("cuda_runtime", what, HOST, self.now + 8, self.now + 14, correlation=self.correlation)
@@ -55,7 +55,7 @@ class Rank:
         self.now += 20
 
     def order_streams(self) -> None:
-        """Let what is launched next wait for the other stream."""
+        """Make the next launch wait for the other stream."""
         self.add("cuda_runtime", "cudaStreamWaitEvent", HOST, self.now, self.now + 2)
         self.now += 2
 
@@ -67,7 +67,7 @@ class Rank:
         self.now = end
 
     def write(self, folder: Path) -> None:
-        """Write what is recorded."""
+        """Write the recorded events."""
         head = {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": self.number, "world_size": RANKS}}
         (folder / f"rank{self.number}.json").write_text(json.dumps({**head, "traceEvents": self.events}))
 
@@ -82,7 +82,7 @@ def compute_gradients(rank: Rank, length: float) -> None:
 
 
 def reduce_gradients(ranks: list[Rank], step: int) -> None:
-    """Let a kernel of each rank add up gradients: it runs until the last rank's has done its part."""
+    """Sum gradients with a kernel of each rank, which runs until the kernel of the last rank has done its part."""
     for rank in ranks:
         rank.order_streams()
     begins = [max(rank.now + 18, rank.idle) for rank in ranks]
@@ -108,7 +108,7 @@ def train(is_mended: bool) -> list[Rank]:
     Parameters
     ----------
     is_mended : bool
-        Whether sequences are sorted into batches of equal work, so that rank 2 has no longer ones than the others.
+        Whether sequences are sorted into batches of equal work, so that those of rank 2 are not longer than others.
     """
     ranks = [Rank(number) for number in range(RANKS)]
     for step in range(STEPS):

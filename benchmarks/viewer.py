@@ -1,4 +1,4 @@
-"""What a large cube costs in a browser: `python -m benchmarks.viewer --cells 1e7`.
+"""Measure the cost of a large cube in a browser: `python -m benchmarks.viewer --cells 1e7`.
 
 A made-up cube is written as a report and opened in Chromium without a window (tests/support/browser.py). A quarter of the cells
 belongs to the root, half to ten properties, the rest to all others. Times are medians of several runs, from the click

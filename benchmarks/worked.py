@@ -1,5 +1,5 @@
-"""The programs of the worked examples in docs/examples.md: each as it is, and mended. Times are simulated, so that whoever
-waits waits as long as it would; a tick is a microsecond.
+"""The programs of the worked examples in docs/examples.md: each as it is, and mended. Times are simulated, so that
+waits have realistic lengths; a tick is a microsecond.
 
     python -m benchmarks.worked uneven before.otf2
     python -m benchmarks.worked uneven after.otf2 --mended
@@ -22,7 +22,7 @@ STEPS = 20
 
 
 class Microseconds(Program):
-    """A program whose clock ticks a million times a second."""
+    """A program whose clock has a million ticks per second."""
 
     @property
     def clock(self) -> Clock:
@@ -31,7 +31,7 @@ class Microseconds(Program):
 
 
 class Worked(Simulation):
-    """A simulation whose functions have names that say what they do.
+    """A simulation whose functions have telling names.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Worked(Simulation):
         self.program = Microseconds(ranks, threads)
 
     def compute(self, region: str, sizes: list[int]) -> None:
-        """Let masters compute in a region, each as long as is given."""
+        """Make masters compute in a region, each for its number of ticks in `sizes`."""
         for r, size in enumerate(sizes):
             t = self.now[r][0]
             self.at(r).enter(t, region)
@@ -96,7 +96,7 @@ PROGRAMS: dict[str, Callable[[bool], Worked]] = {
     "chatty": lambda mended: Worked(mended, 4, 1, ("compute", 4000), ("border", 250), ("allreduce", 0)),
     "serial": lambda mended: Worked(mended, 2, 4, ("parallel", 3000), ("sort", 4000), ("allreduce", 0)),
 }
-"""By name; given whether they are mended."""
+"""Makers of programs by name; the argument is whether the program is mended."""
 
 
 def main() -> None:

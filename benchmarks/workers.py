@@ -1,8 +1,8 @@
 """Analyse on worker processes: compare with threads, and kill workers at random moments.
 
-`python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads; of a
-STORE only the cubes. `python -m benchmarks.workers kill --kills 30` kills a worker in each of so many analyses and
-conversions, and compares what comes of it. What they cost the step `analyze_workers` measures (`python -m benchmarks
+`python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads; for a
+STORE only the cubes. `python -m benchmarks.workers kill --kills 30` kills a worker in each of 30 analyses and
+conversions, and compares the results. The step `analyze_workers` measures the cost of workers (`python -m benchmarks
 run -k analyze`).
 """
 
@@ -34,7 +34,7 @@ from tracecols.work.cluster import local_workers
 
 
 def differences(one: Any, other: Any) -> list[str]:
-    """Return in which of their files two cubes differ, facts, axes, or cells, bit by bit; or in which words two errors."""
+    """Return the names of files (facts, axes, cells) in which two cubes differ, bit by bit; or two different errors."""
     if isinstance(one, str) or isinstance(other, str):
         return [] if isinstance(one, type(other)) and one == other else [f"{one} and {other}"]
     with tempfile.TemporaryDirectory(prefix="tracecols-cubes-") as name:
@@ -43,14 +43,14 @@ def differences(one: Any, other: Any) -> list[str]:
 
 
 def finer() -> None:
-    """Let small traces have several partitions, ranges of collective operations, and groups of a scan."""
+    """Divide small traces into several partitions, ranges of collective operations, and groups of a scan."""
     partitions.PARTITION_ROWS = 64
     collectives.BUCKET_ROWS = 50
     model.SMALLEST_SCAN = 1000
 
 
 def outcome(work: Callable[..., Any], *given: Any, **more: Any) -> Any:
-    """Do some work; returns what it makes, or the words of its error."""
+    """Do some work; return its result, or the message of its error."""
     try:
         return work(*given, **more)
     except TracecolsError as error:
@@ -58,7 +58,7 @@ def outcome(work: Callable[..., Any], *given: Any, **more: Any) -> Any:
 
 
 def equal_stores(archive: Path, folder: Path, client: Any) -> tuple[Path | None, list[str]]:
-    """Convert an archive with threads and with workers; returns the store, None if it is refused, and what differs."""
+    """Convert an archive with threads and with workers; return the store, None if it is refused, and differences."""
     if archive.suffix == ".trace":
         return archive, []
     expected, found = folder / "expected.trace", folder / "found.trace"
@@ -74,9 +74,10 @@ def equal_stores(archive: Path, folder: Path, client: Any) -> tuple[Path | None,
 
 
 def equal(archives: list[Path], workers: list[int], conventions: list[str], ways: list[dict[str, Any]]) -> list[str]:
-    """Compare what workers make of archives, or of stores, with what threads do; returns what differs.
+    """Compare the results of workers for archives, or stores, with those of threads; return the differences.
 
-    Analyses are made with some numbers of workers, by some conventions, and in some ways: with {}, {"bins": 5}, ...
+    Analyses are made with each number of workers, under each of the conventions, and with each dict of arguments in
+    `ways`: {}, {"bins": 5}, ...
     """
     wrong: list[str] = []
     for n in workers:
@@ -95,9 +96,8 @@ def equal(archives: list[Path], workers: list[int], conventions: list[str], ways
 
 
 def kill_one(client: Any, work: Callable[[], Any], after: float, chance: random.Random) -> tuple[Any, bool]:
-    """Do some work and kill a worker after some seconds; returns what was made, and whether the work was not done
-    before."""
-    # a nanny that is just starting a worker does not start another one
+    """Do some work and kill a worker after some seconds; return the result, and whether the kill was before its end."""
+    # only running ones: a nanny that is just starting a worker does not start another one
     nannies = [n for n in client.cluster.workers.values() if n.status.name == "running"]
     victim, done, hit = chance.choice(sorted(n.pid for n in nannies)), Event(), Event()
 
@@ -118,8 +118,7 @@ def kill_one(client: Any, work: Callable[[], Any], after: float, chance: random.
 
 
 def wait_for_nannies(client: Any, n: int) -> None:
-    """Wait until the workers of a local cluster are there again; for one that its nanny does not start again there is
-    another one."""
+    """Wait until the workers of a local cluster are back; replace a worker that its nanny does not restart."""
     try:
         client.wait_for_workers(n, timeout=30)
     except TimeoutError:
@@ -128,7 +127,7 @@ def wait_for_nannies(client: Any, n: int) -> None:
 
 
 def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) -> tuple[int, list[str]]:
-    """Kill a worker in each of some analyses and conversions; returns how many met one at work, and what went wrong."""
+    """Kill a worker in each of some analyses and conversions; return the number of kills during work, and errors."""
     n_workers = len(client.nthreads())
     chance = random.Random(seed)
     store = tracecols.convert(archive, folder / "expected.trace")
@@ -145,14 +144,14 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
     works = (analyze, convert)
     seconds, wrong, met = [], [], 0
     for work in works:
-        # the first time processes have to import and kernels to be read
+        # warm up: the first time, processes import modules and load kernels
         work()
         begin = time.monotonic()
         wrong += work()
         seconds.append(time.monotonic() - begin)
     for number in range(kills):
         print(f"kill {number}: {met} met workers at work, {len(wrong)} failures so far", flush=True)
-        # of three one is a conversion
+        # every third is a conversion
         k = int(number % 3 == 1)
         found, hit = kill_one(client, works[k], chance.uniform(0, seconds[k]), chance)
         met += hit
@@ -164,7 +163,7 @@ def campaign(archive: Path, folder: Path, client: Any, kills: int, seed: int) ->
 
 
 def main() -> None:
-    """Do what is asked for; exit 1 if anything is wrong."""
+    """Run the command; exit 1 if anything is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.workers", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
     add = commands.add_parser("equal")

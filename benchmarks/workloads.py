@@ -1,4 +1,4 @@
-"""What is measured on: recorded traces, generated ones of several kinds, and series that grow in one direction."""
+"""The workloads: recorded traces, generated ones of several kinds, and series that grow in one direction."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SERIES = {
     "messages": "point-to-point events per event",
     "call_paths": "call paths",
 }
-"""Directions of growth, and what they are measured by."""
+"""Directions of growth, and their measures."""
 
 BYTES_PER_EVENT = 45
-"""Room a generated workload needs: archive 13, three stores 12, an exported archive 13, temporary files 7."""
+"""Disk space of a generated workload: archive 13, three stores 12, an exported archive 13, temporary files 7."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ KINDS = (
     ("master", 16, 1, "a master and workers: one process receives from all"),
     ("multizone", 8, 4, "hybrid: parallel regions, locks, critical sections"),
 )
-"""Programs of `benchmarks.programs` at one size: processes, threads, and what there is much of."""
+"""Programs of `benchmarks.programs` at one size: processes, threads, and description."""
 
 TREES = {"depth": 12, "functions": 300}
 
 
 def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
-    """Return all workloads by name, recorded ones only if they are there; so many events have the irregular ones, a
-    fifth of it the programs."""
+    """Return all workloads by name, recorded ones only if they exist. Irregular ones have `n_events` events, programs a
+    fifth of that."""
     n, about = n_events, "random call trees and durations"
     found = [_recorded(name, path, what) for name, path, what in RECORDED if path.exists()]
     found.append(_generated("irregular", f"{about}, 8 processes", "irregular", 8, 1, n, nodes=4_000, **TREES))
@@ -95,7 +95,7 @@ def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
         found.append(_generated(f"events-{short}", "multizone, 64 x 4", "multizone", 64, 4, n, "events", depth=4))
     n = 4 * 10**6
     for processes in (4, 16, 64, 256, 1024, 4096):
-        # every process has the same neighbours, however many there are
+        # every process has the same neighbours, regardless of the number of processes
         name, what = f"locations-{processes}", f"multizone, {processes} x 1"
         found.append(_generated(name, what, "multizone", processes, 1, n, "locations", depth=2))
     for every, nodes in ((10, 0), (40, 1_000), (140, 4_000), (1000, 32_000)):
@@ -112,7 +112,7 @@ def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
 def choose(names: list[str], large: bool, n_events: int = 10_000_000) -> list[Workload]:
     """Return the workloads whose names match one of some shell patterns; all but the large ones if there are none.
 
-    The path of an archive or of a store is a workload, too. What matches nothing is a ValueError.
+    The path of an archive or of a store is a workload, too. Raises ValueError if a name matches nothing.
     """
     every = workloads(n_events)
     if not names:
@@ -129,11 +129,11 @@ def choose(names: list[str], large: bool, n_events: int = 10_000_000) -> list[Wo
 
 
 def is_otf2(archive: Path) -> bool:
-    """Whether an archive is of the format OTF2; the others are EPILOG and Paraver."""
+    """Return whether an archive is in OTF2; the others are EPILOG and Paraver."""
     return archive.suffix == ".otf2"
 
 
 def bytes_of(archive: Path) -> int:
-    """Return the size of what holds the events."""
+    """Return the size of the files that hold the events."""
     files = archive.with_suffix("").rglob("*.evt") if is_otf2(archive) else [archive]
     return sum(f.stat().st_size for f in files)

@@ -1,4 +1,4 @@
-"""Programs whose times are simulated: processes and threads that compute, communicate and wait for each other, in
+"""Simulated programs: processes and threads that compute, communicate and wait for each other; times are in
 microseconds."""
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from tracecols.converters.base import Clock
 from tracecols.testing import Location, Program
 
 ANY = -2
-"""Of a rank or thread: whoever is named."""
+"""A rank or thread for which any answer is right."""
 
 PTHREADS = 7
 """Number of the paradigm of POSIX threads."""
 
 
 class Timed(Program):
-    """A program whose clock ticks once a microsecond, or more often.
+    """A program whose clock has one tick per microsecond, or more.
 
     Attributes
     ----------
     resolution : int
-        Ticks a second.
+        Ticks per second.
     """
 
     resolution = 10**6
@@ -37,16 +37,16 @@ class Timed(Program):
 
 @dataclass
 class Truth:
-    """What the first finding has to say.
+    """The right content of the first finding.
 
     Attributes
     ----------
     regions : tuple of str
-        One of them is its region.
+        The region of the finding has to be one of these.
     rank, thread : int
-        Who causes it; -1 nobody in particular, `ANY` whoever.
+        Location that causes it; -1 none in particular, `ANY` any.
     lost : int
-        Ticks by which the run would be shorter without it, about; 0 if that is not known.
+        Approximate ticks by which the run would be shorter without the cause; 0 if that is not known.
     """
 
     regions: tuple[str, ...]
@@ -56,14 +56,14 @@ class Truth:
 
 
 class World:
-    """Processes that are between start and end of MPI, and the time of each of their threads.
+    """Processes between start and end of MPI, with the current time of each of their threads.
 
     Attributes
     ----------
     now : list of list of int
-        By rank and thread.
+        Current time in ticks, by rank and thread.
     begin, end : int
-        Ticks between which the runtime extends.
+        Begin and end of the runtime, in ticks.
     team : int
         The communicator of threads that are created one by one.
     """
@@ -108,12 +108,12 @@ class World:
             self.at(r).enter(self.now[r][0], region)
 
     def close(self, ranks: Sequence[int] | None = None) -> None:
-        """Leave it."""
+        """Leave a region on masters."""
         for r in range(self.ranks) if ranks is None else ranks:
             self.at(r).leave(self.now[r][0])
 
     def meet(self, cost: int, then: Callable[[int, int], Any]) -> None:
-        """Let all masters wait for each other."""
+        """Make all masters wait for each other."""
         last = max(now[0] for now in self.now)
         for r in range(self.ranks):
             self.now[r][0] = last + cost + self.rng.randrange(3)
@@ -154,7 +154,7 @@ class World:
         self.parallel(rank, line, lambda i: self.work(rank, region, ticks[i], i), overhead)
 
     def locked(self, rank: int, wanted: dict[int, int], region: str, ticks: float, line: int) -> None:
-        """Let threads that want a critical section at some times execute it one after the other."""
+        """Make threads that request a critical section at the times `wanted` execute it one after the other."""
         free = 0
         for i in sorted(wanted, key=lambda i: wanted[i]):
             one = self.at(rank, i).enter(wanted[i], f"!$omp critical @solver.c:{line}")
@@ -168,7 +168,7 @@ class World:
             self.now[rank][i], free = end + 1, end + 2
 
     def finish(self) -> Program:
-        """End all processes, and note when."""
+        """End all processes, and record the end of the runtime."""
         self.end = max(max(now) for now in self.now)
         return self.done()
 
@@ -178,7 +178,7 @@ class World:
         return self.end - self.begin
 
     def call(self, rank: int, name: str, cost: int) -> None:
-        """Make a call that waits for nobody."""
+        """Make a call that does not wait for others."""
         t = self.now[rank][0]
         self.now[rank][0] = t + cost
         self.at(rank).enter(t, name).leave(t + cost)
@@ -226,7 +226,7 @@ class World:
             self.now[r][0] = end
 
     def _post(self, rank: int, peers: Sequence[int], length: int) -> dict[int, int]:
-        """Post receives from some processes and sends to them; return when each is sent."""
+        """Post receives from some processes and sends to them; return the time of each send, by process."""
         t, one, sent = self.now[rank][0], self.at(rank), {}
         for k in range(len(peers)):
             one.enter(t, "MPI_Irecv").post_receive(t, 10 + k).leave(t + 1)

@@ -1,4 +1,4 @@
-"""What a trace format offers to the rest of tracecols."""
+"""The interface between trace formats and the rest of tracecols."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock:
 class Batch:
     """Consecutive events of one location as columns; side tables refer to events by their number in the location.
 
-    Where locations are read together (`SourceOfMany`) they may be those of several that follow each other.
+    If locations are read together (`SourceOfMany`), a batch may hold the events of several consecutive locations.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Batch:
     sides : dict of str to dict of str to (m,) array
         Columns of side tables (`schema.SIDE_TABLES`); `row` counts from the first event of the (first) location.
     parts : list of (int, int), optional
-        Where locations are read together: whose events these are, one location after the other, and how many of each.
+        If locations are read together: the locations of the events in order, and the number of events of each.
     """
 
     events: Columns
@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass
 class Loss:
-    """What could not be read of one location: number of events, -1 if nothing tells it, and the words of the error.
+    """Events of one location that could not be read.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Loss:
     n_events : int
         Number of events that are lost; -1 unknown.
     reason : str
-        Words of the error.
+        Message of the error.
     """
 
     location: int
@@ -79,14 +79,14 @@ class Loss:
 
 @dataclass
 class Report:
-    """What was read besides events: for the manifest.
+    """Unknown records and losses found while reading, for the manifest.
 
     Parameters
     ----------
     unknown : dict of str to int
         Number of records that were not understood, by type.
     lost : list of Loss
-        Locations that could not be read wholly.
+        Locations that could not be read completely.
     """
 
     unknown: dict[str, int] = field(default_factory=dict)
@@ -101,17 +101,17 @@ class Source(Protocol):
     format : str
         Name of the format, with its version.
     path : Path
-        Where it is.
+        Path of the archive.
     clock : Clock
         Its clock.
     properties : dict
-        Facts about it that belong into the manifest.
+        Facts about the archive, for the manifest.
     definitions : dict of str to dict of str to list
         Columns of every definition table (`tracecols.schema.DEFINITIONS`), locations in process order.
     metric_types : list of list of str
         NumPy dtypes of the members of every metric class.
     capabilities : frozenset of str
-        What records of this format mean where formats differ (`schema.capabilities`).
+        Semantics of records in which formats differ (`schema.capabilities`).
     """
 
     format: str
@@ -136,50 +136,50 @@ class Source(Protocol):
         location : int
             Row of the location.
         report : Report
-            Gets what is not understood or lost.
+            Receives unknown records and losses.
         salvage : bool, optional
-            Whether to stop where a location is damaged, and report the loss, instead of raising an error.
+            If a location is damaged, stop there and report the loss instead of raising an error.
 
         Raises
         ------
         SourceError
-            Naming file and position, where the file cannot be read on or contradicts itself.
+            With file and position, if the file cannot be read further or is inconsistent.
         """
 
 
 @runtime_checkable
 class SourceOfMany(Source, Protocol):
-    """A source that reads several locations at a time: for small ones that takes a fraction of the time."""
+    """A source that reads several locations at a time, which takes a fraction of the time for small locations."""
 
     def read_together(self, locations: Sequence[int], report: Report, damaged: Collection[int] = ()) -> Iterator[Batch]:
-        """Yield the events of locations that follow each other, in order; the arrays are reused by the next batch.
+        """Yield the events of consecutive locations in order; the arrays are reused by the next batch.
 
         Parameters
         ----------
         locations : sequence of int
             Rows of the locations.
         report : Report
-            Gets what is not understood or lost.
+            Receives unknown records and losses.
         damaged : collection of int, optional
-            Those to read as `Source.read` does with `salvage`.
+            Locations to read with `salvage`, see `Source.read`.
         """
 
 
 @runtime_checkable
 class SourceOfFiles(Source, Protocol):
-    """A source that was opened with several files, of which no other path is the name.
+    """A source that was opened with several files, which no single path names.
 
     Attributes
     ----------
     files : tuple of Path
-        What it was opened with.
+        The files it was opened with.
     """
 
     files: tuple[Path, ...]
 
 
 def given_as(source: Source) -> Path | tuple[Path, ...]:
-    """Return what opens a source once more: its path, or all its files.
+    """Return the path, or all the files, to open a source again with.
 
     Parameters
     ----------
@@ -191,8 +191,7 @@ def given_as(source: Source) -> Path | tuple[Path, ...]:
 def read_in_order(
     source: Source, locations: Sequence[int], report: Report, damaged: Collection[int] = ()
 ) -> Iterator[Batch]:
-    """Yield the events of locations that follow each other, in order, with `Batch.parts`; see
-    `SourceOfMany.read_together`.
+    """Yield the events of consecutive locations in order, with `Batch.parts`; see `SourceOfMany.read_together`.
 
     Parameters
     ----------
@@ -200,9 +199,9 @@ def read_in_order(
     locations : sequence of int
         Rows of the locations.
     report : Report
-        Gets what is not understood or lost.
+        Receives unknown records and losses.
     damaged : collection of int, optional
-        Those of which to keep what precedes the damage.
+        Locations of which to keep the events before the damage.
     """
     if isinstance(source, SourceOfMany):
         yield from source.read_together(locations, report, damaged)
@@ -223,15 +222,15 @@ class Format(NamedTuple):
     Parameters
     ----------
     name : str
-        What it is called.
+        Name of the format.
     endings : tuple of str
-        How the names of its anchor files end, dots included.
+        File name endings of its anchor files, dots included.
     open : callable
         Opens the archive of an anchor file and returns a `Source`.
     choose : callable, optional
-        Of the anchor files of this format in one folder, those that are opened as traces; by default all.
+        Selects the anchor files to open as traces among those of this format in one folder; by default all.
     recognises : callable, optional
-        Whether a file of any name is an anchor of this format, or a folder with all in it is, by what it holds.
+        Returns whether a file of any name, or a folder as a whole, is an anchor of this format, judged by its content.
     open_files : callable, optional
         Opens several files that are one trace.
     """
@@ -244,7 +243,7 @@ class Format(NamedTuple):
     open_files: Callable[[tuple[Path, ...]], Source] | None = None
 
     def ending_of(self, path: Path) -> str:
-        """Return which of the endings a file has; empty if none.
+        """Return the longest of the endings that a file name has; empty if it has none.
 
         Parameters
         ----------
@@ -255,7 +254,7 @@ class Format(NamedTuple):
 
 
 def has_file(path: str | Path) -> bool:
-    """Say whether an archive has a file.
+    """Return whether an archive has a file.
 
     Parameters
     ----------
@@ -264,7 +263,7 @@ def has_file(path: str | Path) -> bool:
     Raises
     ------
     SourceError
-        If that cannot be found out: in a folder without permission nothing is missing.
+        If that cannot be determined: a file in a folder without permission does not count as missing.
     """
     try:
         return exists(path)

@@ -1,4 +1,4 @@
-"""What the decoders write to: buffers of events and of their attributes."""
+"""Output buffers of the decoders: events and their values."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 N_VALUES = 6
-"""Values of an event that has attributes."""
+"""Maximum number of values of an event."""
 
 
 class Events(NamedTuple):
-    """Buffers of events, as many as the state of a decoder says."""
+    """Buffers of events; their number is in the state of a decoder."""
 
     time: NDArray[np.int64]
     """(capacity,): ticks."""
     kind: NDArray[np.uint8]
     """(capacity,): `EventKind`."""
     region: NDArray[np.int32]
-    """(capacity,): region of ENTER, EXIT, and of a measurement that stops; -1 of others."""
+    """(capacity,): region of ENTER, EXIT and other events that enter one; -1 of others."""
 
 
 class Sides(NamedTuple):
-    """Buffers of events with attributes, as many as the state of a decoder says."""
+    """Buffers of events with values; their number is in the state of a decoder."""
 
     event: NDArray[np.int64]
     """(capacity,): number of the event in its location."""
     kind: NDArray[np.uint8]
     """(capacity,)"""
     values: NDArray[np.int64]
-    """(capacity, N_VALUES): what its fields hold; of METRIC and PROGRAM_BEGIN the third says where their values begin
-    among `extra`."""
+    """(capacity, N_VALUES): values of its fields; the third one of METRIC and PROGRAM_BEGIN is where their values begin
+    in `extra`."""

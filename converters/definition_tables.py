@@ -16,7 +16,7 @@ class DefinitionTables:
         }
 
     def add(self, table: str, /, **values: Any) -> int:
-        """Add a row to a table; returns its number."""
+        """Add a row to a table; return its number."""
         rows = self.tables[table]
         number = len(next(iter(rows.values())))
         for column in DEFINITIONS[table].columns:
@@ -25,11 +25,11 @@ class DefinitionTables:
         return number
 
     def add_process(self, name: str, node: int, rank: int, **values: Any) -> int:
-        """Add a process of a node; returns its row."""
+        """Add a process of a node; return its row."""
         return self.add("processes", name=name, type="process", node=node, rank=rank, **values)
 
     def add_location(self, name: str, process: int, thread: int, *, is_device: bool = False, **values: Any) -> int:
-        """Add a location whose events are not counted yet; returns its row."""
+        """Add a location whose events are not counted yet; return its row."""
         kind = "gpu" if is_device else "cpu_thread"
         return self.add(
             "locations", name=name, type=kind, process=process, thread=thread, first_row=0, n_events=0, **values
@@ -38,23 +38,23 @@ class DefinitionTables:
     def add_region(
         self, name: str, role: str, paradigm: str, canonical: str = "", begin_line: int = 0, **values: Any
     ) -> int:
-        """Add a region; returns its row."""
+        """Add a region; return its row."""
         given = {"flags": 0, "end_line": 0, "begin_line": begin_line, **values}
         return self.add("regions", name=name, canonical_name=canonical or name, role=role, paradigm=paradigm, **given)
 
     def add_communicator(self, name: str, paradigm: str, members: list[int]) -> int:
-        """Add a communicator, or a team of threads, of some locations, and its group; returns its row."""
+        """Add a communicator, or a team of threads, and the group of its locations; return its row."""
         self.add("groups", name=name, type="comm_group", paradigm=paradigm, flags=0, members=members)
         return self.add("communicators", name=name, kind="group", paradigm=paradigm, flags=0, members=members)
 
     def add_counter(self, name: str, about: str, mode: str, value_type: str, number: int) -> int:
-        """Add a counter of which values are stored as they are, by its identifier; returns its row."""
+        """Add a counter with its identifier, whose values are stored unscaled; return its row."""
         kind = "papi" if name.startswith("PAPI") else "other"
         how = {"type": kind, "mode": mode, "value_type": value_type, "base": 1, "exponent": 0}
         return self.add("metric_members", id=number, name=name, description=about, **how)
 
     def add_class_of_counters(self) -> None:
-        """Add the only class of counters, of all that there are, which every location reads."""
+        """Add a single class of all counters, which every location reads."""
         members = list(range(len(self.tables["metric_members"]["id"])))
         self.add("metric_classes", members=members, occurrence="synchronous_strict", recorder_kind="cpu")
         self.add("metric_sources", metric_class=0, scope="location")

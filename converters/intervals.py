@@ -1,8 +1,7 @@
-"""Intervals of many locations, recorded in any order, put in the order of their begins in bounded memory, and written
-as events.
+"""Intervals of many locations, recorded in any order: sorted by begin in bounded memory, and written as events.
 
-That is what formats hold which record whole calls and kernels (Kineto, Nsight Systems): an interval becomes ENTER and
-EXIT of a region, with attributes that join calls with what devices do.
+Formats that record whole calls and kernels (Kineto, Nsight Systems) contain intervals: each becomes ENTER and EXIT of a
+region, with attributes that relate calls to activities of devices.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ INTERVAL = np.dtype(
         ("level", np.int32),
     ]
 )
-"""An interval: its times; attributes (`ATTRIBUTES`), -1 none; the operation of which it is the call or the kernel, -1
-none; and, of intervals that begin and end together, a lower level for those that hold the others."""
+"""An interval: its times; attributes (`ATTRIBUTES`), -1 none; the operation whose call or kernel it is, -1 none; and a
+level: of intervals that begin and end together, those of lower levels enclose the others."""
 
 ATTRIBUTES = (
     (CORRELATION, "correlation", "uint64"),
@@ -80,8 +79,7 @@ ROWS = 1 << 18
 
 @dataclass
 class _Piece:
-    """Intervals of one location that were gathered together: where they are in the file, and their first and last
-    begin."""
+    """Intervals of one location that were added together: their range in the file, and their first and last begin."""
 
     start: int
     stop: int
@@ -99,7 +97,7 @@ class Gathered:
         self._n = 0
 
     def add(self, location: NDArray[np.int64], intervals: NDArray[Any]) -> None:
-        """Add some intervals of some locations."""
+        """Add intervals with their locations."""
         if not location.size:
             return
         order = np.argsort(location, kind="stable")
@@ -124,8 +122,8 @@ class Gathered:
         return sum(p.stop - p.start for p in self._pieces.get(location, []))
 
     def sort(self, location: int, file: BinaryIO) -> None:
-        """Append the intervals of a location to a file: in order of their begins, those that hold others first, else as
-        they were gathered."""
+        """Append the intervals of a location to a file, in order of their begins, enclosing ones first, else as they
+        were added."""
         pieces = self._pieces.get(location, [])
         if not pieces:
             return
@@ -144,7 +142,7 @@ class Gathered:
 
 
 def _ranges(stored: NDArray[Any], pieces: list[_Piece]) -> Iterator[tuple[int, int]]:
-    """Divide the begins of a location into ranges of about `SORTED_AT_ONCE` intervals."""
+    """Split the begins of a location into ranges of about `SORTED_AT_ONCE` intervals."""
     n = sum(p.stop - p.start for p in pieces)
     low, top = min(p.low for p in pieces), max(p.high for p in pieces) + 1
     n_ranges = -(-n // SORTED_AT_ONCE)
@@ -161,13 +159,13 @@ def _ranges(stored: NDArray[Any], pieces: list[_Piece]) -> Iterator[tuple[int, i
 
 @dataclass
 class Nested:
-    """What writing the events of a location found out."""
+    """Changes made to overlapping intervals when the events of a location were written."""
 
     n_cut: int = 0
-    """Intervals that overlapped another one without being inside of it."""
+    """Number of intervals that overlapped another one without being inside it."""
     longest: int = 0
     time: int = 0
-    """`longest` and `time`: nanoseconds that were cut off, or by which a begin was moved, at most and in all."""
+    """`longest` and `time`: maximum and sum of the nanoseconds that were cut off, or by which a begin was moved."""
 
     def __add__(self, other: Nested) -> Nested:
         return Nested(self.n_cut + other.n_cut, max(self.longest, other.longest), self.time + other.time)
@@ -179,11 +177,11 @@ class Writer:
 
     extra: Extra
     are: int = CALLS
-    """What the intervals are: `CALLS`, `KERNELS` or `NESTED`."""
+    """Type of the intervals: `CALLS`, `KERNELS` or `NESTED`."""
     keeps: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
-    """(n_regions,)"""
+    """(n_regions,): see `Rules`."""
     last: int = np.iinfo(np.int64).max
-    """End of intervals that have none."""
+    """Latest end of intervals, and the end of open ones."""
     nested: Nested = field(default_factory=Nested)
 
     def __post_init__(self) -> None:
@@ -235,8 +233,8 @@ class Writer:
 
 
 class Sorted:
-    """The intervals of some locations in order, in a temporary file; here they are known by their place among those,
-    and `counts` has how many each has."""
+    """The intervals of the given locations in order, in a temporary file. Here a location is its index among those
+    given; `counts` is the number of intervals of each."""
 
     def __init__(self, gathered: Gathered, locations: Sequence[int]) -> None:
         self.counts = [gathered.count(i) for i in locations]

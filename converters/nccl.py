@@ -1,4 +1,4 @@
-"""Operations of NCCL, RCCL and oneCCL by the names that recordings give them, for all formats that record their
+"""Operations of NCCL, RCCL and oneCCL, found by their names in recordings, for all formats that record their
 kernels."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Operation(NamedTuple):
     function: str
     """Function of the library."""
     op: int
-    """Collective operation, `COLLECTIVE_OPS`; -1 of messages and of groups of operations."""
+    """Index of the collective operation in `COLLECTIVE_OPS`; -1 for messages and groups of operations."""
     role: str
     """Role of its region."""
 
@@ -55,35 +55,35 @@ _COMMUNICATES = re.compile(r"(void )?(nccl|rccl)(Dev)?Kernel")
 
 @cache
 def _compiled() -> tuple[tuple[re.Pattern[str], Operation], ...]:
-    """Return what fits the names of operations, compiled where there are such names."""
+    """Return the patterns of operation names; they are compiled when first needed."""
     return tuple((re.compile(pattern), operation) for pattern, operation in _FITS)
 
 
 def communicates(kernel: str) -> bool:
-    """Say whether a kernel communicates with other devices, by its name."""
+    """Return whether a kernel communicates with other devices, by its name."""
     return _COMMUNICATES.match(kernel) is not None
 
 
 def find_operation(name: str) -> Operation | None:
     """Return the operation that a function of a library, a range around it or a parameter names (`ncclAllReduce`,
-    `nccl:all_reduce`, `_allgather_base`); None if it is none."""
+    `nccl:all_reduce`, `_allgather_base`); None if it names none."""
     plain = re.sub(r"^p?(nccl|rccl|oneccl|ccl|gloo|c10d)(:+|_|(?=[A-Z]))", "", name.strip())
     plain = plain.replace("_", "").replace(" ", "").lower()
     return next((operation for pattern, operation in _compiled() if pattern.fullmatch(plain)), None)
 
 
 def operation_of_kernel(name: str) -> Operation | None:
-    """Return the operation that the name of a kernel tells; None if it tells none (`ncclDevKernel_Generic`).
+    """Return the operation in the name of a kernel; None if there is none (`ncclDevKernel_Generic`).
 
-    Such a name is `ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)`.
+    An example is `ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)`.
     """
     found = _KERNEL.match(name)
     return find_operation(found[1]) if found else None
 
 
 def fits_kernel(operation: Operation, kernel: Operation | None) -> bool:
-    """Say whether a kernel, by its name, executes an operation that parameters or ranges name: some are made of sends
-    and receives, a barrier is a reduction."""
+    """Return whether a kernel, by its name, may execute an operation that parameters or ranges name: some operations
+    consist of sends and receives, and a barrier is an all-reduce."""
     if kernel is None or kernel == operation:
         return True
     if kernel == GROUP:
@@ -101,7 +101,7 @@ _BYTES = {
 
 
 def bytes_of_type(name: str) -> int:
-    """Return how many bytes an element of a type (`BFloat16`, `c10::Half`, `long int`) has, whatever it is called; 0 if
-    it is not known."""
+    """Return the number of bytes of an element of a type, in any spelling (`BFloat16`, `c10::Half`, `long int`); 0 if
+    unknown."""
     plain = re.sub(r"c10::|nccl|<|>|[\s_]", "", name).lower()
     return _BYTES.get(plain, 0)

@@ -1,5 +1,5 @@
-"""From intervals in order to the events of a location: ENTER and EXIT of regions that enclose or follow each other, and
-the events of the operations that some of them are."""
+"""Convert ordered intervals to the events of a location: ENTER and EXIT of properly nested regions, and the events of
+the operations that some intervals represent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from tracecols.kernels.kernel import kernel, part
 from tracecols.schema import EventKind as K
 
 (AT, N_EVENTS, N_SIDES, N_ATTRIBUTES, DEPTH, BASE, LAST, N_CUT, LONGEST_CUT, CUT, STATE) = range(11)
-"""State of writing: the interval that is next; events, events with attributes and attributes in the buffers; regions
-that are open; the number of the first event in the buffers; the time of the last event; how many intervals overlapped
-others without being inside of them, and the longest time and the sum of all times that was cut off or moved because of
-that."""
+"""State of writing: the next interval; numbers of events, events with values and attributes in the buffers; number of
+open regions; number of the first event in the buffers; time of the last event; number of intervals that partly
+overlapped others, and the maximum and the sum of the times by which they were cut or moved because of that."""
 
 
 CALLS, KERNELS, NESTED = range(3)
-"""What intervals are: calls of a thread, kernels of a stream, which overlap where recordings are not exact; or
-intervals that enclose or follow each other already."""
+"""Types of intervals: calls of a thread and kernels of a stream, which may overlap in inexact recordings; or intervals
+that enclose or follow each other already."""
 
 SIDES = {
     K.MPI_COLLECTIVE_BEGIN: [],
@@ -41,7 +40,7 @@ class Extra(NamedTuple):
     """Events of the operations that intervals represent, besides ENTER and EXIT."""
 
     start: NDArray[np.int64]
-    """(n_operations + 1,): where those of each operation begin."""
+    """(n_operations + 1,): start of the events of each operation."""
     at_end: NDArray[np.uint8]
     """(n,): whether an event comes before the EXIT; else after the ENTER."""
     kind: NDArray[np.uint8]
@@ -49,12 +48,12 @@ class Extra(NamedTuple):
     values: NDArray[np.int64]
     """(n, N_VALUES): in the order that the converter declares for the kind."""
     region: NDArray[np.int32]
-    """(n_operations,): region of the operation where that is not known from the interval alone; -1 that of the
+    """(n_operations,): region of the operation if it cannot be determined from the interval alone; -1: that of the
     interval."""
 
     @classmethod
     def none(cls, n: int) -> Extra:
-        """Return that of operations without events."""
+        """Return an `Extra` for n operations without events."""
         nothing = np.zeros(0, np.uint8)
         return cls(
             np.zeros(n + 1, np.int64), nothing, nothing, np.zeros((0, N_VALUES), np.int64), np.full(n, -1, np.int32)
@@ -66,10 +65,10 @@ class OperationEvents:
     """Events of operations, to be collected into `Extra`."""
 
     parts: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
-    """Numbers of operations, whether before the EXIT, kind, values; arrays."""
+    """Arrays: number of the operation, whether before the EXIT, kind, values."""
 
     def add_many(self, operations: NDArray[np.int64], at_end: bool, kind: K, *columns: NDArray[np.int64]) -> None:
-        """Add an event to each of some operations."""
+        """Add one event to each of the given operations."""
         n = operations.size
         values = np.full((n, N_VALUES), -1, np.int64)
         for k, column in enumerate(columns):
@@ -77,12 +76,12 @@ class OperationEvents:
         self.parts.append((operations, np.full(n, int(at_end)), np.full(n, int(kind)), values))
 
     def add_collectives(self, operations: NDArray[np.int64], *columns: NDArray[np.int64]) -> None:
-        """Let some operations be collective; columns are those of `SIDES`."""
+        """Add the events of collective operations; columns are those of `SIDES`."""
         self.add_many(operations, False, K.MPI_COLLECTIVE_BEGIN)
         self.add_many(operations, True, K.MPI_COLLECTIVE_END, *columns)
 
     def extra(self, region: NDArray[np.int32]) -> Extra:
-        """Return the events by operation, those of one in the order in which they were added.
+        """Return the events by operation; those of one operation are in the order in which they were added.
 
         Parameters
         ----------
@@ -104,7 +103,7 @@ class OperationEvents:
 
 
 class Intervals(NamedTuple):
-    """Intervals of a location, ordered."""
+    """Intervals of a location, in order."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -118,22 +117,22 @@ class Intervals(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How the intervals of a location become events."""
+    """Rules for converting the intervals of a location to events."""
 
     are: int
     """`CALLS`, `KERNELS` or `NESTED`."""
     last: int
-    """End of intervals that have none."""
+    """Latest end of intervals, and the end of open ones."""
     keeps: NDArray[np.uint8]
-    """(n_regions,): regions of kernels that are not shortened."""
+    """(n_regions,): 1 for regions of kernels that are not shortened."""
     extra: Extra
 
 
 class Stack(NamedTuple):
-    """Regions that are open."""
+    """Stack of open regions."""
 
     end: NDArray[np.int64]
-    """(capacity,): when each ends."""
+    """(capacity,): time at which each ends."""
     region: NDArray[np.int32]
     """(capacity,)"""
     operation: NDArray[np.int64]
@@ -141,23 +140,23 @@ class Stack(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """Attributes of ENTERs."""
+    """Attributes of ENTER events."""
 
     event: NDArray[np.int64]
     """(capacity,): number of the event in its location."""
     which: NDArray[np.int32]
-    """(capacity,): place in `ATTRIBUTES`."""
+    """(capacity,): index in `ATTRIBUTES`."""
     value: NDArray[np.int64]
     """(capacity,)"""
 
 
 class Out(NamedTuple):
-    """Where events go."""
+    """Output buffers."""
 
     events: Events
     sides: Sides
     attributes: Attributes
-    """Of ENTERs."""
+    """Attributes of ENTER events."""
 
 
 @part
@@ -197,10 +196,10 @@ def _leave(stack, extra, out, state):
 
 @part
 def _cut(stack, begin, end, rules, state):
-    """Make an interval fit to the innermost open one, which ends after it begins.
+    """Fit an interval to the innermost open one, which ends after the interval begins.
 
-    Calls of a thread end with the one around them. A stream executes one kernel after the other: the earlier one ends
-    where the next begins; if it is one that is kept (of a collective operation), the later one begins where it ends.
+    Calls of a thread end with the enclosing one. A stream executes one kernel after the other: the earlier one ends
+    when the next begins; but if the earlier one is kept (of a collective operation), the later one begins when it ends.
     """
     d = state[DEPTH] - 1
     top = stack.end[d]
@@ -225,7 +224,7 @@ def _cut(stack, begin, end, rules, state):
 
 @part
 def _needed(operation, stack, extra, state):
-    """Return how many events an interval needs at most, with those that it ends."""
+    """Return an upper bound for the events of an interval, including those of the intervals that it ends."""
     needed = 2
     for d in range(state[DEPTH]):
         of = stack.operation[d]
@@ -259,8 +258,8 @@ def _enter(i, begin, end, intervals, extra, stack, out, state):
 
 @kernel
 def write_events(intervals, rules, stack, out, state):
-    """Write ENTERs and EXITs of intervals in order, from `state[AT]`; returns whether all are written, else the buffers
-    or the stack are full.
+    """Write the ENTER and EXIT events of intervals, from `state[AT]` on; return whether all are written, else the
+    buffers or the stack are full.
 
     Parameters
     ----------
@@ -279,7 +278,7 @@ def write_events(intervals, rules, stack, out, state):
             return False
         begin, end = max(intervals.begin[i], state[LAST]), min(intervals.end[i], rules.last)
         end = max(end, begin)
-        # a call that lasts no time is inside of what ends then
+        # a call of zero duration is inside the calls that end at its time
         until = begin if rules.are != CALLS or end > begin else begin - 1
         while state[DEPTH] and stack.end[state[DEPTH] - 1] <= until:
             _leave(stack, extra, out, state)
@@ -295,7 +294,7 @@ def write_events(intervals, rules, stack, out, state):
 
 @kernel
 def leave_all(extra, stack, out, state):
-    """Leave all regions that are open; returns whether there was room for that."""
+    """Leave all open regions; return whether there was room for all events."""
     while state[DEPTH]:
         operation = stack.operation[state[DEPTH] - 1]
         needed = 1 + (extra.start[operation + 1] - extra.start[operation] if operation >= 0 else 0)

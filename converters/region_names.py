@@ -1,4 +1,4 @@
-"""What the names of functions tell, for formats that record nothing else: role, paradigm and collective operation."""
+"""Role, paradigm and collective operation of functions by name, for formats that record only names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which converter reads which file."""
+"""The registry of trace formats, and the choice of the converter for a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tracecols.given.files import advice, open_regular
 from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
 
 GROUP = "tracecols.formats"
-"""Entry points of packages that bring trace formats: each names a `Format`."""
+"""Entry points of packages that provide trace formats: each names a `Format`."""
 
 
 def _open_otf2(path: Path) -> Source:
@@ -35,12 +35,12 @@ def _open_paraver(path: Path) -> Source:
 
 
 _PACKED = b"\x1f\x8b"
-"""How gzip'ed files begin."""
+"""First bytes of gzip'ed files."""
 
 
 def _may_begin(path: Path, text: bytes) -> bool:
-    """Say whether a file, or what is packed in it, may begin with a text after white space: readers of formats that
-    cannot be in it are not imported."""
+    """Return whether a file, or its unpacked content, may begin with a text after white space, so that only the readers
+    of formats it may have are imported."""
     try:
         with open_regular(path) as file:
             head = file.read(64).lstrip(b" \t\r\n\xef\xbb\xbf")
@@ -112,16 +112,16 @@ FORMATS = (
     Format("Kineto", ARCHIVES[6:8], _open_kineto, recognises=_is_kineto, open_files=_open_kineto_files),
     Format("Nsight Systems", ARCHIVES[8:], _open_nsight, recognises=_is_nsight, open_files=_open_nsight_files),
 )
-"""The formats that tracecols brings."""
+"""The built-in formats."""
 
 
 def installed() -> list[Format]:
-    """Return the formats that installed packages bring.
+    """Return the formats that installed packages provide.
 
     Raises
     ------
     SourceError
-        If one of them cannot be loaded or is no format.
+        If one of them cannot be loaded or is not a format.
     """
     result: list[Format] = []
     for point in packages.points_of(GROUP):
@@ -143,7 +143,7 @@ def installed() -> list[Format]:
 
 
 def _by_ending(path: Path) -> Format | None:
-    """Find the format of a file by its ending: one of those tracecols brings, else one of an installed package."""
+    """Find the format of a file by its ending: a built-in one, else one of an installed package."""
     for formats in (lambda: FORMATS, installed):
         for candidate in formats():
             if candidate.ending_of(path):
@@ -152,7 +152,7 @@ def _by_ending(path: Path) -> Format | None:
 
 
 def _by_content(path: Path) -> Format | None:
-    """Find the format of a file or a folder by what it holds."""
+    """Find the format of a file or a folder by its content."""
     for candidate in FORMATS if path.is_file() or path.is_dir() else ():
         if candidate.recognises is not None and candidate.recognises(path):
             return candidate
@@ -160,7 +160,7 @@ def _by_content(path: Path) -> Format | None:
 
 
 def _format_of(path: Path) -> Format | None:
-    """Find the format of an anchor by what it holds, or else by its ending."""
+    """Find the format of an anchor by its content, else by its ending."""
     return _by_content(path) or _by_ending(path)
 
 
@@ -174,7 +174,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 Given = str | Path | Sequence[str | Path]
-"""What names a trace: its anchor file, the folder of its archive, or all its files."""
+"""How a trace is given: its anchor file, the folder of its archive, or all its files."""
 
 
 def find_given(given: Given) -> Path | tuple[Path, ...]:
@@ -212,7 +212,7 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
 
 
 def find_anchor(path: str | Path) -> Path:
-    """Return the file or folder that is opened as a trace, given it or the folder that holds it.
+    """Return the file or folder to open as a trace, given its path or the folder that contains it.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def find_anchor(path: str | Path) -> Path:
     SourceError
         If there is no such path, no trace in the folder, or more than one.
     UnsupportedError
-        If it is a container that is recognised and not read.
+        If it is a container that is recognised but cannot be read.
     """
     path = Path(path)
     if "\0" in str(path) or not has_file(path):
@@ -269,13 +269,13 @@ def find_anchor(path: str | Path) -> Path:
 
 
 def trace_name(anchor: Path | tuple[Path, ...]) -> str:
-    """Return what a trace is called: its file without ending, or its folder if the file has the name all such files
-    have, or there are several.
+    """Return the name of a trace: its file without ending, or its folder if all such files have the same name, or if
+    there are several files.
 
     Parameters
     ----------
     anchor : Path or tuple of Path
-        What `find_given` returns.
+        Result of `find_given`.
     """
     if not isinstance(anchor, Path):
         return anchor[0].resolve().parent.name

@@ -1,4 +1,4 @@
-"""From decoded values to the columns of side tables."""
+"""Convert decoded values to the columns of side tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracecols.schema import KINDS, SIDE_TABLES, EventKind
 
 @kernel
 def gather_fields(event, kind, values, is_member, position, row, row_kind, columns):
-    """Collect the events of one family: value `position[kind, c]` of each becomes column c, -1 where it has none."""
+    """Collect the events of one family: value `position[kind, c]` of each becomes column c, -1 if it has none."""
     n = 0
     for i in range(kind.size):
         k = kind[i]
@@ -31,7 +31,8 @@ def gather_fields(event, kind, values, is_member, position, row, row_kind, colum
 
 
 SideColumns = dict[str, tuple[NDArray[np.uint8], NDArray[np.int8], list[tuple[str, Any]]]]
-"""By family: which kinds belong to it, which value of a kind fills which column, and the columns."""
+"""By family: mask of its kinds, (256,); index of the value of a kind that fills a column, (256, n_columns), -1 none;
+names and dtypes of the columns."""
 
 
 def side_tables(columns_of: SideColumns, decoded: Sides) -> dict[str, Columns]:
@@ -40,7 +41,7 @@ def side_tables(columns_of: SideColumns, decoded: Sides) -> dict[str, Columns]:
     Parameters
     ----------
     columns_of : dict
-        What `side_columns` returns.
+        Result of `side_columns`.
     decoded : Sides
         Decoded events with attributes.
     """
@@ -69,7 +70,7 @@ def metric_table(
     Parameters
     ----------
     row, source, start : (n,) int64, int32, int64
-        Of each METRIC event its number, its source, and where its values begin.
+        Number and source of each METRIC event, and where its values begin.
     extra : (any,) int64
         The values, one event after the other.
     types : sequence of str
@@ -86,7 +87,7 @@ def only_metrics(decoded: Sides, extra: NDArray[np.int64], types: Sequence[Seque
     decoded : Sides
         Decoded events with attributes.
     extra : (any,) int64
-        What the third of their values refers to.
+        Metric values; the third value of a METRIC event is where its own begin.
     types : sequence of sequence of str
         Dtypes of the members, by class.
     """
@@ -98,12 +99,12 @@ def only_metrics(decoded: Sides, extra: NDArray[np.int64], types: Sequence[Seque
 
 
 def side_columns(values_of: Mapping[EventKind, Sequence[str]]) -> SideColumns:
-    """Say which value of each kind fills which column of its family's table.
+    """Map the values of each kind to the columns of its family's table.
 
     Parameters
     ----------
     values_of : mapping
-        By kind the columns that its values fill, in order.
+        Columns that the values of each kind fill, in order.
     """
     families = {k.number: k.family for k in KINDS}
     result: SideColumns = {}

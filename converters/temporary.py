@@ -1,4 +1,4 @@
-"""Bytes and arrays in temporary files, for what may be larger than memory."""
+"""Bytes and arrays in temporary files, for data that may be larger than memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IN_MEMORY = 1 << 28
 """Arrays up to this many bytes are held in memory, larger ones in temporary files."""
 
 BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
-"""What reading a damaged gzip'ed file raises."""
+"""Exceptions that reading a damaged gzip'ed file raises."""
 
 
 def scratch(n: int, dtype: Any, in_memory: int | None = None) -> NDArray[Any]:
@@ -43,7 +43,7 @@ def temporary_file() -> BinaryIO:
 
 
 def no_room(error: OSError) -> SourceError:
-    """Make the error about a temporary file that cannot be written."""
+    """Make the error for a temporary file that cannot be written."""
     where = tempfile.tempdir or "any folder for such files"
     return SourceError(
         f"cannot write a temporary file in {where}: {error.strerror or error}\n"

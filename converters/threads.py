@@ -1,4 +1,4 @@
-"""Which location is the master of its process, and the numbers of threads."""
+"""The master of each process, and the numbers of its threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 UNKNOWN = -1
-"""Number of a thread before the events are read, where only they tell which thread of its process it is."""
+"""Number of a thread before the events are read, if it depends on them."""
 
 _NO_THREADS = ("metric", "gpu")
 """Types of locations that are the master only if there is no other."""
@@ -15,8 +15,8 @@ _NO_THREADS = ("metric", "gpu")
 def number_threads(definitions: Mapping[str, Mapping[str, list[Any]]], forks: Mapping[int, int] | None) -> list[int]:
     """Number the locations of each process: its master is 0, the others follow in their order.
 
-    The master is the location that MPI's COMM_LOCATIONS names for the process; where it names none, the location that
-    forked first; where none forks, the first CPU thread.
+    The master is the location that MPI's COMM_LOCATIONS names for the process; if it names none, the location that
+    forked first; if none forks, the first CPU thread.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def number_threads(definitions: Mapping[str, Mapping[str, list[Any]]], forks: Ma
     Returns
     -------
     list of int
-        In the order of the locations.
+        Thread number of each location.
     """
     process, kinds = definitions["locations"]["process"], definitions["locations"]["type"]
     members: dict[int, list[int]] = {}

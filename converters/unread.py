@@ -1,4 +1,4 @@
-"""Files of other tools that people take for a trace: what they are, and how a trace is had from them."""
+"""Files of other tools that people mistake for a trace: what they are, and how to get a trace instead."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Unread(NamedTuple):
     """A kind of file that is not read."""
 
     what: str
-    """What it is."""
+    """Description of the file."""
     todo: str
-    """How a trace is had."""
+    """How to get a trace."""
     endings: tuple[str, ...] = ()
-    """How its name ends."""
+    """File name endings."""
     magic: bytes = b""
-    """What it begins with; where both are given, one is enough."""
+    """First bytes; if endings and magic are given, one match is enough."""
 
 
 SIONLIB = Unread(
@@ -61,11 +61,11 @@ UNREAD = (
     ),
     Unread("a compressed file", "decompress it first", (".zst", ".bz2", ".xz", ".otf2.gz", ".sqlite.gz")),
 )
-"""What is known, the more special before the more general."""
+"""The known kinds, the more special before the more general."""
 
 
 def _unread(path: Path) -> Unread | None:
-    """Return what a file is, if it is of a kind that is known and not read."""
+    """Return the kind of a file if it is known but not read, else None."""
     try:
         with open_regular(path) as file:
             begin = file.read(max(len(kind.magic) for kind in UNREAD)) or b""
@@ -78,6 +78,6 @@ def _unread(path: Path) -> Unread | None:
 
 
 def refusal(files: Iterable[Path]) -> str:
-    """Return the error about the first file that is of a known kind and not read; empty if there is none."""
+    """Return the error for the first file of a kind that is known but not read; empty if there is none."""
     found = ((path, kind) for path in files if (kind := _unread(path)) is not None)
     return next((f"{path} is {kind.what}; that is not read\n  {kind.todo}" for path, kind in found), "")

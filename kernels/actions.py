@@ -1,5 +1,4 @@
-"""What each kind of event does to the stacks of its location: declared once, for all kernels that walk through
-events."""
+"""Effects of event kinds on the stacks of their location: declared once, for all kernels that walk through events."""
 
 from __future__ import annotations
 
@@ -45,12 +44,12 @@ _KINDS: dict[int, tuple[EventKind, ...]] = {
 
 
 def kinds_that(*actions: int) -> tuple[EventKind, ...]:
-    """Return the kinds of events that do one of some things."""
+    """Return the kinds of events that have one of some actions."""
     return tuple(kind for action in actions for kind in _KINDS[action])
 
 
 def action_table(*actions: int) -> NDArray[np.uint8]:
-    """Return what each kind does, of some things; the others are NOTHING to who asks.
+    """Return the action of each kind; NOTHING for kinds with other actions than the given ones.
 
     Returns
     -------

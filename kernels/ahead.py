@@ -1,7 +1,8 @@
 """Compile the kernels of an analysis in another process, while the command that needs them does something else.
 
 Compiling takes most of the first run after an installation, and numba compiles one kernel at a time in a process. The
-file `ahead.json` lists what an analysis calls, in this order; `python -m benchmarks.first_run --write` makes it anew.
+file `ahead.json` lists the kernels that an analysis calls, in this order; `python -m benchmarks.first_run --write`
+regenerates it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ LIST = Path(__file__).with_name("ahead.json")
 """Kernels: module, name and kinds of the arguments (`kernels.kinds`) of each."""
 
 MOST = 3
-"""Processes; with more the largest kernel, which one of them compiles, takes longest."""
+"""Maximum number of processes: with more, the largest kernel, which a single one compiles, takes longest."""
 
 
 def start(n: int) -> list[subprocess.Popen[bytes]]:
-    """Start processes that compile the kernels of an analysis, those it calls last first; whoever starts them ends
-    them.
+    """Start processes that compile the kernels of an analysis, those it calls last first; the caller has to end them.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def start(n: int) -> list[subprocess.Popen[bytes]]:
     """
     n = min(n, MOST)
     nothing = subprocess.DEVNULL
-    # -P: not what is in the current folder under the same name
+    # -P: do not import modules of the same name from the current folder
     return [
         subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(k), str(n)], stdin=nothing, stdout=nothing, stderr=nothing
@@ -56,7 +56,7 @@ def compile_share(k: int, n: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile a share of the kernels in the time that others leave."""
+    """Compile a share of the kernels, at low priority."""
     if hasattr(os, "nice"):
         os.nice(10)
     compile_share(*(int(a) for a in arguments))

@@ -1,4 +1,4 @@
-"""Arrays that kernels take together: named tuples, whose annotations say what type each of them has."""
+"""Groups of arrays that kernels take: named tuples, whose annotations give the type of each array."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def types_of(group: type[Any]) -> tuple[np.dtype[Any], ...]:
 
 
 def empty(group: type[T], n: int) -> T:
-    """Make arrays of n elements each, which may be anything."""
+    """Make uninitialised arrays of n elements each."""
     return group(*(np.empty(n, t) for t in types_of(group)))
 
 
@@ -42,7 +42,7 @@ def after(arrays: T, n: int) -> T:
 
 
 def doubled(arrays: T, zeros: Callable[[int, Any], NDArray[Any]] = np.zeros) -> T:
-    """Return copies of twice the length, zeros after, in arrays that `zeros` makes."""
+    """Return copies of twice the length, padded with zeros, in arrays that `zeros` makes."""
     found = type(arrays)(*(zeros(2 * a.size, a.dtype) for a in _each(arrays)))
     for copy, a in zip(_each(found), _each(arrays), strict=True):
         copy[: a.size] = a
@@ -52,7 +52,7 @@ def doubled(arrays: T, zeros: Callable[[int, Any], NDArray[Any]] = np.zeros) -> 
 def with_room(array: NDArray[Any], filled: int) -> NDArray[Any]:
     """Return a copy of the first elements with room for four times as many as before.
 
-    Pages that nothing is written to take no memory, so that only what is filled is copied.
+    Pages that are never written to take no memory; only filled elements are copied.
     """
     found = np.empty(4 * array.size, array.dtype)
     found[:filled] = array[:filled]
@@ -60,19 +60,19 @@ def with_room(array: NDArray[Any], filled: int) -> NDArray[Any]:
 
 
 def trimmed(array: NDArray[Any], filled: int) -> NDArray[Any]:
-    """Give back the memory after the first elements of an array that owns its memory and that nothing else refers to;
-    return it."""
+    """Free the memory after the first elements of an array that owns its memory and that nothing else refers to; return
+    the array."""
     array.resize(filled, refcheck=False)
     return array
 
 
 def linked(group: type[T], n: int) -> T:
-    """Make items of a pool: the first array links those that are free to the next, the last one to -1."""
+    """Make items of a pool: the first array links each free item to the next, the last one to -1."""
     return _link(zeros(group, n), 0)
 
 
 def more_linked(items: T) -> tuple[T, int]:
-    """Return copies with as many free items after, when none is free, and the first of these."""
+    """Return copies of a pool in which no item is free, followed by as many free items, and the first of these."""
     n = _each(items)[0].size
     return _link(doubled(items), n), n
 

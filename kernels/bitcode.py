@@ -1,9 +1,9 @@
-"""Kernels as bitcode of LLVM, which an installed package carries.
+"""Kernels as LLVM bitcode, which is part of an installed package.
 
-The wheel has them, since they are compiled when it is built (`tracecols.kernels.write_bitcode`). Making machine code
-of bitcode takes a twelfth of the time that numba takes to make it of Python, and numba need not be imported. Bitcode
-is for one version of Python and of numba and for one platform, and for the sources that it was compiled from;
-elsewhere numba compiles the kernels.
+They are compiled when the wheel is built (`tracecols.kernels.write_bitcode`). Making machine code from bitcode takes a
+twelfth of the time that numba takes to make it from Python, and numba need not be imported. Bitcode is valid for one
+version of Python and of numba, for one platform, and for the sources that it was compiled from; in all other cases
+numba compiles the kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tracecols.kernels.cache import Code, digest, keep, linked, settings
 from tracecols.kernels.kinds import Kind
 
 FILE = Path(__file__).with_name("bitcode.zip")
-"""The kernels: one member of the archive each, and what they were made for."""
+"""The kernels, one member of the archive each, and a member that says what they were made for."""
 
 MADE_FOR = "made_for.json"
 """The member that says what the archive was made for."""
@@ -34,8 +34,8 @@ _lock = Lock()
 
 
 def load(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Callable[..., Any] | None:
-    """Make machine code of the bitcode of a kernel, and keep it for other processes; None if there is none for this
-    version of Python and of numba.
+    """Make machine code from the bitcode of a kernel, and keep it for other processes; None if there is no bitcode for
+    this version of Python and of numba.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def load(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Callable[...,
 
 @cache
 def _members() -> zipfile.ZipFile | None:
-    """Return the archive that the package has, if it was made for this process."""
+    """Return the archive of the package, if it was made for this process."""
     return opened(FILE)
 
 
@@ -90,7 +90,7 @@ def member_of(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> str:
 
 @cache
 def _sources(folder: Path) -> str:
-    """Return a digest of what kernels of a folder are compiled from: all modules in it, and of this package."""
+    """Return a digest of the sources of the kernels of a folder: all modules in it, and in this package."""
     return digest([(p.name, p.read_bytes()) for f in (folder, _HERE) for p in sorted(f.glob("*.py"))])
 
 

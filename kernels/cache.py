@@ -1,5 +1,5 @@
-"""Machine code of kernels on disk, and how it is loaded: with LLVM, but without numba, whose import would take a
-quarter of a small analysis."""
+"""Machine code of kernels on disk, which is loaded with LLVM but without numba, whose import would take a quarter of
+the time of a small analysis."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Callable[...,
 
 
 def keep(function: Callable[..., Any], kinds: tuple[Kind, ...], code: Code) -> None:
-    """Keep the machine code of a kernel for other processes; a warning says where that is not possible.
+    """Keep the machine code of a kernel for other processes; warn if that is not possible.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def keep(function: Callable[..., Any], kinds: tuple[Kind, ...], code: Code) -> N
 
 
 def code_of(result: Any, code: bytes) -> Code:
-    """Return code of a kernel that numba has compiled, with the names that it takes to call it.
+    """Return the code of a kernel that numba has compiled, with the names needed to call it.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def code_of(result: Any, code: bytes) -> Code:
     Raises
     ------
     TypeError
-        If the kernel refers to objects of Python, which are in no file.
+        If the kernel refers to Python objects, which cannot be kept in a file.
     """
     environments = result._find_referenced_environments()
     if any(e.consts for e in environments):
@@ -104,7 +104,7 @@ def code_of(result: Any, code: bytes) -> Code:
 
 
 def _read(path: str) -> Code | None:
-    """Read machine code; None if there is none, or none that is whole."""
+    """Read machine code; return None if the file is missing or damaged."""
     try:
         with open(path, "rb", buffering=0) as file:
             content = file.read()
@@ -116,7 +116,7 @@ def _read(path: str) -> Code | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file, in place of those that are of older sources."""
+    """Write a file, and remove those of older sources."""
     kernel, stamp, _ = path.name.rsplit("-", 2)
     for other in path.parent.glob(f"{kernel}-*.kernel"):
         if not other.name.startswith(f"{kernel}-{stamp}-"):
@@ -132,7 +132,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def linked(function: Callable[..., Any], found: Code) -> Callable[..., Any]:
-    """Make a function of machine code."""
+    """Make a function from machine code."""
     import ctypes
 
     from llvmlite import binding
@@ -153,8 +153,8 @@ def linked(function: Callable[..., Any], found: Code) -> Callable[..., Any]:
 
 @cache
 def _engine() -> tuple[Any, Any]:
-    """Return what links machine code with the functions of Python and numba that kernels call, as numba does, and the
-    environment of all kernels: what numba keeps constants in that are objects, of which kernels have none."""
+    """Return the engine that links machine code with the functions of Python and numba that kernels call, as numba
+    does, and the environment of all kernels, in which numba keeps constants that are objects; kernels have none."""
     import builtins
 
     from llvmlite import binding
@@ -194,8 +194,8 @@ def _numba() -> Path:
 
 
 def _path(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> str | None:
-    """Return the file for the machine code of a kernel; None if there can be none. As text, since an analysis loads a
-    hundred, and to make paths of their names takes longer than to read them."""
+    """Return the file for the machine code of a kernel; None if there can be none. It is a str, since an analysis loads
+    a hundred, and making `Path` objects takes longer than reading the files."""
     source, module = os.path.split(function.__code__.co_filename)
     folder = _folder(source)
     if folder is None:
@@ -221,24 +221,24 @@ def settings() -> list[tuple[str, str]]:
 
 @cache
 def stamp_of(folder: str) -> str:
-    """Return a digest of what kernels of a folder are compiled from: all modules in it, and of this package."""
+    """Return a digest of the sources of the kernels of a folder: all modules in it, and in this package."""
     return digest([_files(f, "*.py") for f in sorted({Path(folder), _HERE})])
 
 
 def _files(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
-    """Return path, time and size of files."""
+    """Return path, modification time and size of files."""
     return sorted((str(p), s.st_mtime_ns, s.st_size) for p in folder.glob(pattern) for s in [p.stat()])
 
 
 def digest(of: object) -> str:
-    """Return a short name for something, which its printed form decides."""
+    """Return a short digest of the printed form of an object."""
     return blake2b(repr(of).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 @cache
 def _folder(of: str) -> str | None:
-    """Return the folder for machine code of kernels of a folder: the first that can be written; None if there is
-    none."""
+    """Return the folder for the machine code of the kernels of a folder: the first that can be written; None if there
+    is none."""
     source = Path(of)
     for folder in _folders(source):
         with suppress(OSError):
@@ -255,7 +255,7 @@ def _folder(of: str) -> str | None:
 
 
 def _folders(source: Path) -> Iterator[Path]:
-    """Return where machine code may be: beside compiled modules, or else in the home directory."""
+    """Yield the folders in which machine code may be: next to compiled modules, or else in the home directory."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         yield Path(given) / f"tracecols-{digest(source)}"
@@ -271,12 +271,11 @@ def _warn(text: str) -> None:
 
 
 _found: list[Path | None] = []
-"""The private folder, once it was looked for."""
+"""The private folder, once it has been looked for."""
 
 
 def _private_folder() -> Path | None:
-    """Return the folder of this user among temporary files; None if there can be none. A warning says so when it is
-    made."""
+    """Return the folder of this user among temporary files; None if there can be none. Warn when it is made."""
     if not _found:
         try:
             parent = Path(tempfile.gettempdir())
@@ -288,12 +287,12 @@ def _private_folder() -> Path | None:
 
 
 def _user() -> int:
-    """Return the number of the user; 0 where users have none, and each has temporary files of their own."""
+    """Return the id of the user; 0 on systems without user ids, where each user has their own temporary files."""
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
 def _find_private_folder(parent: Path) -> Path | None:
-    """Find or make a folder that no one else can write to: what is read from it is executed.
+    """Find or make a folder that no one else can write to: the code read from it is executed.
 
     Parameters
     ----------
@@ -317,14 +316,14 @@ def _find_private_folder(parent: Path) -> Path | None:
 
 
 def _is_private(path: Path, *, is_shared: bool = False) -> bool:
-    """Return whether only this user and the administrator can put something into a folder, or replace what is in
-    a shared one.
+    """Return whether only this user and the administrator can create files in a folder, or replace their files in a
+    shared one.
 
     Parameters
     ----------
     path : Path
     is_shared : bool, optional
-        Others may put files there, but cannot rename those of this user: it is sticky.
+        Others may create files there, but cannot rename those of this user: the folder is sticky.
     """
     found = path.stat() if is_shared else path.lstat()
     owners = {0, _user()} if is_shared else {_user()}

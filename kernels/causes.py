@@ -1,6 +1,6 @@
-"""Who caused which wait: the last synchronisation with each partner, and the way of costs back through time.
+"""Causes of waits: last synchronisations with partners, the division of costs among call paths, and the critical path.
 
-Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+Times are float64 seconds or int64 ticks, of the same type throughout a call, as in `kernels.segments`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from tracecols.kernels.ordered import first_at_least, place_of
 from tracecols.kernels.periods import Labels, label_of
 
 FEW = 12
-"""Shares up to which each is compared with each: no slower than passes over them, since nothing has to be predicted."""
+"""Number of shares up to which all pairs are compared: no slower than passes over them, since no branches are
+mispredicted."""
 
 
 class Groups(NamedTuple):
-    """Processes that points synchronise with together."""
+    """Groups of processes that points synchronise with."""
 
     of_point: NDArray[np.int32]
     """(n_points,): group of each point; -1 none."""
     channel: NDArray[np.int64]
-    """(n_channels,): communicators, ascending, which are the first groups."""
+    """(n_channels,): communicators, ascending; these are the first groups."""
     is_listed: NDArray[np.bool_]
     """(n_groups,): whether a group belongs to one operation, and is used once; others are communicators."""
     start: NDArray[np.int64]
@@ -33,8 +34,8 @@ class Groups(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Points and processes of which the last synchronisation before is looked for: (n,) int32 or int64, int32 or int64,
-    int32. `order` has their numbers in the order of the points."""
+    """Points and processes whose last synchronisation before the point is searched for: (n,) int32 or int64, int32 or
+    int64, int32. `order` has the numbers of the queries in the order of their points."""
 
     order: NDArray[np.signedinteger[Any]]
     point: NDArray[np.signedinteger[Any]]
@@ -43,7 +44,7 @@ class Queries(NamedTuple):
 
 @kernel
 def find_last_synchronisations(location_start, partner, groups, queries, last, last_group, used, found):
-    """Find for points and processes the last point of the same location before that synchronises with the process.
+    """Find, for each query, the last earlier point of the same location that synchronises with the process.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def find_last_synchronisations(location_start, partner, groups, queries, last, l
     partner : (n_points,) int32
         The process that a point synchronises with; -1 none.
     groups : Groups
-        Members of those that are listed are gone through.
+        Members of listed groups are processed one by one.
     queries : Queries
     last : (n_processes,) int64
         Scratch, -1.
@@ -109,8 +110,8 @@ def find_last_synchronisations(location_start, partner, groups, queries, last, l
 
 @kernel
 def find_last_of_kinds(location_start, kind, is_chosen, before):
-    """Find the last point of some kinds before every point of the same location; `before` (n,) int32 or int64 is
-    filled, -1 where there is none."""
+    """Find, before every point, the last point of the chosen kinds at the same location; `before` (n,) int32 or int64
+    is filled, -1 where there is none."""
     for here in range(location_start.size - 1):
         last = np.int64(-1)
         for i in range(location_start[here], location_start[here + 1]):
@@ -121,15 +122,15 @@ def find_last_of_kinds(location_start, kind, is_chosen, before):
 
 @kernel
 def count_waits(wait, n, before):
-    """Count which of some more points wait.
+    """Count the waiting points before each of some further points.
 
     Parameters
     ----------
     wait : (n_points,) float64 or int64
     n : int
-        How many points before these wait.
+        Number of waiting points before these.
     before : (n_points + 1,) int32 or int64, written
-        The same before each of these, and after the last one.
+        Number of waiting points before each of these, and after the last one.
     """
     for i in range(wait.size):
         before[i] = n
@@ -140,7 +141,7 @@ def count_waits(wait, n, before):
 
 @kernel
 def list_waits(first, wait, call_path, met, waits, path, time):
-    """List which of some more points wait.
+    """List the waiting points among some further points.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def list_waits(first, wait, call_path, met, waits, path, time):
     met : (n_call_paths,) int32
         Number of every call path in the order in which they are met.
     waits, path, time : (n_waits,) int32 or int64, int32, as `wait`; written
-        The points, their call paths by `met`, and their waits.
+        The waiting points, their call paths as numbered by `met`, and their waits.
     """
     n = 0
     for i in range(wait.size):
@@ -164,7 +165,7 @@ def list_waits(first, wait, call_path, met, waits, path, time):
 
 @kernel
 def list_last_pairs(waiting, pair_of):
-    """Note the last pair of every waiting point; `pair_of` (n_points,) int32 or int64, -1 before, is written.
+    """Record the last pair of every waiting point; `pair_of` (n_points,) int32 or int64, -1 before, is written.
 
     Parameters
     ----------
@@ -178,7 +179,7 @@ def list_last_pairs(waiting, pair_of):
 
 @kernel
 def begin_at_points(kind, is_chosen, point, before, since):
-    """Note for pairs of some kinds the point before one of theirs; `since` (n_pairs,) int32 or int64 is written.
+    """Record `before` of the `point` of each pair of the chosen kinds; `since` (n_pairs,) int32 or int64 is written.
 
     Parameters
     ----------
@@ -193,8 +194,8 @@ def begin_at_points(kind, is_chosen, point, before, since):
 
 @kernel
 def find_places(values, among, place):
-    """Find the places of values, many of which are as the one before, among ascending ones; `place` (n,) int32 is
-    filled, -1 where they are not."""
+    """Find the positions of values, many of which equal the previous one, among ascending ones; `place` (n,) int32 is
+    filled, -1 if absent."""
     last, at = np.int64(0), np.int64(-1)
     for i in range(values.size):
         if i == 0 or values[i] != last:
@@ -207,15 +208,15 @@ def find_places(values, among, place):
 
 @kernel
 def choose_causes(waiting, wait, cause, chosen):
-    """Choose one pair of every waiting point: the one with the longest wait, of equals the one whose cause has the
-    lowest number, or the first.
+    """Choose one pair of every waiting point: the one with the longest wait, on ties the one whose cause has the lowest
+    number, or the first.
 
     Parameters
     ----------
     waiting, wait, cause : (n_pairs,) int32 or int64, float64 or int64, int32 or int64
-        Where `waiting` is -1 no point waits.
+        Where `waiting` is -1, no point waits.
     chosen : (n_points,) int32 or int64, written
-        Pairs by waiting point; -1 before, and where nothing waits.
+        Pairs by waiting point; -1 initially, and for points that do not wait.
     """
     for p in range(waiting.size):
         if waiting[p] < 0:
@@ -227,12 +228,12 @@ def choose_causes(waiting, wait, cause, chosen):
 
 @kernel
 def keep_causes(n, chosen, waiting, wait, cause, wait_of_point, kept):
-    """List the pairs that are chosen and whose points differ, by waiting point, and let no other points wait.
+    """List the chosen pairs whose points differ, by waiting point, and set the waits of all other points to 0.
 
     Parameters
     ----------
     n : int
-        Where the first one belongs.
+        Position of the first one in `kept`.
     chosen, waiting, wait, cause
         As for `choose_causes`.
     wait_of_point : (n_points,) as `wait`, written
@@ -255,15 +256,14 @@ def keep_causes(n, chosen, waiting, wait, cause, wait_of_point, kept):
 
 @part
 def _largest(m, n, value, pivot, spare):
-    """Return the m-th largest of n values: those that cannot be it are dropped round by round, on either side of a
-    pivot.
+    """Return the m-th largest of n values by quickselect: each round drops the values on one side of a pivot.
 
     Parameters
     ----------
     m, n : int
     value : (any,) int64
     pivot : int
-        Of the first round: any value; best one that is nearly the m-th largest.
+        Pivot of the first round: any value, preferably close to the m-th largest.
     spare : (at least n,) int64
         Scratch.
     """
@@ -296,8 +296,7 @@ def _largest(m, n, value, pivot, spare):
 
 @part
 def _give_rest(rest, n, total, share, remainder, spare):
-    """Give one unit each to as many of n shares as there is a rest: to those with the largest remainders, of equals to
-    the first."""
+    """Give one unit of the rest to each of the shares with the largest remainders, on ties to the first."""
     if n <= FEW:
         for i in range(n):
             before = 0
@@ -321,8 +320,8 @@ def _give_rest(rest, n, total, share, remainder, spare):
 
 @part
 def _corrected(q, r, c):
-    """Return a quotient and its remainder, of which the first may be wrong by one: a remainder lies between 0 and the
-    divisor c."""
+    """Return a quotient and its remainder, after correcting a quotient that is off by one: the remainder has to lie
+    between 0 and the divisor c."""
     if r < 0:
         return q - 1, r + c
     if r >= c:
@@ -332,11 +331,11 @@ def _corrected(q, r, c):
 
 @part
 def _multiply_divide(a, b, c, inverse):
-    """Return the whole part of a * b / c and the remainder, both exact, whatever the product.
+    """Return the integer quotient of a * b / c and the remainder, both exact however large the product is.
 
-    The product may have 124 bits. So `a` comes in two digits of 31 bits, as in long division; the quotient of each
-    digit has at most 32 bits, which float64 tells up to one, and the remainder, which fits in 64 bits though its terms
-    may not, says which.
+    The product may have 124 bits. So `a` is split into two digits of 31 bits, as in long division. The quotient of each
+    digit has at most 32 bits: float64 gives it with an error of at most one, which the remainder corrects. The
+    remainder fits in 64 bits even if its terms do not.
 
     Parameters
     ----------
@@ -357,14 +356,14 @@ def _multiply_divide(a, b, c, inverse):
 
 @inner_part
 def divide(amount, weight, start, n, share, remainder, spare):
-    """Divide a whole amount into whole shares in proportion to weights, by the largest remainder; all to the first if
-    there are none.
+    """Divide an integer amount into integer shares in proportion to weights, by the largest remainder; if all weights
+    are 0, the first share gets everything.
 
     Parameters
     ----------
     amount : int
     weight : (any,) int64
-        From `start` on the weights, which are not negative; their sum is less than 2**62.
+        The weights begin at `start` and are not negative; their sum is less than 2**62.
     start, n : int
     share : (n,) int64, written
     remainder, spare : (n,) int64
@@ -389,17 +388,17 @@ def divide(amount, weight, start, n, share, remainder, spare):
 
 @kernel
 def divide_amounts(amount, first, size, weight, share, scratch, remainder, spare):
-    """Divide whole amounts into whole shares in proportion to weights, each by the largest remainder.
+    """Divide integer amounts into integer shares in proportion to weights, each by the largest remainder.
 
     Parameters
     ----------
     amount : (n,) int64
     first, size : (n,) int64
-        The weights of each; a single one may be missing.
+        First weight of each amount, and number of weights; a single one is not read.
     weight : (n_weights,) int64
-        Not negative; where all are 0 the first gets everything.
+        Not negative; if all are 0, the first share gets everything.
     share : (n_shares,) int64, written
-        Of one amount after the other.
+        Shares of one amount after the other.
     scratch, remainder, spare : (at least the weights of one,) int64
         Scratch.
     """
@@ -427,45 +426,45 @@ class Charged(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """By how much more time the causing sides of pairs spent on call paths."""
+    """Excess of the time that the causing sides of pairs spent on call paths."""
 
     location: NDArray[np.int32]
-    """(n_pairs,): that of the causing side."""
+    """(n_pairs,): location of the causing side."""
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
     """`first` and `stop`: (n_pairs,), first entry of each pair, and one past its last."""
     otherwise: NDArray[np.int32]
-    """(n_pairs,): the call path that is charged where there is no entry, in the order in which call paths are met; -1
-    null."""
+    """(n_pairs,): the call path that is charged if a pair has no entry, numbered in the order in which call paths are
+    met; -1 null."""
     call_path: NDArray[np.int32]
     time: NDArray[Any]
     """`call_path` and `time`: (n_entries,) int32, float64 or int64"""
 
 
 class Spread(NamedTuple):
-    """In which periods the causing sides of pairs spent their time."""
+    """Periods in which the causing sides of pairs spent their time."""
 
     interval: NDArray[np.signedinteger[Any]]
     """(n_pairs,) int32 or int64: the interval of each pair."""
     comes: NDArray[np.int32]
-    """(n_pairs,): the period in which each cause comes, which is charged for call paths without time in the
-    interval."""
+    """(n_pairs,): the period in which each cause occurs; it is charged for call paths without time in the interval."""
     period: NDArray[np.int32]
     is_single: NDArray[np.bool_]
-    """`period` and `is_single`: (n_intervals,) int32, bool, the period that each interval begins in, and whether all of
-    it lies there."""
+    """`period` and `is_single`: (n_intervals,) int32, bool, the period that each interval begins in, and whether the
+    whole interval lies in it."""
     key: NDArray[np.int64]
-    """(n_times,): of the others, ascending: number of the interval * number of call paths + call path."""
+    """(n_times,): for the other intervals, ascending: number of the interval * number of call paths + call path."""
     of_period: NDArray[np.int32]
     ticks: NDArray[np.int64]
-    """`of_period` and `ticks`: (n_times,) int32, int64, positive ticks."""
+    """`of_period` and `ticks`: (n_times,) int32, int64, period and positive ticks of each key."""
     creation: NDArray[np.signedinteger[Any]]
-    """(n_call_paths,) int32 or int64: the call path that is met as each one."""
+    """(n_call_paths,) int32 or int64: call paths in the order in which they are met."""
     labels: Labels
 
 
 class Shares(NamedTuple):
-    """Scratch for shares of whole amounts, as many as one has: of pairs, of their parts, remainders twice."""
+    """Scratch for dividing integer amounts, as large as the most shares of one: shares of pairs and of their parts, and
+    two arrays for remainders."""
 
     of_pair: NDArray[np.int64]
     of_part: NDArray[np.int64]
@@ -474,18 +473,18 @@ class Shares(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums of one location, and of which call paths there are any; the last one, which is that at -1, is for null."""
+    """Sums of one location by call path, and which call paths have one; the last element, at index -1, is for null."""
 
     time: NDArray[Any]
     is_met: NDArray[np.bool_]
-    """`time` and `is_met`: (n_call_paths + 1,) float64 or int64, bool, zeros, and false, between locations."""
+    """`time` and `is_met`: (n_call_paths + 1,) float64 or int64, bool; all zero and false between locations."""
     met: NDArray[np.int32]
     """(n_call_paths + 1,)"""
 
 
 @part
 def _add(c, x, n, sums):
-    """Add to the sum of a call path; return how many have one."""
+    """Add to the sum of a call path; return how many call paths have one."""
     if not sums.is_met[c]:
         sums.is_met[c] = True
         sums.met[n] = c
@@ -496,7 +495,7 @@ def _add(c, x, n, sums):
 
 @part
 def _take_sums(n, location, n_charged, sums, charged):
-    """Charge a location with the sums that are not zero, and empty them; return how many charges there are."""
+    """Charge a location with the nonzero sums, and reset all; return the number of charges."""
     for j in range(n):
         c = sums.met[j]
         if sums.time[c] != 0:
@@ -511,14 +510,14 @@ def _take_sums(n, location, n_charged, sums, charged):
 
 @part
 def _add_label(c, period, x, spread, n, sums):
-    """Add to the sum of a call path in a period; return how many have one."""
+    """Add to the sum of a call path in a period; return how many of these have one."""
     path = np.int64(spread.creation[c]) if c >= 0 else np.int64(-1)
     return _add(label_of(path, period, spread.labels), x, n, sums)
 
 
 @part
 def _add_by_period(c, x, p, spread, shares, n, sums):
-    """Add what a pair costs a call path to its sums by period."""
+    """Add the cost of a pair for a call path to its sums by period."""
     i = np.int64(spread.interval[p])
     if spread.is_single[i] or c < 0:
         return _add_label(c, spread.period[i], x, spread, n, sums)
@@ -527,7 +526,7 @@ def _add_by_period(c, x, p, spread, shares, n, sums):
 
 @part
 def _move_to_period(n, period, sums, spread, n_paths, of_paths, n_labels, of_labels):
-    """Add the sums of intervals that lie in one period to those by call path and by label, and empty them."""
+    """Add the sums of intervals that lie in one period to those by call path and by label, and reset them."""
     for j in range(n):
         c = sums.met[j]
         n_paths = _add(c, sums.time[c], n_paths, of_paths)
@@ -539,7 +538,7 @@ def _move_to_period(n, period, sums, spread, n_paths, of_paths, n_labels, of_lab
 
 @part
 def _divide_by_period(path, x, p, spread, shares, n, sums):
-    """Add what a pair costs a call path to its sums by period, in proportion to the time spent in each."""
+    """Divide the cost of a pair for a call path among its sums by period, in proportion to the time spent in each."""
     labels = spread.labels
     key = np.int64(spread.interval[p]) * labels.n_paths + path
     first = first_at_least(key, 0, spread.key.size, spread.key)
@@ -563,32 +562,32 @@ def _divide_by_period(path, x, p, spread, shares, n, sums):
 
 @kernel
 def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, of_labels, charged, labelled):
-    """Charge call paths with what pairs cost, in proportion to how much more time was spent on them, location by
-    location; and the same by period.
+    """Charge call paths with the costs of pairs, in proportion to the excess time spent on them, location by location;
+    likewise by period.
 
     Parameters
     ----------
     pair : (n,) int32
-        The pairs; those of a location are together.
+        The pairs, grouped by location.
     amount : (n,) float64 or int64
-        What each costs: for each unit of time, or all of it in whole ticks, which are divided by the largest remainder.
+        Cost of each pair: per unit of time, or in total in whole ticks, which are divided by the largest remainder.
     lost : Lost
     spread : Spread or None
         None without periods.
     shares : Shares or None
-        None where amounts are no whole ticks.
+        None if amounts are not whole ticks.
     of_period, of_paths, of_labels : Sums
-        By call path in intervals that lie in one period, by call path, and by call path in a period.
+        Sums by call path for intervals that lie in one period, by call path, and by call path in a period.
     charged, labelled : Charged, written
         By call path, and by call path in a period.
 
     Returns
     -------
     n_charged, n_labelled : int
-        How many there are.
+        Number of charges.
     """
     n, n_charged, n_labels, n_labelled = 0, 0, 0, 0
-    # consecutive pairs lie in the same period as a rule: whole ticks are added to the sums of it where it changes
+    # consecutive pairs usually lie in the same period: whole ticks are summed up until the period changes
     n_here, period = 0, np.int64(-1)
     for i in range(pair.size):
         p = pair[i]
@@ -600,7 +599,7 @@ def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, o
             if is_here and spread.period[interval] != period:
                 n, n_labels = _move_to_period(n_here, period, of_period, spread, n, of_paths, n_labels, of_labels)
                 n_here, period = 0, np.int64(spread.period[interval])
-        # all of it in whole ticks where there is no entry
+        # a pair without entries charges whole ticks to one call path
         is_alone = size == 0 and shares is not None
         if size > 0 and shares is not None:
             divide(amount[i], lost.time, first, size, shares.of_pair, shares.remainder, shares.spare)
@@ -627,7 +626,7 @@ def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, o
 
 
 class Stops(NamedTuple):
-    """Points, and at which of them the critical path may go on elsewhere."""
+    """Points, and those of them at which the critical path may continue at another point."""
 
     start: NDArray[np.int64]
     first_row: NDArray[np.int64]
@@ -636,11 +635,11 @@ class Stops(NamedTuple):
     location: NDArray[np.int32]
     kind: NDArray[np.int8]
     event: NDArray[np.int64]
-    """(n_points,): events of points; (0,) if the path goes on neither with forks nor with teams."""
+    """(n_points,): events of points; (0,) if the path follows neither forks nor teams."""
     waits_before: NDArray[np.signedinteger[Any]]
-    """(n_points + 1,) int32 or int64: how many points before each one wait."""
+    """(n_points + 1,) int32 or int64: number of waiting points before each one."""
     set: NDArray[np.int64]
-    """`location`, `kind` and `set`: (n_points,), columns of points, the last one empty where `event` is."""
+    """`location`, `kind` and `set`: (n_points,), columns of points, the last one empty if `event` is."""
     pair_of: NDArray[np.signedinteger[Any]]
     cause: NDArray[np.signedinteger[Any]]
     """`pair_of` and `cause`: (n_points,), (n_pairs,) int32 or int64, pair of each waiting point (-1 none), and the
@@ -649,14 +648,14 @@ class Stops(NamedTuple):
     always: NDArray[np.bool_]
     if_waits: NDArray[np.bool_]
     if_forked: NDArray[np.bool_]
-    """`ends`, `always`, `if_waits` and `if_forked`: (n_kinds,), kinds of points at which the path ends, which it stops
-    at always, where they wait for others, or where another location forked theirs."""
+    """`ends`, `always`, `if_waits` and `if_forked`: (n_kinds,), kinds of points at which the path ends; at which it
+    stops always, if the point waits for others, or if another location forked its own."""
     forks: NDArray[np.bool_]
-    """(n_kinds,): kinds of points at which the path goes on with the location that forked."""
+    """(n_kinds,): kinds of points at which the path continues on the location that forked."""
     team_set: NDArray[np.int64]
     team_member: NDArray[np.int64]
-    """`team_set` and `team_member`: (n,), sets of the points of barriers from which the path goes on with all that do
-    not wait, ascending, and the points."""
+    """`team_set` and `team_member`: (n,), sets of barrier points, ascending, and the points; the path continues at all
+    points of a set that do not wait."""
 
 
 @part
@@ -671,7 +670,7 @@ def _point_at(row, stops):
 
 @part
 def _origin_of(s, stops):
-    """Return the point at which the path goes on from another one: the cause of its wait, or the fork; -1 none."""
+    """Return the point at which the path continues from point `s`: the cause of its wait, or the fork; -1 none."""
     if stops.forks[stops.kind[s]]:
         return _point_at(stops.set[s], stops)
     p = stops.pair_of[s]
@@ -680,13 +679,13 @@ def _origin_of(s, stops):
 
 @part
 def _waits(s, stops):
-    """Whether a point waits."""
+    """Return whether a point waits."""
     return stops.waits_before[s + 1] > stops.waits_before[s]
 
 
 @part
 def _stops_at(s, stops):
-    """Whether the path stops at a point."""
+    """Return whether the path stops at a point."""
     kind = stops.kind[s]
     if stops.always[kind] or (stops.if_waits[kind] and _waits(s, stops) and stops.pair_of[s] >= 0):
         return True
@@ -698,13 +697,13 @@ def _stops_at(s, stops):
 
 @kernel
 def list_path_stops(stops, found, origin):
-    """List the points at which the critical path may go on elsewhere, and where it does.
+    """List the points from which the critical path may jump to another point, and their targets.
 
     Parameters
     ----------
     stops : Stops
     found, origin : (n_points,) int64, written
-        The points, ascending, and those at which the path goes on.
+        The points, ascending, and those at which the path continues.
 
     Returns
     -------
@@ -723,24 +722,24 @@ def list_path_stops(stops, found, origin):
 
 @kernel
 def walk_critical_path(begin, is_single, stops, seen, work, until, path):
-    """Walk the critical path back through time, from stop to stop; only what lies on it is looked at.
+    """Walk the critical path back through time, from stop to stop; only points on it are visited.
 
     Parameters
     ----------
     begin : int
         The point it starts from.
     is_single : bool
-        Whether the path is one, which never goes on at one place at several times.
+        Whether the path does not split: it continues at one point at a time.
     stops : Stops
     seen : (n_points,) bool
         Scratch; false.
     work : (n_points,) int64
-        Scratch. Of a single path (1,).
+        Scratch. (1,) for a single path.
     until : (n_points,) int32 or int64, written
-        Of stops on the path, which are -1 before, the point up to which their location is on it. Of a single path (0,).
+        For each stop on the path, the point up to which its location is on it; -1 initially. (0,) for a single path.
     path : (3, n_points + 1) int32 or int64, written
-        In the order of the walk: stops (-1 is the beginning of a location), up to which point their location is on the
-        path, and the points at which it goes on (-1 none).
+        In the order of the walk: stops (-1 is the beginning of a location), the points up to which their locations are
+        on the path, and the points at which it continues (-1 none).
 
     Returns
     -------
@@ -754,11 +753,11 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
         i = work[n]
         first = stops.start[stops.location[i]]
         s = i - 1
-        # what contradicts itself may come back to where a single path has left the location already
+        # in an inconsistent recording, a single path may return to a stop at which it has already left the location
         while s >= first and ((is_single and seen[s]) or not _stops_at(s, stops)):
             s -= 1
         if s >= first and not is_single and until[s] >= 0:
-            # two paths become one
+            # two paths merge
             until[s] = min(until[s], i)
             continue
         path[0, n_found], path[1, n_found], path[2, n_found] = s if s >= first else np.int64(-1), i, -1

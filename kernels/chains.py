@@ -1,8 +1,8 @@
-"""Chains of what processes with devices do: back along the latest predecessors of operations on streams and of calls
-that wait for them, through hosts and streams.
+"""Chains of activity in processes with devices: back along the latest predecessors of operations on streams, and of
+calls that wait for them, across hosts and streams.
 
-All times are ticks. Nothing is allocated: what a walk finds goes to buffers; where one is full, the walk that did not
-fit is to be done once more.
+All times are ticks. Nothing is allocated: the results of walks go to buffers; if one is full, the walk that did not fit
+has to be repeated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracecols.kernels.ordered import first_after
 
 LATEST = int(np.iinfo(np.int64).max)
 HOST, NOTHING = -1, -2
-"""Predecessors that are no operations: the call of the host that launches, and what lies before the recording."""
+"""Predecessors that are not operations: the launching call of the host, and anything before the recording."""
 
 Ints = NDArray[np.int64]
 
@@ -34,18 +34,18 @@ class Operations(NamedTuple):
     """`stream`, `begin` and `end`: (n,) int64"""
     cell: Ints
     latency: Ints
-    """`cell` and `latency`: (n,) int64, where its time counts, and that between its predecessor and its begin."""
+    """`cell` and `latency`: (n,) int64, cell of its time, and of the time between its predecessor and its begin."""
     late: Ints
-    """(n,) int64: until when it waits for other ranks; `begin` if it does not."""
+    """(n,) int64: time until which it waits for other ranks; `begin` if it does not."""
     group: Ints
-    """(n,) int64: what it has met when it has waited (`Met`), -1 none."""
+    """(n,) int64: group of processes that it has met after its wait (`Met`), -1 none."""
     before: Ints
     since: Ints
     """`before` and `since`: (n,) int64, its latest predecessor, `HOST` or `NOTHING`, and when that ends; no later than
     `begin`."""
     free_before: Ints
     free_since: Ints
-    """`free_before` and `free_since`: (n,) int64, the same without kernels that communicate on its stream."""
+    """`free_before` and `free_since`: (n,) int64, the same, ignoring kernels on its stream that communicate."""
 
 
 class Met(NamedTuple):
@@ -58,40 +58,41 @@ class Met(NamedTuple):
 
 
 class Hosts(NamedTuple):
-    """What some hosts do, as lines: of a process, or of each of its threads; and when they wait for operations."""
+    """Activity of some hosts as lines, one of a process or of each of its threads; and their waits for operations."""
 
     start: Ints
     """(n_lines + 1,) int64: first entry of each line."""
     time: Ints
     cell: Ints
-    """`time` and `cell`: (n,) int64, from when on the host is in a call path."""
+    """`time` and `cell`: (n,) int64, time from which on the host is in a call path, and the cell of this."""
     root: Ints
-    """(n_lines,) int64: cell of what lies before the first entry."""
+    """(n_lines,) int64: cell of the time before the first entry."""
     exit_start: Ints
     """(n_lines + 1,) int64"""
     exit: Ints
     operation: Ints
     until: Ints
     latency: Ints
-    """`exit`, `operation`, `until` and `latency`: (n_exits,) int64, by line in the order of time: when a call returns
-    that has waited, the operation it waited for, when that ended, or the call, and the cell of the time from then until
-    it returns."""
+    """`exit`, `operation`, `until` and `latency`: (n_exits,) int64, by line in the order of time: time at which a call
+    that has waited returns, the operation it waited for, time at which that, or the call, ended, and the cell of the
+    time from then until it returns."""
     first: int
     """When the trace begins."""
 
 
 class Sums(NamedTuple):
-    """Sums by cell of one walk, and where those of all walks go."""
+    """Sums by cell of one walk, and buffers for those of all walks."""
 
     sum: Ints
     met: Ints
-    """`sum` and `met`: (n_cells,) int64, zero between walks; the cells that are not."""
+    """`sum` and `met`: (n_cells,) int64, sums, zero between walks; the cells whose sum is not zero."""
     cell: Ints
     ticks: Ints
-    """`cell` and `ticks`: (room,) int64, what all walks have spent: one after the other."""
+    """`cell` and `ticks`: (room,) int64, ticks that all walks have spent by cell, one walk after the other."""
     operation: Ints
     waited: Ints
-    """`operation` and `waited`: (room,) int64, what they have waited for other ranks, and in which operation."""
+    """`operation` and `waited`: (room,) int64, operations in which they have waited for other ranks, and for how
+    long."""
 
 
 class Walked(NamedTuple):
@@ -123,8 +124,8 @@ def _last_until(values, low, high, value):
 
 @part
 def _last_exit(host, t, high, before, hosts):
-    """Return the last exit of a line until a time, in front of `high` or, if that is -1 since it is another line than
-    that of the last exit, earlier than that one: also where clocks disagree, a walk comes to an end."""
+    """Return the last exit of a line until a time: before position `high` or, if that is -1 since the last exit was on
+    another line, earlier than that exit (`before`). So walks end even if clocks disagree."""
     if high >= 0:
         return _last_until(hosts.exit, hosts.exit_start[host], high, t)
     return _last_until(hosts.exit, hosts.exit_start[host], hosts.exit_start[host + 1], min(t, before - 1))
@@ -132,7 +133,7 @@ def _last_exit(host, t, high, before, hosts):
 
 @part
 def _add_host(host, begin, end, n, hosts, sums):
-    """Add what a host does from one time to another."""
+    """Add the activity of a host from one time to another."""
     if end <= begin:
         return n
     low, high = hosts.start[host], hosts.start[host + 1]
@@ -147,7 +148,7 @@ def _add_host(host, begin, end, n, hosts, sums):
 
 @part
 def _flush(n, at, sums):
-    """Move the sums of a walk to the entries of all; return where they end, -1 if they do not fit."""
+    """Move the sums of a walk to the buffers of all walks; return where they end, -1 if they do not fit."""
     fits = at + n <= sums.cell.size
     for k in range(n):
         cell = sums.met[k]
@@ -160,8 +161,8 @@ def _flush(n, at, sums):
 
 @part
 def _add_operation(o, begin, end, n, m, operations, sums):
-    """Add what an operation does from one time to another, and before it; return the numbers of cells and of waits, -1
-    if there is no room for these."""
+    """Add the time of an operation, its wait, and the latency before it, from one time to another; return the numbers
+    of cells and of waits, the latter -1 if there is no room for more."""
     since = max(operations.late[o], begin)
     if end > since:
         n = _add(operations.cell[o], end - since, n, sums)
@@ -178,7 +179,7 @@ def _add_operation(o, begin, end, n, m, operations, sums):
 
 @part
 def _has_met(group, process, met):
-    """Say whether a process is in a group."""
+    """Return whether a process is in a group."""
     if group < 0:
         return False
     low, high = met.start[group], met.start[group + 1]
@@ -188,11 +189,12 @@ def _has_met(group, process, met):
 
 @kernel
 def walk_waiting(first, start, other, operations, hosts, met, sums, walked):
-    """Follow the chains of operations that wait, from what they come after to what held their process last.
+    """Follow the chains of operations that wait, from their predecessors back to the operation that delayed their
+    process last.
 
-    Until the chain comes to the host, kernels that communicate on the same stream are passed over: they have not held
-    the host. It ends at the end of the first operation after that in which its process waited and met the process that
-    is waited for.
+    Until a chain reaches the host, kernels on the same stream that communicate are skipped: they have not delayed the
+    host. It ends at the end of the first operation after that in which its process waited and met the process that is
+    waited for.
 
     Parameters
     ----------
@@ -246,14 +248,14 @@ def walk_waiting(first, start, other, operations, hosts, met, sums, walked):
 
 @kernel
 def walk_causing(first, start, stop, operations, hosts, sums, walked):
-    """Follow the chains of operations that others wait for, from their begin to some times.
+    """Follow the chains of operations that others wait for, from their begin back to some times.
 
     Parameters
     ----------
     first : int
         The first walk to do.
     start, stop : (n,) int64
-        Operations, and until when; before the first event of the trace: until the chain ends.
+        Operations, and times at which to stop; before the first event of the trace: at the end of the chain.
 
     Returns
     -------
@@ -301,14 +303,14 @@ def walk_causing(first, start, stop, operations, hosts, sums, walked):
 
 @kernel
 def walk_waited_for(first, start, until, operations, sums, walked):
-    """Follow the chains of operations that hosts wait for, from some times until they come to a host.
+    """Follow the chains of operations that hosts wait for, from some times back until they reach a host.
 
     Parameters
     ----------
     first : int
         The first walk to do.
     start, until : (n,) int64
-        Operations, and from when on.
+        Operations, and times to start from.
 
     Returns
     -------
@@ -341,19 +343,20 @@ def walk_path(host, operation, time, operations, hosts, other, cause, high_of, s
     host, operation, time : int
         Where it ends: on a line of a host (`HOST`), or in an operation.
     other : (n_exits,) int64
-        The line with which the path goes on at an exit that is none after an operation (`hosts.operation` is `HOST`).
+        The line on which the path continues at an exit that did not wait for an operation (`hosts.operation` is
+        `HOST`).
     cause : (n,) int64
         The operation that an operation waits for; -1 none.
     high_of : (n_lines,) int64
-        A copy of `hosts.exit_start` without the first, which is written to.
+        A copy of `hosts.exit_start` without the first element; overwritten.
     stretches : (5, room) int64
-        To be filled, the last one first: line of the host or that launches, operation or `HOST`, begin, end, and the
-        exit after which a host goes on, -1 none.
+        To be filled, the last stretch first: line of the host, or the line that launches; operation or `HOST`; begin;
+        end; and the exit after which a host continues, -1 none.
 
     Returns
     -------
     int
-        How many stretches there are.
+        Number of stretches.
     """
     o, t, n = operation, time, 0
     while t > hosts.first and n < stretches.shape[1]:
@@ -368,7 +371,7 @@ def walk_path(host, operation, time, operations, hosts, other, cause, high_of, s
                 if following == HOST:
                     host = other[i]
         elif operations.late[o] > operations.begin[o] and cause[o] >= 0 and t > operations.begin[o]:
-            # on to the begin of the one that begins last
+            # continue at the begin of the operation that begins last
             since, following = operations.late[o], cause[o]
         else:
             since, following, host = operations.since[o], operations.before[o], operations.host[o]
@@ -389,12 +392,12 @@ def spend_stretches(host, cell, begin, end, hosts, sums):
     ----------
     host, begin, end : (n,) int64
     cell : (n,) int64
-        That of an operation; -1 of hosts.
+        Cell of an operation; -1 for hosts.
 
     Returns
     -------
     int
-        How many cells are met (`sums.met`).
+        Number of cells in `sums.met`.
     """
     n = 0
     for k in range(host.size):
@@ -407,7 +410,7 @@ def spend_stretches(host, cell, begin, end, hosts, sums):
 
 @kernel
 def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_cell, depth, line_time, line_cell):
-    """Make one line of what the threads of a process do: the region that was entered last of all that are open.
+    """Merge the threads of a process into one line: at any time the most recently entered of all open regions.
 
     Parameters
     ----------
@@ -419,7 +422,7 @@ def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_c
     depth : (n_threads,) int64
         Zero.
     line_time, line_cell : (n,) int64
-        To be filled: from when on the line is in a cell; -1 in none.
+        To be filled: time from which on the line is in a cell, and the cell; -1 none.
 
     Returns
     -------
@@ -453,24 +456,24 @@ def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_c
 
 @kernel
 def sweep_waits(amount, of, first, n, weight, target, short, passed, carried, share, remainder, spare):
-    """Divide what waits cost among their causes, from the last wait to the first: what goes back to earlier waits is
-    passed on to these.
+    """Divide the costs of waits among their causes, from the last wait to the first: shares that earlier waits have
+    caused are passed on to these.
 
     Parameters
     ----------
     amount, of : (n_waits,) int64
-        What each wait costs, by the time of its cause, and its kind.
+        Cost and kind of each wait, ordered by the time of its cause.
     first, n : (n_waits,) int64
-        Its weights; one at least.
+        First weight of each wait, and number of weights, at least one.
     weight : (n_weights,) int64
     target : (n_weights,) int64
-        The wait that a weight goes back to, earlier than its own; -1 it is charged.
+        The wait, earlier than its own, that the share of a weight is passed on to; -1 if it is charged.
     short : (n_weights,) int64
-        To be filled: what is charged of the wait itself.
+        To be filled: amount charged for the wait itself.
     passed : (n_kinds, n_weights) int64
-        To be filled: what is charged of later waits, by their kind.
+        To be filled: amounts charged for later waits, by their kind.
     carried : (n_kinds, n_waits) int64
-        What later waits pass on to each; grows.
+        Amounts that later waits pass on to each wait, by their kind; added to.
     share, remainder, spare : (largest n,) int64
         Scratch.
     """

@@ -11,7 +11,7 @@ from tracecols.kernels.kernel import inner_part, kernel
 
 
 class Conditions(NamedTuple):
-    """What holds between nodes: the head of a condition happens after its tail. Hubs follow the nodes by number."""
+    """Conditions between nodes: the head of a condition happens after its tail. Hubs follow the nodes by number."""
 
     start: Any
     """(n_all + 1,) int32 or int64: first condition of each tail."""
@@ -22,22 +22,22 @@ class Conditions(NamedTuple):
     late: Any
     """(n,) int64: by how much nodes were recorded after events with later times; empty if none was."""
     latency: Any
-    """int: ticks that pass at least in conditions whose kind is less than `n_transfers`."""
+    """int: minimum ticks of conditions whose kind is less than `n_transfers`."""
     n_transfers: Any
     """int"""
 
 
 class Locations(NamedTuple):
-    """How far a sweep has come at each location, and scratch memory."""
+    """Progress of a sweep at each location, and scratch memory."""
 
     first: Any
     """(n_locations + 1,) int64: first node of each location."""
     at: Any
-    """(n_locations,) int64: next node; the first ones at the begin."""
+    """(n_locations,) int64: next node; initially the first one."""
     ready: Any
     """(n_locations,) int64: scratch."""
     is_blocked: Any
-    """(n_locations,) bool: False at the begin."""
+    """(n_locations,) bool: initially False."""
 
 
 @kernel
@@ -45,8 +45,8 @@ def amortise(time, forward, limit, stretch, lookback, shift):
     """Let the events before a correction move towards it: the shift before a jump rises as slowly as all limits permit.
 
     From the last node to the first: the straight line that rises to a node is steep enough to stay below all limits
-    before it (their lower convex hull), and ends where it meets what the forward pass has left. O(nodes) where few
-    limits count, and `lookback` times that at most.
+    before it (their lower convex hull), and ends where it meets the shifts of the forward pass. O(nodes) if few limits
+    count, and at most `lookback` times that.
 
     Parameters
     ----------
@@ -55,11 +55,11 @@ def amortise(time, forward, limit, stretch, lookback, shift):
     forward : (n,) int64
         By how much the forward pass shifts them.
     limit : (n,) int64
-        By how much they may be shifted, at least that.
+        By how much they may be shifted; at least `forward`.
     stretch : float
-        Share of the time that passes by which a shift rises at least, where it rises.
+        Minimum slope of a rising shift, as a share of the time that passes.
     lookback : int
-        Nodes after the last limit that counts in which others are looked for.
+        Number of nodes after the last limit that counts in which further limits are searched for.
     shift : (n,) int64
         Result.
     """
@@ -81,7 +81,7 @@ def amortise(time, forward, limit, stretch, lookback, shift):
             node -= 1
             seen += 1
         last = best if best >= 0 else max(node, 0)
-        # to the last limit that counts, or where the line meets what is there already: there another one begins
+        # to the last limit that counts, or where the line meets the forward shifts: another line begins there
         top = anchor
         while anchor > last:
             anchor -= 1
@@ -93,7 +93,7 @@ def amortise(time, forward, limit, stretch, lookback, shift):
 
 @kernel
 def mark_rows(rows, bits):
-    """Mark rows in a set of bits; what lies beyond it is left out."""
+    """Mark rows in a set of bits; rows beyond its end are ignored."""
     for i in range(rows.size):
         if rows[i] < 8 * bits.size:
             bits[rows[i] >> 3] |= np.uint8(1 << (rows[i] & 7))
@@ -101,8 +101,8 @@ def mark_rows(rows, bits):
 
 @kernel
 def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, out_condition, out_inferred):
-    """Put conditions to those of the same tail; `at` holds where the next one of each tail goes, `waiting` counts those
-    into each head."""
+    """Group conditions by tail; `at` holds the position of the next condition of each tail, `waiting` counts the
+    conditions of each head."""
     for e in range(tail.size):
         place = at[tail[e]]
         at[tail[e]] = place + 1
@@ -114,8 +114,8 @@ def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, 
 
 @inner_part
 def lag_of(tail, e, conditions, n):
-    """Return how much later the head of condition `e` has to be than its tail, at least; a hub takes no time: what
-    passes through it is late after it."""
+    """Return how much later than its tail the head of condition `e` has to be, at least. A hub takes no time: transfers
+    through it take theirs after it."""
     lag = np.int64(0)
     head = np.int64(conditions.head[e])
     if head < n and conditions.kind[e] < conditions.n_transfers:
@@ -156,11 +156,11 @@ def sweep_forward(time, conditions, shrink, locations, waiting, hubs, result):
         Share by which intervals may become shorter after a node that was moved.
     locations : Locations
     waiting : (n_all,) int32
-        How many conditions lead to each; counted down.
+        Number of conditions that lead to each node; counted down.
     hubs : (n_hubs + 1,) int64
         Scratch.
     result : (n_all,) int64, written
-        Holds the recorded times, for hubs a time before all.
+        Initially the recorded times, for hubs a time before all.
     """
     first, at, ready, is_blocked = locations
     start, head = conditions.start, conditions.head
@@ -206,7 +206,8 @@ def sweep_forward(time, conditions, shrink, locations, waiting, hubs, result):
 
 @kernel
 def limit_tails(low, high, conditions, forward, limit_of_hub, limit):
-    """Find when some tails happen at the latest, that is before all of their heads; hubs from the last to the first.
+    """Find the latest times of some tails that are before all of their heads; hubs are processed from the last to the
+    first.
 
     Parameters
     ----------
@@ -216,9 +217,9 @@ def limit_tails(low, high, conditions, forward, limit_of_hub, limit):
     forward : (n_all,) int64
         Times of heads.
     limit_of_hub : (n_hubs,) int64
-        When hubs happen at the latest; of those with a lower number than a tail nothing is asked.
+        Latest times of hubs; hubs with a lower number than a tail are not read.
     limit : (high - low,) int64, written
-        The times; holds one after all. For hubs the same as `limit_of_hub`.
+        The times; initially a time after all. For hubs the same array as `limit_of_hub`.
     """
     n = forward.size - limit_of_hub.size
     start, head = conditions.start, conditions.head
@@ -231,15 +232,15 @@ def limit_tails(low, high, conditions, forward, limit_of_hub, limit):
 
 @kernel
 def count_violations(time, shift, conditions, latest, counts):
-    """Count by kind the conditions that times violate.
+    """Count the violated conditions by kind.
 
     Parameters
     ----------
     time, shift : (n,) int64
-        Ticks, and what is to be added to them; that may be empty.
+        Ticks, and the shifts to be added to them, which may be empty.
     conditions : Conditions
     latest : (n_hubs,) int64, written
-        When hubs happen; holds a time before all. Those in a chain follow each other by number.
+        Times of hubs; initially a time before all. Hubs in a chain follow each other by number.
     counts : (n_kinds,) int64, written
         Zeros.
     """
@@ -264,8 +265,8 @@ def count_violations(time, shift, conditions, latest, counts):
 
 @inner_part
 def shift_between(time, node, node_time, node_shift, shrink, stretch):
-    """Return the shift of an event after `node` nodes of its location: what remains of the shift before, or leads to
-    the next."""
+    """Return the shift of an event after `node` nodes of its location: what remains of the shift of the node before, or
+    leads to that of the next."""
     shift = 0
     rate = stretch
     if node > 0:
@@ -284,10 +285,10 @@ def shift_between(time, node, node_time, node_shift, shrink, stretch):
 
 @kernel
 def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stretch, shift):
-    """Find by how much the events of a location move, from the shifts of its nodes; O(n).
+    """Compute the shifts of the events of a location from those of its nodes; O(n).
 
-    Between two nodes the larger of two counts: what the first one leaves, which shrinks, and what leads to the second
-    one, which grows evenly, no slower than it may.
+    Between two nodes, the larger of two shifts counts: the one that remains of the first node, which shrinks, and the
+    one that leads to the second node, which grows evenly, no slower than it may.
 
     Parameters
     ----------
@@ -296,18 +297,18 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
     time : (n,) int64
         Ticks, never decreasing.
     node_row, node_time, node_shift : (n_nodes,) int64
-        Those events whose shifts are known, ascending.
+        Events whose shifts are known, ascending.
     node : int
-        A number of nodes that are not after the first event.
+        A number of nodes known not to be after the first event.
     shrink, stretch : float
-        By which share of the time that passes a shift becomes smaller after a node, and grows before it.
+        Share of the time that passes by which a shift decreases after a node, and grows before it.
     shift : (n,) int64
         Result: ticks to be added.
 
     Returns
     -------
     int
-        Nodes that are not after the last event.
+        Number of nodes that are not after the last event.
     """
     for i in range(row.size):
         while node < node_row.size and node_row[node] <= row[i]:
@@ -318,8 +319,7 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
 
 @kernel
 def follow_events(time, node_time, node_shift, shrink, stretch, shift):
-    """Find by how much a location moves that has no nodes of its own and follows another one, at the same recorded
-    times; O(n).
+    """Compute the shifts of a location that has no nodes and follows another one, at the same recorded times; O(n).
 
     Parameters
     ----------
@@ -330,11 +330,11 @@ def follow_events(time, node_time, node_shift, shrink, stretch, shift):
     shrink, stretch : float
         As for `shift_events`.
     shift : (n,) int64
-        Ticks to be added; the larger of what is there and what is found.
+        Ticks to be added; raised to the shifts found.
     """
     node = np.searchsorted(node_time, time[0], side="right") if time.size else 0
     for i in range(time.size):
-        # of events at one time the last
+        # the last of the nodes at one time
         while node < node_time.size and node_time[node] <= time[i]:
             node += 1
         shift[i] = max(shift[i], shift_between(time[i], node, node_time, node_shift, shrink, stretch))
@@ -342,16 +342,16 @@ def follow_events(time, node_time, node_shift, shrink, stretch, shift):
 
 @kernel
 def measure_intervals(shift, before, found):
-    """Add up by how much the intervals between consecutive events of a location change.
+    """Add up the changes of the intervals between consecutive events of a location.
 
     Parameters
     ----------
     shift : (n,) int64
         Ticks by which consecutive events move.
     before : int
-        Shift of the event in front of them.
+        Shift of the event before them.
     found : (4,) int64
-        Sum of the changes, largest change, largest shift, events that are moved: what is found is added to it.
+        Sum of the changes, largest change, largest shift, number of events that are moved; updated.
     """
     for i in range(shift.size):
         change = abs(shift[i] - before)

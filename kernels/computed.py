@@ -1,7 +1,7 @@
 """Rows of computation, several before each node of a replay, by call path: one pass over them for each question.
 
-Rows are in the order of nodes, which are location by location in the order of time. A cell is a call path at a
-location; cells are numbered in the order in which their first rows are.
+Rows are in the order of nodes: by location, then by time. A cell is a call path at a location; cells are numbered in
+the order of their first rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 
 class FoundCells(NamedTuple):
-    """Cells, as many as rows at most."""
+    """Cells, at most as many as rows."""
 
     call_path: NDArray[np.int32]
     location: NDArray[np.int32]
@@ -74,7 +74,7 @@ def take_parts(rows, part, last, node, less):
     Parameters
     ----------
     rows : Rows
-        Those that `add_cells` has seen.
+        The same as for `add_cells`.
     part : (n_cells,) float64
     last : (n_call_paths,) int64
         As for `add_cells`.
@@ -109,9 +109,9 @@ def collect_rows(rows, inside, at, node, ticks):
     ----------
     rows : Rows
     inside : (n_call_paths,) int64
-        The sets that a call path is in: a bit each.
+        The sets that a call path is in, one bit for each.
     at : (n_sets,) int64
-        Where the rows of each set begin in the results; used up.
+        Where the rows of each set begin in the results; overwritten.
     node : (n_found,) int32
     ticks : (n_found,) int64
         Results, set by set.
@@ -141,11 +141,11 @@ def compare_pieces(rows, head, first, where, seen, most, total):
     first : (n_sets,) int64
         Where the pieces of each set begin in the results.
     where : (n_sets,) int32
-        -1 each.
+        Scratch; -1.
     seen : (n_sets,) int64
-        For the numbers of rows so far of the location that is looked at.
+        Scratch: number of rows so far of the current location.
     most, total : (n_pieces,) int64
-        Results, zeros before: the most ticks that a location has, and the sum of all locations.
+        Results, initially zeros: the most ticks that a location has, and the sum of all locations.
     """
     for v in range(rows.location.size):
         if not rows.chosen[v]:

@@ -1,6 +1,6 @@
-"""The way of costs back through time, from the waits they arise in to what caused these.
+"""Propagation of costs back through time, from the waits in which they arise to the causes of these.
 
-Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+Times are float64 seconds or int64 ticks, of the same type throughout a call, as in `kernels.segments`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def count_open(cause, waiting, n_open):
     Parameters
     ----------
     cause, waiting : (n_pairs,) int32 or int64
-        Where `waiting` is -1 no point waits.
+        Where `waiting` is -1, no point waits.
     """
     for p in range(cause.size):
         n_open[cause[p]] += waiting[p] >= 0
@@ -29,8 +29,8 @@ def count_open(cause, waiting, n_open):
 
 @kernel
 def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scratch, is_blocked, order):
-    """Order pairs so that every one comes after all whose waits end in the interval of its cause or depend on it, from
-    the end of the trace to its beginning.
+    """Order pairs, from the end of the trace to its beginning, so that every pair comes before all those whose waits
+    end in the interval of its cause, or that depend on it.
 
     Every location goes back through its points until it meets a cause some of whose waiting points are still to come.
 
@@ -44,12 +44,12 @@ def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scrat
     pair_of : (n_points,) int32 or int64
         Pair of each waiting point; -1 none.
     n_open : (n_points,) int32
-        How many waiting points of each cause are to come.
+        Number of waiting points of each cause that are still to come.
     scratch : (3, n_locations) int64
     is_blocked : (n_locations,) bool
         False.
     order : (n_pairs,) int32 or int64, written
-        Some come before what they depend on if points depend on each other.
+        If points depend on each other, some pairs come before those they depend on.
     """
     n_locations = point_start.size - 1
     # the next point of each location, and one past its next pair; locations that can go on
@@ -61,7 +61,7 @@ def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scrat
     while True:
         forced = n_ready == 0
         if forced:
-            # in a recording that contradicts itself points may wait for each other in a circle
+            # in an inconsistent recording, points may wait for each other in a cycle
             while unfinished < n_locations and at[unfinished] < point_start[unfinished]:
                 unfinished += 1
             if unfinished == n_locations:
@@ -98,7 +98,7 @@ def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scrat
 
 
 class Caused(NamedTuple):
-    """Pairs, and how many waits there are before the points that they name."""
+    """Pairs, and the number of waits before each point."""
 
     kind: NDArray[np.int8]
     """(n_pairs,): kind of the wait."""
@@ -126,7 +126,7 @@ class Lists(NamedTuple):
     amount: NDArray[Any]
     """`kind` and `amount`: (any,) int8, float64 or int64"""
     state: NDArray[np.int64]
-    """(3,): the first item that is free again (-1 none), how many are free in all, and the first that was never
+    """(3,): the first item that is free again (-1 none), the number of all free items, and the first that was never
     used."""
 
 
@@ -135,19 +135,20 @@ class Passed(NamedTuple):
     back."""
 
     n: NDArray[np.int8]
-    """(n_pairs,): how many each pair has, in this order."""
+    """(n_pairs,): number of amounts of each pair, in this order."""
     kind: NDArray[np.int8]
     amount: NDArray[Any]
     """`kind` and `amount`: (any,) int8, float64 or int64"""
     state: NDArray[np.int64]
-    """(1,): how many there are."""
+    """(1,): number of amounts."""
 
 
 class OfPairs(NamedTuple):
-    """The same in the order of the pairs; of a pair at most one of each kind, and any number of zeros."""
+    """The amounts of `Passed` in the order of the pairs; each pair has at most one of each kind, and any number of
+    zeros."""
 
     begin: NDArray[np.signedinteger[Any]]
-    """(n_pairs + 1,) int32 or int64: where those of each pair begin."""
+    """(n_pairs + 1,) int32 or int64: where the amounts of each pair begin."""
     kind: NDArray[np.int8]
     amount: NDArray[Any]
     """`kind` and `amount`: (n,) int8, float64 or int64"""
@@ -205,13 +206,13 @@ def _pass_all(i, n, lists, k, passed):
 
 @inner_part
 def _has_room(n, passed):
-    """Say whether there is room for so many amounts more."""
+    """Return whether there is room for n more amounts."""
     return passed.kind.size - passed.state[0] >= n
 
 
 @inner_part
 def _length(i, lists):
-    """Return how many items a list has; 0 of list -1."""
+    """Return the number of items in a list; 0 for list -1."""
     n, at = 0, lists.head[i] if i >= 0 else lists.head.dtype.type(-1)
     while at >= 0:
         n += 1
@@ -237,33 +238,33 @@ def _waits_of(p, pairs):
 
 @kernel
 def scale_costs(start, order, pairs, n_p2p, thread_kind, scale, whole, waited, costs, passed, propagated):
-    """Carry the costs of final waits back through time in seconds: a wait takes on the costs of those that it helped to
+    """Carry the costs of final waits back through time in seconds: a wait takes on the costs of the waits it helped to
     cause.
 
     Parameters
     ----------
     start : int
-        Place in `order` to begin with.
+        Position in `order` to begin with.
     order : (n,) int32 or int64
         Pairs, as `order_pairs` orders them.
     pairs : Caused
     n_p2p, thread_kind : int
-        Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do
+        Kinds below `n_p2p` are point-to-point; kind of thread barriers, at which costs of this kind end (-1: they do
         not).
     scale, whole, waited : (n_pairs,) float64
-        Seconds of waiting per second lost by the causing side; what that side lost and waited in the interval; what it
-        waited.
+        Seconds of waiting per second lost by the causing side; seconds that this side lost and waited in the interval;
+        seconds that it waited.
     costs : Lists, written
-        Of each wait the time of final waits that it helped to cause.
+        For each wait, the time of final waits that it helped to cause.
     passed : Passed, written
-        Of each pair the costs of its wait per second that the causing side lost; of each kind there is one.
+        For each pair, the costs of its wait per second that the causing side lost, one amount of each kind.
     propagated : (n_waits,) float64, written
-        Of each wait how much of it lets others wait in point-to-point communication.
+        For each wait, how much of it makes others wait in point-to-point communication.
 
     Returns
     -------
     int
-        The place to go on with: n, or less where there is no room in lists.
+        The position to go on with: n, or less if there is no room in lists.
     """
     for k in range(start, order.size):
         p = order[k]
@@ -308,20 +309,20 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, passed, propag
     start, order, pairs, n_p2p, propagated
         As for `scale_costs`; all times are int64.
     lost : (n_pairs,) int64
-        What the causing side lost.
+        Ticks that the causing side lost.
     amount : (n_pairs,) int64
-        The wait; written: what of it is charged to the causing side.
+        The wait; overwritten with the part of it that is charged to the causing side.
     costs : Lists, written
-        Of each wait the costs that have come to it and are not passed on yet.
+        For each wait, the costs that it has taken on and not yet passed on.
     passed : Passed, written
-        Of each pair what of the costs of its wait is charged to the causing side; of each kind there is one.
+        For each pair, the part of the costs of its wait that is charged to the causing side, one amount of each kind.
     scratch : (4, n) int64
-        One more than wait in any interval.
+        Scratch; n is one more than the largest number of waits in an interval.
 
     Returns
     -------
     int
-        The place to go on with: n, or less where there is no room in lists.
+        The position to go on with: n, or less if there is no room in lists.
     """
     weight, portion, remainder, spare = scratch[0], scratch[1], scratch[2], scratch[3]
     for k in range(start, order.size):
@@ -331,7 +332,7 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, passed, propag
         if not _has_room(n_kinds, passed) or costs.state[1] < (n_kinds + 1) * (n - 1):
             return k
         if n == 1:
-            # the causing side waited for nobody: it is charged with all of it
+            # the causing side did not wait: it is charged with everything
             _pass_all(v_of, n_kinds, costs, k, passed)
             continue
         # a wait without a known cause is not passed on: it is charged where the cause comes
@@ -361,7 +362,7 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, passed, propag
 
 @kernel
 def settle_costs(start, pairs, costs, passed):
-    """Charge what came to waits after they had been passed on, because they depend on each other.
+    """Charge the costs that reached waits after these had been passed on, because the waits depend on each other.
 
     Parameters
     ----------
@@ -370,12 +371,12 @@ def settle_costs(start, pairs, costs, passed):
     pairs, costs
         As `divide_costs` leaves them.
     passed : Passed, written
-        Of all pairs, ascending.
+        For all pairs, ascending.
 
     Returns
     -------
     int
-        The pair to go on with: n, or less where there is no room.
+        The pair to go on with: n, or less if there is no room.
     """
     for p in range(start, pairs.cause.size):
         _, _, _, v_of = _waits_of(p, pairs)
@@ -393,7 +394,7 @@ def count_amounts(pair, n, n_of):
     Parameters
     ----------
     pair, n : (n,) int32 or int64, int8
-        Pairs, and how many amounts they have.
+        Pairs, and their numbers of amounts.
     """
     for k in range(pair.size):
         n_of[pair[k]] += n[k]
@@ -401,7 +402,7 @@ def count_amounts(pair, n, n_of):
 
 @kernel
 def place_amounts(pair, passed, left, of_pairs):
-    """Put amounts in the order of the pairs; what a pair has of one kind is added up.
+    """Put amounts in the order of the pairs; those of one kind of a pair are added up.
 
     Parameters
     ----------
@@ -410,7 +411,7 @@ def place_amounts(pair, passed, left, of_pairs):
     passed : Passed
         Their amounts.
     left : (n_pairs,) int8, written
-        How many of each pair are still to come.
+        Number of amounts of each pair that are still to come.
     of_pairs : OfPairs, written
         Zeros where nothing has been written.
     """
@@ -433,16 +434,16 @@ def place_amounts(pair, passed, left, of_pairs):
 
 @kernel
 def count_charges(pair, kind, charged, shares, n_of):
-    """Count by kind what some pairs are charged with: first for their own waits, then for later ones.
+    """Count the charges of some pairs by kind: first for their own waits, then for later ones.
 
     Parameters
     ----------
     pair : (n,) int64
     kind : (n_pairs,) int8
     charged : (n_pairs,) float64 or int64
-        What each pair is charged with for its own wait.
+        Amount that each pair is charged with for its own wait.
     shares : OfPairs
-        What pairs are charged with for later waits.
+        Amounts that pairs are charged with for later waits.
     n_of : (2 * n_kinds,) int64
         Zeros; written.
     """
@@ -456,16 +457,16 @@ def count_charges(pair, kind, charged, shares, n_of):
 
 @kernel
 def list_charges(pair, kind, charged, shares, begin, row, amount):
-    """List what `count_charges` counts, each in the order of the pairs.
+    """List the charges that `count_charges` counts, those of each kind in the order of the pairs.
 
     Parameters
     ----------
     pair, kind, charged, shares
         As for `count_charges`.
     begin : (2 * n_kinds,) int64
-        Where those of each kind begin; where they end afterwards.
+        Where the charges of each kind begin; afterwards, where they end.
     row, amount : (n_charges,) int32, as `charged`; written
-        Places among the pairs, and what these are charged with.
+        Positions among the pairs, and the amounts these are charged with.
     """
     n_kinds = begin.size // 2
     for i in range(pair.size):

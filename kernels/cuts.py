@@ -26,7 +26,7 @@ from tracecols.kernels.kernel import kernel, part
 ACTION = action_table(
     PUSH, POP, ON_OFF, FORK, JOIN, THREAD_BEGIN, THREAD_END, TEAM_BEGIN, TEAM_END, TASK_SWITCH, TASK_COMPLETE
 )
-"""What kinds of events do to what is open."""
+"""Actions of the kinds of events that open or close something."""
 
 # stacks besides those of tasks, which follow
 FORKS, BEGINS, TASKS = range(3)
@@ -36,10 +36,10 @@ FREE, TASK, N_SWITCHES, N_STATE = range(4)
 
 
 class Items(NamedTuple):
-    """Pool of events that opened something; `state[FREE]` is the first that is free."""
+    """Pool of events that opened something; `state[FREE]` is the first free item."""
 
     below: NDArray[np.int64]
-    """(capacity,): the item below on the same stack, the next free one; -1 none."""
+    """(capacity,): the item below on the same stack, for free items the next free one; -1 none."""
     row: NDArray[np.int64]
     """(capacity,)"""
     kind: NDArray[np.uint8]
@@ -50,7 +50,7 @@ class Items(NamedTuple):
 
 @part
 def stack_of(what, task):
-    """Return the stack that an action pushes to or pops from: forks, team begins, or that of the task that runs."""
+    """Return the stack that an action pushes to or pops from: forks, team begins, or that of the running task."""
     if what == FORK or what == JOIN or what == THREAD_BEGIN or what == THREAD_END:
         return np.int64(FORKS)
     if what == TEAM_BEGIN or what == TEAM_END:
@@ -76,13 +76,13 @@ def walk(kind, region, start, base, state, action, task_slots, top, items):
     kind, region : (n,) uint8, int32
         Consecutive events.
     start : int
-        Event to begin with; a call that returned before the end is repeated with what it returned, and more room.
+        Event to begin with; a call that returned before the end is repeated with the event it returned, and more room.
     base : int
         Row of event 0.
     state : (N_STATE,) int64
         Carried along.
     action : (256,) uint8
-        What each kind does, `ACTION`.
+        Action of each kind, `ACTION`.
     task_slots : (any,) int64
         Task of every event that switches or completes tasks, in order; 0 is the implicit one.
     top : (TASKS + n_tasks,) int64
@@ -92,7 +92,7 @@ def walk(kind, region, start, base, state, action, task_slots, top, items):
     Returns
     -------
     int
-        The event to go on with; -1 - i if event i switches tasks and `task_slots` does not hold so many.
+        The event to go on with; -1 - i if event i switches tasks and `task_slots` has no element for it.
     """
     i = start
     while i < kind.size:

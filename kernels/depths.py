@@ -1,4 +1,4 @@
-"""How deep stacks are."""
+"""Depths of region stacks."""
 
 from __future__ import annotations
 

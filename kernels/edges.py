@@ -1,6 +1,6 @@
-"""Where the periods of one location begin between its synchronisation points.
+"""Edges: where the periods of a location begin between its synchronisation points.
 
-Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+Times are float64 seconds or int64 ticks, of the same type throughout a call, as in `kernels.segments`.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from tracecols.kernels.segments import (
 )
 from tracecols.kernels.segments import FORK as FORK_TEAM
 
-# state carried from batch to batch; what was counted early, and at whose expense; whether there is no room for more
-# edges
+# state carried from batch to batch; call path whose time was counted early, and the one it was taken from; whether
+# there is no room for more edges
 N_EDGES, PERIOD, EARLY, ABOVE, IS_FULL, N_STATE = range(6)
 
 
 class Dividing(NamedTuple):
-    """What divides the time of a location."""
+    """Division of the time of a location."""
 
     bins: NDArray[Any]
-    """(n_bins - 1,) float64 or int64: when all bins but the first begin; nothing where phases divide it."""
+    """(n_bins - 1,) float64 or int64: begin of all bins but the first; empty if phases divide the time."""
     node_period: NDArray[np.int32]
     """(n_nodes,): phase of each of the location's own call paths; -1 outside."""
     begin: NDArray[Any]
     end: NDArray[Any]
-    """`begin` and `end`: (n_phases,) as `bins`, of the phases that the location begins itself."""
+    """`begin` and `end`: (n_phases,) as `bins`, of the phases that begin on the location itself."""
 
 
 class DividingAll(NamedTuple):
-    """What divides the time of some locations, one location after the other: where the bins, the call paths and the
-    phases of each begin, (n + 1,) int64 each, and what `Dividing` has of them."""
+    """Division of the time of some locations, one location after the other: where the bins, the call paths and the
+    phases of each begin, (n + 1,) int64 each, and the `Dividing` of all."""
 
     bin_start: NDArray[np.int64]
     node_start: NDArray[np.int64]
@@ -82,24 +82,24 @@ class Edges(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What is noted while the events of locations are gone through."""
+    """Results and state of a walk through the events of locations."""
 
     edges: Edges
     state: NDArray[np.int64]
     """(N_STATE,)"""
     early_until: NDArray[Any]
-    """(1,) as the times: until when time was counted early."""
+    """(1,) as the times: time until which time was counted early."""
 
 
 @part
 def _charges(what):
-    """Whether time is counted at what such events do."""
+    """Return whether time is counted at events with an action."""
     return what != NOTHING and what != REQUEST
 
 
 @part
 def _has_room(n_edges, n_listed, noted):
-    """Whether so many edges can be noted in a segment that holds so many call paths."""
+    """Return whether there is room for `n_edges` edges in a segment that holds `n_listed` call paths."""
     k, edges = noted.state[N_EDGES], noted.edges
     filled = edges.end[k - 1] if k > 0 else np.int64(0)
     return k + n_edges <= edges.time.size and filled + n_edges * (n_listed + 3) <= edges.path.size
@@ -107,20 +107,20 @@ def _has_room(n_edges, n_listed, noted):
 
 @part
 def _note(t, period, place, own, own_time, late, noted, open_sum):
-    """Note an edge: what the open map holds, and what the call path `own` has since then.
+    """Record an edge: the times in the open map, and the time of the call path `own` since then.
 
     Parameters
     ----------
     t : float or int
-        When it is.
+        Time of the edge.
     period : int
         The period that begins.
     place : tuple of int
-        Segment it lies in; how many entries of the map belong to it.
+        Segment it lies in; number of entries of the map that belong to it.
     own, own_time : int, float or int
         -1 none.
     late : bool
-        Whether what was counted early, up to `early_until`, is taken back as far as it lies after the edge.
+        Whether time that was counted early, up to `early_until`, is taken back as far as it lies after the edge.
     noted : Noted, written
     open_sum : sums.Sum
     """
@@ -155,7 +155,7 @@ def _note(t, period, place, own, own_time, late, noted, open_sum):
 
 @part
 def _note_inside(t, period, event, place, own, nested, noted, collected):
-    """Note an edge in the time between two events, after the nested cuts that the later one makes until then.
+    """Record an edge between two events, after the nested cuts that the later one makes up to the edge.
 
     Parameters
     ----------
@@ -175,11 +175,11 @@ def _note_inside(t, period, event, place, own, nested, noted, collected):
 
 @kernel
 def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, collected):
-    """Collect the segments of a location as without periods, and note where each period begins.
+    """Collect the segments of a location as without periods, and record where each period begins.
 
-    A period begins in front of the event that ends its first time, after the cuts there. The time between a FORK and
-    an ENTER, or an EXIT and a JOIN, lies where it is, though all of it is counted at the ENTER or the EXIT; of phases
-    it belongs to those of the region.
+    A period begins before the event that ends its first interval, after the cuts there. The time between a FORK and an
+    ENTER, or an EXIT and a JOIN, belongs to the bins in which it lies, though all of it is counted at the ENTER or the
+    EXIT; phases are those of the region.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
     Returns
     -------
     int
-        The event to go on with: the number of events, or less where arrays are full.
+        The event to go on with: the number of events, or less if arrays are full.
     """
     time, kind, region, node, base_row = events
     action, number, parent, tasks, _, fills, stop_times, flush_paths = meaning
@@ -201,7 +201,7 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
     by_time = node_period.size == 0
     i = start
     while i < time.size:
-        # the next event in front of which a period begins
+        # the next event before which a period begins
         next_bin, j = edge_state[PERIOD], i
         if by_time:
             while (
@@ -256,7 +256,7 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
                 _note_inside(bins[next_bin], next_bin + 1, event, place, own, nested, noted, collected)
                 next_bin += 1
         else:
-            # the phase before may have ended with an event that does not tell what is around it
+            # the previous phase may have ended with an event whose surrounding call path is not known
             p, was = np.int64(node_period[node[j]]), edge_state[PERIOD]
             t = max(before, early_until[0])
             if what == PUSH and p >= 0 and p < begin.size and begin[p] == now:
@@ -278,14 +278,14 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
 
 @kernel
 def note_last_edges(dividing, noted, own, until, collected):
-    """Note the beginnings of bins after the last event of a location.
+    """Record the beginnings of bins after the last event of a location.
 
     Parameters
     ----------
     dividing, noted, collected
         As for `collect_with_edges`.
     own : int
-        The call path for which the time until the end counts; -1 none.
+        The call path that is charged with the time until the end; -1 none.
     until : float or int
         The end.
 
@@ -310,7 +310,7 @@ def note_last_edges(dividing, noted, own, until, collected):
 
 @part
 def _dividing_at(j, dividing):
-    """Return what divides the time of location j."""
+    """Return the division of the time of location j."""
     bins, node_period, begin, end = dividing.all
     a, b = dividing.phase_start[j], dividing.phase_start[j + 1]
     return Dividing(
@@ -323,7 +323,7 @@ def _dividing_at(j, dividing):
 
 @kernel
 def collect_locations(k, start, walked, events, locations, dividing, noted, tree, marks, nested, collected):
-    """Collect the segments of some locations, one after the other, and note where the periods of each begin.
+    """Collect the segments of some locations, one after the other, and record where the periods of each begin.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def collect_locations(k, start, walked, events, locations, dividing, noted, tree
         Location among those that were walked through, and its event, to begin with.
     walked : segments.Walked
     events : segments.Events
-        Of all of them.
+        Of all these locations.
     locations : segments.Locations, written
     dividing : DividingAll
     noted : Noted, written
@@ -342,7 +342,7 @@ def collect_locations(k, start, walked, events, locations, dividing, noted, tree
     Returns
     -------
     k, start : int
-        Where to go on; `k` is the number of locations, or less where arrays are full.
+        Where to go on; `k` is the number of locations, or less if arrays are full.
     """
     state = collected.state
     while k < walked.bounds.size - 1:
@@ -359,7 +359,7 @@ def collect_locations(k, start, walked, events, locations, dividing, noted, tree
         if start < n:
             break
         if walked.is_end:
-            # what is left counts as for segments
+            # the remaining time counts as for segments
             fills = locations.is_filled[j]
             owner = state[IN] if fills and not state[IDLES] else np.int64(-1)
             until = locations.until[j] if fills else collected.last[0]

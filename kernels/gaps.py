@@ -1,4 +1,4 @@
-"""Moments at which nothing is open on a location, but a team that all of its threads are in."""
+"""Moments at which nothing is open on a location, except a team that all of its threads are in."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from tracecols.kernels.kernel import kernel, part
 
 CALLS, EVENTS, BEGINS, N_COUNTED = range(4)
-"""What is counted before a moment: call instances, attributed events, begins in teams; rows of side tables follow."""
+"""Counts of what precedes a moment: call instances, attributed events, begins in teams; rows of side tables follow."""
 
 FORKED, BEGUN = range(2)
-"""What is open of teams: those that were forked here, and those that the location began in."""
+"""Counters of open teams: those that were forked here, and those that the location began in."""
 
 FIRST_ROW, STOP_ROW, FORK, BEGIN, END, JOIN, N_AROUND = range(7)
-"""What is known of the open team of a location: its first row of the side table of threads and one past the last, and
-the numbers of its attributed events; -1 where the location has none."""
+"""Columns that describe the open team of a location: its first row in the side table of threads and one past the last,
+and the numbers of its attributed events; -1 if the location has none."""
 
 THREADS, MESSAGES = range(2)
 """The first of the counted side tables is that of threads; from the second on events are matched within windows."""
@@ -30,12 +30,12 @@ LAST = np.iinfo(np.int64).max
 
 
 class Happening(NamedTuple):
-    """What happens on a location, in order of time."""
+    """Call instances, attributed events, and begins in teams of a location, in order of time."""
 
     enter_time: NDArray[np.int64]
     exit: NDArray[np.int64]
     exit_time: NDArray[np.int64]
-    """`enter_time`, `exit` and `exit_time`: (n_calls,), of call instances; `exit` is negative where one never ends."""
+    """`enter_time`, `exit` and `exit_time`: (n_calls,), of call instances; `exit` is negative if one never ends."""
     node: NDArray[np.int32]
     """(n_calls,): call path of each."""
     team: NDArray[np.int32]
@@ -47,69 +47,71 @@ class Happening(NamedTuple):
     call: NDArray[np.int64]
     """(n_events,): the call instance that each is in; -1 none."""
     marks: NDArray[np.int64]
-    """(n_begins,): of begins in teams; none where they are not needed."""
+    """(n_begins,): of begins in teams; empty if they are not needed."""
     instance: NDArray[np.int64]
-    """(n_begins,): the team instance of each, -1 where it may not be divided; none where no team is divided."""
+    """(n_begins,): the team instance of each, -1 if it may not be divided; empty if no team is divided."""
 
 
 class Gaps(NamedTuple):
-    """For each of some times the first moment after it at which nothing is open on a location, but perhaps one team."""
+    """For each of some times, the first moment after it at which nothing is open on a location, except possibly one
+    team."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
-    """`begin` and `end`: (n,), ticks between which it lies; the begin is not the smaller one where there is none."""
+    """`begin` and `end`: (n,), ticks between which it lies; the begin is not less than the end if there is none."""
     counted: NDArray[np.int64]
-    """(n, 7): what the location has before it: `CALLS`, `EVENTS`, `BEGINS`, and rows of tables."""
+    """(n, 7): counts of what precedes it: `CALLS`, `EVENTS`, `BEGINS`, and rows of tables."""
     teams: NDArray[np.int64]
     """(n,): sum of the marks of the begins before it."""
     instance: NDArray[np.int64]
     mark: NDArray[np.int64]
     """`instance` and `mark`: (n,), the team instance that is open, -1 for none, and the mark of the begin in it."""
     constructs: NDArray[np.int64]
-    """(n, n_roles): how many constructs of each role the location has entered in the open team."""
+    """(n, n_roles): number of constructs of each role that the location has entered in the open team."""
     around: NDArray[np.int64]
-    """(n, 6): what is known of the open team: `FIRST_ROW`, ..., `JOIN`."""
+    """(n, 6): description of the open team: `FIRST_ROW`, ..., `JOIN`."""
 
 
 class Meanings(NamedTuple):
-    """What kinds of events mean."""
+    """Meaning of event kinds."""
 
     change: NDArray[np.int8]
-    """(n_counters, 256): by how much they change how many of a sort are open."""
+    """(n_counters, 256): by how much they change each counter of open items."""
     is_begin: NDArray[np.bool_]
-    """(256,): those that begin teams."""
+    """(256,): whether they begin teams."""
     table: NDArray[np.int8]
-    """(256,): which of the counted side tables they have a row in; -1 none."""
+    """(256,): the counted side table in which they have a row; -1 none."""
     role: NDArray[np.int8]
-    """(n_nodes,): which construct the region of a call path is that teams execute; -1 none."""
+    """(n_nodes,): role of the region of each call path, if it is a construct that teams execute; -1 none."""
 
 
 class Scratch(NamedTuple):
-    """What is open on a location, and what was counted, at some moment; all 0 at first."""
+    """Open items and counts of a location at some moment; all 0 at first."""
 
     open_of: NDArray[np.int64]
-    """(n_counters,): how many of each sort are open: teams that were forked, teams that the location is in, ..."""
+    """(n_counters,): number of open items of each sort: teams that were forked, teams that the location is in, ..."""
     rows: NDArray[np.int64]
     """(n_tables,): rows of side tables."""
     constructs: NDArray[np.int64]
     """(n_roles,): constructs entered in the team of `state`."""
     around: NDArray[np.int64]
-    """(6,): as that of `Gaps`, of the open team."""
+    """(6,): as in `Gaps`, of the open team."""
     state: NDArray[np.int64]
     """(7,): `CALL`, ..."""
 
 
 CALL, EVENT, N_BEGINS, COUNTED_IN, DIRECT, MARKS, UNTIL, N_STATE = range(8)
-"""The next call instance and event; begins in teams; the begin whose constructs are counted; events of other tables
-than that of threads in parallel regions themselves; sum of the marks of begins; when the last parallel region ends."""
+"""The next call instance and event; begins in teams; the begin whose constructs are counted; events directly in
+parallel regions with rows in other tables than that of threads; sum of the marks of begins; end of the last parallel
+region."""
 
 
 @kernel
 def find_first_gaps(times, here, meanings, scratch, found):
-    """Find for each of some times the first moment after it at which nothing is open, but perhaps one team.
+    """Find, for each of some times, the first moment after it at which nothing is open, except possibly one team.
 
-    A team may be open whose constructs and other events do not depend on more of it than who its threads are: no other
-    team has begun in it, and nothing but begins and ends of teams lies in its parallel region itself.
+    A team may be open if its constructs and other events depend on nothing but which threads it has: no other team has
+    begun in it, and only begins and ends of teams lie directly in its parallel region.
 
     Parameters
     ----------
@@ -119,7 +121,7 @@ def find_first_gaps(times, here, meanings, scratch, found):
     meanings : Meanings
     scratch : Scratch
     found : Gaps, written
-        Of n moments; `begin` is not the smaller time where there is none.
+        For n moments; `begin` is not less than `end` if there is none.
     """
     n_calls, n_events, sample, pending = here.enter_time.size, here.time.size, 0, 0
     state, begin = scratch.state, np.int64(np.iinfo(np.int64).min)
@@ -134,7 +136,7 @@ def find_first_gaps(times, here, meanings, scratch, found):
                 sample += 1
         if state[CALL] == n_calls and state[EVENT] == n_events:
             break
-        # all that happens at one time is on the same side
+        # all events of one time are on the same side
         while state[CALL] < n_calls and here.enter_time[state[CALL]] <= following:
             begin = max(begin, enter_call(here, meanings, scratch))
         while state[EVENT] < n_events and here.time[state[EVENT]] <= following:
@@ -142,7 +144,7 @@ def find_first_gaps(times, here, meanings, scratch, found):
             if count_event(here, meanings, scratch):
                 close_team(pending, sample, scratch, found)
                 begin, pending = max(begin, state[UNTIL]), sample
-    # what stays open is not divided
+    # teams that stay open are not divided
     for k in range(pending, times.size):
         if k >= sample or found.instance[k] >= 0:
             found.begin[k], found.end[k] = LAST, LAST
@@ -150,7 +152,7 @@ def find_first_gaps(times, here, meanings, scratch, found):
 
 @part
 def may_divide(here, scratch):
-    """Say whether nothing is open, but perhaps one team that may be divided."""
+    """Return whether nothing is open, except possibly one team that may be divided."""
     open_of, around = scratch.open_of, scratch.around
     for k in range(BEGUN + 1, open_of.size):
         if open_of[k] != 0:
@@ -167,7 +169,7 @@ def may_divide(here, scratch):
 
 @part
 def note_gap(sample, here, scratch, found):
-    """Note what a location has before a moment."""
+    """Record the counts of a location at a moment."""
     state, counted = scratch.state, found.counted[sample]
     counted[CALLS], counted[EVENTS], counted[BEGINS] = state[CALL], state[EVENT], state[N_BEGINS]
     for k in range(scratch.rows.size):
@@ -178,7 +180,7 @@ def note_gap(sample, here, scratch, found):
         found.instance[sample], found.mark[sample] = here.instance[last], here.marks[last]
         for k in range(N_AROUND):
             found.around[sample, k] = scratch.around[k]
-        # how many such events there were, until the team ends
+        # holds the number of such events until the team ends
         found.around[sample, END] = state[DIRECT]
         for k in range(scratch.constructs.size):
             found.constructs[sample, k] = scratch.constructs[k] if state[COUNTED_IN] == last else 0
@@ -186,7 +188,7 @@ def note_gap(sample, here, scratch, found):
 
 @part
 def enter_call(here, meanings, scratch):
-    """Go past the ENTER of the next call instance; return until when it is open, that of a team as long as the team
+    """Process the ENTER of the next call instance; return when it ends. A parallel region is open as long as its team
     is."""
     state = scratch.state
     call = state[CALL]
@@ -206,7 +208,7 @@ def enter_call(here, meanings, scratch):
 
 @part
 def count_event(here, meanings, scratch):
-    """Go past the next event; return whether it ends a team, and no other one is open."""
+    """Process the next event; return whether it ends a team, and no other one is open."""
     state, open_of, around = scratch.state, scratch.open_of, scratch.around
     event = state[EVENT]
     kind = here.kind[event]
@@ -237,7 +239,7 @@ def count_event(here, meanings, scratch):
 
 @part
 def close_team(pending, sample, scratch, found):
-    """Note the end of the team that is open at some moments; those before more than its end are none."""
+    """Record the end of the team that is open at some moments; moments followed by more than its end are discarded."""
     around = scratch.around
     for k in range(pending, sample):
         if found.instance[k] < 0:

@@ -1,7 +1,7 @@
 """Elements with the same key: number their groups, count, pair and add up within them. All O(n), none sorts.
 
-The functions make the arrays, the kernels fill them: a kernel that makes arrays takes 3 s longer to compile, because of
-the text of the error that it might raise.
+The functions allocate the arrays, the kernels fill them: a kernel that allocates arrays takes 3 s longer to compile,
+because of the text of the error that it might raise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def number_in_range(key, low, number, group, first):
     key : (n,) int64
         `low <= key < low + number.size`.
     number : (any,) int64
-        By key the number it got; -1 before.
+        Number of each key; -1 initially.
     group, first : (n,) int64
         Filled, see `number_groups`; `first` as far as there are groups.
 
@@ -74,7 +74,7 @@ def number_by_hash(key, start, n_groups, group, first, table):
     Returns
     -------
     i, n_groups : int
-        The element to go on with and a larger table, `n` if that was all; number of groups.
+        The element to go on with, using a larger table, or `n` if all are done; number of groups.
     """
     mask = table.size - 1
     for g in range(n_groups):
@@ -134,20 +134,19 @@ def number_groups(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
 
 @kernel
 def find_in_blocks(key, shift, block_start, wanted, found):
-    """Find wanted keys among ascending ones, which are divided into blocks of numbers so that most have few.
+    """Find wanted keys among ascending ones, which are divided by value into blocks, most of which hold few keys.
 
     Parameters
     ----------
     key : (n,) int64
         Ascending, at least one; the largest less the smallest fits in 63 bits.
     shift : int
-        A block has the keys that differ from the smallest by numbers that are equal after a shift to the right by so
-        much.
+        The block of a key is its difference from the smallest key, shifted to the right by this number of bits.
     block_start : (n_blocks + 1,) int32 or int64, written
         First key of each block.
     wanted : (m,) int64
     found : (m,) int64, written
-        Position of each in `key`, of equal keys the first; -1 not there.
+        Position of each in `key`, of equal keys the first; -1 if absent.
     """
     low, high = key[0], key[-1]
     for b in range(block_start.size):
@@ -170,13 +169,13 @@ def find_in_blocks(key, shift, block_start, wanted, found):
                 first = middle + 1
             else:
                 stop = middle + 1
-        # of a block without keys this is the first of the next one, which is larger
+        # in a block without keys this is the first key of the next one, which is larger
         if key[first] == x:
             found[j] = first
 
 
 def find_ascending(key: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find wanted keys among ascending ones; their positions, of equal keys the first, or -1; (m,) int64.
+    """Return the positions of wanted keys among ascending ones, of equal keys the first, or -1; (m,) int64.
 
     Parameters
     ----------
@@ -196,7 +195,7 @@ def find_ascending(key: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray
 
 @kernel
 def find_largest_so_far(group, values, result):
-    """Find the largest value so far in each group; equal groups are side by side, `result` is filled."""
+    """Compute the running maximum of each group; the elements of a group are adjacent, `result` is filled."""
     for i in range(group.size):
         goes_on = i > 0 and group[i] == group[i - 1]
         result[i] = max(result[i - 1], values[i]) if goes_on else values[i]
@@ -204,7 +203,7 @@ def find_largest_so_far(group, values, result):
 
 @kernel
 def are_in_order(key, time):
-    """Say whether elements are in the order of their keys, those of a key in that of their times."""
+    """Return whether elements are ordered by key, and by time within a key."""
     in_order = True
     for i in range(1, key.size):
         in_order &= key[i] > key[i - 1] or (key[i] == key[i - 1] and time[i] >= time[i - 1])
@@ -244,7 +243,7 @@ def count_in_groups(group: NDArray[np.int64], n_groups: int) -> NDArray[np.int64
 
 @kernel
 def reduce_groups(group, values, result, how):
-    """Reduce the values of each group into `result`, which holds what the reduction starts from.
+    """Reduce the values of each group into `result`, which holds the initial values.
 
     Parameters
     ----------
@@ -269,7 +268,7 @@ def reduce_groups(group, values, result, how):
 
 @kernel
 def add_neighbours(key, value, keys, sums):
-    """Add up the values of equal neighbours; return how many sums are not zero (see `sum_ascending`)."""
+    """Add up the values of equal neighbours; return the number of sums that are not zero (see `sum_ascending`)."""
     n = 0
     for i in range(key.size):
         if n > 0 and keys[n - 1] == key[i]:
@@ -297,7 +296,7 @@ def sum_ascending(key: NDArray[np.int64], value: NDArray[np.int64]) -> tuple[NDA
     Returns
     -------
     keys, sums : (n_sums,) int64
-        Those whose sum is not zero.
+        Keys whose sum is not zero, and these sums.
     """
     keys, sums = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
     n = add_neighbours(key, np.ascontiguousarray(value), keys, sums)
@@ -357,7 +356,7 @@ def join_lists(left, right, head, tail, following, result):
 
 
 def join_in_order(left: NDArray[np.int64], right: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
-    """Find for the k-th element of each group on the right the k-th of the same group on the left.
+    """Match the k-th element of each group on the right with the k-th of the same group on the left.
 
     Parameters
     ----------

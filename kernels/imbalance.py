@@ -1,24 +1,23 @@
-"""How the values of call paths are spread over locations, against their mean."""
+"""Deviations of the values of call paths at locations from their mean."""
 
 from __future__ import annotations
 
 from tracecols.kernels.kernel import kernel
 
-# what of a difference from the mean counts
+# which part of a deviation from the mean counts
 SIZE, ABOVE, BELOW, ABSENT = range(4)
 
 
 @kernel
 def compare_with_mean(call_path, first, stop, locations, mean, start, location, value, how, key, result):
-    """Compare the values of call paths at locations with a mean, where they lack with zero; O(values written and
-    skipped).
+    """Compare the values of call paths at locations with a mean, missing values as zero; O(values written and skipped).
 
     Parameters
     ----------
     call_path : (n,) int64
         Call paths to compare, ascending.
     first, stop : (n,) int64
-        Of each the part of `locations` to compare at, which ascends.
+        The range of `locations`, which ascend, at which to compare each.
     locations : (m,) int64
     mean : (n_call_paths,) float64
         Of all call paths.
@@ -28,17 +27,17 @@ def compare_with_mean(call_path, first, stop, locations, mean, start, location, 
         Ascending for each call path.
     value : (n_cells,) float64
     how : int
-        SIZE: the difference without its sign. ABOVE, BELOW: how much more, or less, than the mean. ABSENT: the mean
-        where the value is zero or lacks.
+        SIZE: the absolute difference. ABOVE, BELOW: how much more, or less, than the mean. ABSENT: the mean where the
+        value is zero or missing.
     key : (>= n_results,) int64, written
         `call path << 32 | location` of each result, ascending.
     result : (>= n_results,) float64, written
-        Those that are not zero.
+        The results that are not zero.
 
     Returns
     -------
     int
-        How many results there are.
+        Number of results.
     """
     n = 0
     for k in range(call_path.size):

@@ -1,7 +1,6 @@
-"""Exclusive time of intervals between cuts, by call path, and how much more of it one side of a wait has than the
-other.
+"""Exclusive time of intervals between cuts, by call path, and the excess of one side of a wait over the other.
 
-Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+Times are float64 seconds or int64 ticks, of the same type throughout a call, as in `kernels.segments`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Spans(NamedTuple):
     call: NDArray[np.int32]
     """(n,): call path that the interval begins in; -1 none."""
     change: NDArray[Any]
-    """(n,) float64 or int64: what the time of this call path is changed by, though not below 0."""
+    """(n,) float64 or int64: change of the time of this call path, which does not become negative."""
 
 
 def part_of(spans: Spans, rows: slice) -> Spans:
@@ -43,7 +42,7 @@ def part_of(spans: Spans, rows: slice) -> Spans:
 
 
 class Known(NamedTuple):
-    """Points, and where they are."""
+    """Points, and their locations."""
 
     location: NDArray[np.int32]
     call_path: NDArray[np.int32]
@@ -55,7 +54,7 @@ class Known(NamedTuple):
     """`start` and `shift`: (n_locations + 1,), (n_locations,) int64, first point of each location; how much greater
     the number of a point is than the row of its cut."""
     waits_before: NDArray[np.signedinteger[Any]]
-    """(n_points + 1,) int32 or int64: how many points before each one wait."""
+    """(n_points + 1,) int32 or int64: number of waiting points before each one."""
 
 
 @kernel
@@ -67,12 +66,12 @@ def describe_spans(since, until, is_whole, change, points, spans):
     since, until : (n,) int64
         Points of the same location; `since` -1 is its beginning, `until` -1 no interval.
     is_whole : (n,) bool
-        Whether each begins when `since` begins to complete, not after its call.
+        Whether each interval begins when `since` begins to complete, not after its call.
     change : (n,) float64 or int64
-        How much less than the call of `since` takes comes after the point, below zero.
+        Time in the call of `since` after the point less the whole time of the call; not positive.
     points : Known
     spans : Spans, written
-        `first` and `stop` are the rows of the cuts of both points, -1 of the beginning and of no interval.
+        `first` and `stop` are the rows of the cuts of both points, -1 for the beginning and for no interval.
     """
     nothing = spans.change.dtype.type(0)
     for i in range(until.size):
@@ -95,7 +94,8 @@ def describe_spans(since, until, is_whole, change, points, spans):
 
 @inner_part
 def _add_up(i, spans, entries, waits, sum_):
-    """Add up an interval; one that begins where the one before begins, and ends no earlier, goes on with its sums."""
+    """Add up an interval; if it begins where the previous one begins, and ends no earlier, it continues the sums of
+    that."""
     state = sum_.state
     first, stop, wait_first, wait_stop = spans.first[i], spans.stop[i], spans.wait_first[i], spans.wait_stop[i]
     goes_on = state[FIRST] == first and state[WAIT_FIRST] == wait_first
@@ -118,7 +118,8 @@ def _add_up(i, spans, entries, waits, sum_):
 
 @inner_part
 def _time_of(c, call, change, sum_):
-    """Return the time of a call path in an interval without the waits, and with the call it begins in."""
+    """Return the time of a call path in an interval, without the waits, and with the change for the call it begins
+    in."""
     nothing = sum_.floor.dtype.type(0)
     x = nothing
     if sum_.stamp[c] == np.int32(sum_.state[EPOCH]):
@@ -148,9 +149,9 @@ def sum_intervals(start, spans, entries, waits, prune, sum_, out):
         Interval to begin with.
     spans : Spans
     entries, waits : Entries
-        Of the locations of the intervals; all that wait.
+        Entries of the locations of the intervals; all waits.
     prune : bool
-        Keep what is positive after the waits are taken off; else all that is not zero.
+        Keep times that are positive after the waits are taken off; else all that are not zero.
     sum_ : Sum
         Scratch.
     out : segments.Maps, written
@@ -158,7 +159,7 @@ def sum_intervals(start, spans, entries, waits, prune, sum_, out):
     Returns
     -------
     int
-        The interval to go on with: n, or less where the arrays of entries are full.
+        The interval to go on with: n, or less if the arrays of entries are full.
     """
     filled, nothing = out.end[start - 1] if start > 0 else np.int64(0), sum_.floor.dtype.type(0)
     for i in range(start, spans.first.size):
@@ -183,12 +184,12 @@ def sum_intervals(start, spans, entries, waits, prune, sum_, out):
 
 
 class Sides(NamedTuple):
-    """The two sides of pairs, and of some a further interval of the causing one."""
+    """The two sides of pairs, and for some pairs a further interval of the causing side."""
 
     causing: Spans
     waiting: Spans
     within: Spans
-    """Only call paths count that have time here as well, or that this begins in; no elements where all count."""
+    """Only call paths that have time in this interval as well, or that it begins in, count; empty if all count."""
 
 
 class Times(NamedTuple):
@@ -203,13 +204,13 @@ class Times(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """How much more time causing sides spent; written."""
+    """Excess time of the causing sides; written."""
 
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
     """`first` and `stop`: (n_pairs,), first entry of each pair, and one past its last."""
     total: NDArray[Any]
-    """(n_pairs,) float64 or int64: the sum of each."""
+    """(n_pairs,) float64 or int64: the sum of each pair."""
     path: NDArray[np.int32]
     value: NDArray[Any]
     """`path` and `value`: (any,) int32, as `total`, of each pair in the order of call paths."""
@@ -217,24 +218,24 @@ class Listed(NamedTuple):
 
 @kernel
 def compare_sides(start, filled, row, sides, times, waits, out):
-    """Find for pairs by how much more time the causing side spent than the waiting side, by call path.
+    """Compute, for pairs, how much more time the causing side spent than the waiting side, by call path.
 
     Parameters
     ----------
     start, filled : int
-        Pair to begin with; entries so far.
+        Pair to begin with; number of entries so far.
     row : (n,) int64
-        Where the results of each pair belong.
+        Position of the results of each pair.
     sides : Sides
     times : Times
     waits : Entries
-        All that wait.
+        All waits.
     out : Listed, written
 
     Returns
     -------
     at, filled : int
-        The pair to go on with: n, or less where the arrays of entries are full; entries now.
+        The pair to go on with: n, or less if the arrays of entries are full; number of entries now.
     """
     nothing = out.total.dtype.type(0)
     for i in range(start, row.size):

@@ -1,4 +1,4 @@
-"""The decorators kernels wear.
+"""The decorators of kernels.
 
 Importing numba would take a quarter of the time of a small analysis. It is imported when the first kernel has to be
 compiled.
@@ -22,16 +22,16 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False,
 """How kernels and their parts are compiled."""
 
 _parts: list[tuple[Callable[..., Any], dict[str, Any]]] = []
-"""Parts of kernels, and their options, that numba does not know yet."""
+"""Parts of kernels, and their options, that are not yet registered with numba."""
 
 _on_load: list[Callable[[], None]] = []
-"""What is called when numba is imported."""
+"""Functions to call when numba is imported."""
 
 _lock = RLock()
 
 
 class Kernel:
-    """A function that is compiled when it is first called with arguments of some kinds, or loaded from the disk.
+    """A function that is compiled, or loaded from disk, when it is first called with arguments of some kinds.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Kernel:
 
     @property
     def dispatcher(self) -> Any:
-        """The function as numba knows it, which compiles it."""
+        """The dispatcher of numba, which compiles the function."""
         if self._dispatcher is None:
             with _lock:
                 if self._dispatcher is None:
@@ -57,7 +57,7 @@ class Kernel:
 
     @property
     def kinds(self) -> list[tuple[Kind, ...]]:
-        """Kinds of arguments there is machine code for in this process."""
+        """Kinds of arguments for which this process has machine code."""
         return list(self._machine_code)
 
     def prepare(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
@@ -70,7 +70,7 @@ class Kernel:
         return found
 
     def _make(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
-        """Make machine code of bitcode if the package has it, else with numba, and keep it on the disk."""
+        """Make machine code from bitcode if the package has it, else with numba, and keep it on disk."""
         from tracecols.kernels import bitcode, cache
 
         found = bitcode.load(self.py_func, kinds)
@@ -83,8 +83,8 @@ class Kernel:
         return found
 
     def compile(self, kinds: tuple[Kind, ...]) -> Any:
-        """Compile it for arguments of some kinds; return what numba has made (`numba.core.compiler.CompileResult`),
-        None if its environment says that nothing is compiled."""
+        """Compile the kernel for arguments of some kinds; return the result of numba
+        (`numba.core.compiler.CompileResult`), None if the environment disables compilation."""
         if load_numba().config.DISABLE_JIT:
             return None
         types = tuple(numba_type(kind) for kind in kinds)
@@ -100,14 +100,14 @@ class Kernel:
 
 
 def _type_of(kernel: Kernel, _context: Any) -> Any:
-    """Tell numba what a kernel is that another kernel calls."""
+    """Return numba's type of a kernel that another kernel calls."""
     from numba import types
 
     return types.Dispatcher(kernel.dispatcher)
 
 
 def load_numba() -> Any:
-    """Import numba, and let it know what a `Kernel` is.
+    """Import numba, and register `Kernel` with it.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def _import_numba() -> Any:
 
 @contextmanager
 def when_numba_is_loaded(call: Callable[[], None]) -> Iterator[None]:
-    """Call a function when numba is imported, at once if it is, and no more when the context ends."""
+    """Call a function when numba is imported, at once if it already is; no longer once the context has ended."""
     with _lock:
         _on_load.append(call)
         if "numba" in sys.modules:
@@ -151,7 +151,7 @@ def when_numba_is_loaded(call: Callable[[], None]) -> Iterator[None]:
 
 
 def _make_dispatcher(function: Callable[..., Any]) -> Any:
-    """Hand a function to numba, and before it all parts that it may call."""
+    """Make numba's dispatcher for a function, after registering all parts that it may call."""
     numba = load_numba()
     while _parts:
         of_kernels, options = _parts.pop()
@@ -162,10 +162,10 @@ def _make_dispatcher(function: Callable[..., Any]) -> Any:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a sequential kernel: cached on disk, without the interpreter lock, never parallel inside.
 
-    Threads run kernels side by side over locations; the plain function stays available as ``.py_func``. It works in the
-    arrays it is given and makes none, so references to them need not be counted: every call from kernel to kernel that
-    does costs two atomic operations per array. It is called from Python and from kernels, never through a pointer: the
-    wrapper for that, which is compiled with every function, is left out.
+    Threads run kernels side by side over locations; the plain function stays available as ``.py_func``. A kernel works
+    on the arrays it is given and allocates none, so references to them need not be counted: counting would cost two
+    atomic operations per array in every call from kernel to kernel. It is called from Python and from kernels, never
+    through a pointer, so the wrapper for such calls, which numba compiles with every function, is left out.
     """
     return Kernel(function)
 
@@ -174,15 +174,15 @@ def part(function: Callable[..., Any]) -> Any:
     """Compile a part of kernels: it is stored with each kernel that calls it, and inlined if it is small. Called from
     Python, it is the plain function.
 
-    As with kernels, the wrapper for calls through a pointer is left out: a tenth of the time to compile them.
+    As with kernels, the wrapper for calls through a pointer is left out: it takes a tenth of the time to compile them.
     """
     _parts.append((function, OPTIONS))
     return function
 
 
 def inner_part(function: Callable[..., Any]) -> Any:
-    """Compile a part that is inlined whatever its size: one that kernels call so often that handing over its many
-    arrays counts.
+    """Compile a part that is inlined whatever its size: one that kernels call so often that the cost of passing its
+    many arrays matters.
 
     Without it the OTF2 decoder took 40 ns longer for each send, fork or collective operation, twice as long as before.
     """

@@ -1,4 +1,4 @@
-"""Kinds of arguments: what machine code of a kernel depends on, said without numba."""
+"""Kinds of arguments, on which the machine code of a kernel depends, described without numba."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 Kind = Any
-"""The kind of an argument. Of an array (type of its elements, dimensions, layout, whether it can be written to), of a
-tuple (its class, kinds of its fields), all others have the name that numba gives them."""
+"""The kind of an argument. For an array: (type of its elements, dimensions, layout, whether it can be written to); for
+a tuple: (its class, kinds of its fields); for all others: the name of their type in numba."""
 
 _of_arrays: dict[tuple[Any, int, int], Kind] = {}
 _of_classes: dict[type, str] = {}
 
 
 def kind_of(value: Any) -> Kind:
-    """Return the kind of an argument; the same kinds are of one machine code."""
+    """Return the kind of an argument; arguments of the same kinds share machine code."""
     of = type(value)
     if of is np.ndarray:
         key = value.dtype, value.ndim, value.flags.num
@@ -39,13 +39,13 @@ def _array_kind(array: np.ndarray[Any, Any]) -> Kind:
 
 
 def _class_name(of: type) -> str:
-    """Return where a class of named tuples is found, and remember it; nothing for plain tuples."""
+    """Return the module and name of a class of named tuples, and remember them; an empty string for plain tuples."""
     _of_classes[of] = "" if of is tuple else f"{of.__module__}:{of.__qualname__}"
     return _of_classes[of]
 
 
 def _other_kind(value: Any) -> Kind:
-    """Return the kind of what is neither a number of Python nor an array of numpy itself, nor a tuple."""
+    """Return the kind of an argument that is neither a plain int, nor a plain numpy array, nor a tuple."""
     if isinstance(value, np.ndarray):
         return _array_kind(value)
     if isinstance(value, np.generic):
@@ -58,12 +58,12 @@ def _other_kind(value: Any) -> Kind:
 
 
 def kinds_of(described: Iterable[Any]) -> tuple[Kind, ...]:
-    """Return kinds that were written as JSON, which has lists for tuples."""
+    """Return kinds that were read from JSON, which has lists instead of tuples."""
     return tuple(kinds_of(d) if isinstance(d, list) else d for d in described)
 
 
 def numba_type(kind: Kind) -> Any:
-    """Return numba's type of what has a kind."""
+    """Return numba's type of a kind."""
     from numba import types
 
     if isinstance(kind, str):

@@ -1,9 +1,8 @@
-"""The sweep of a replay: when everything happens in a graph of what waits for what (max-plus), for many scenarios at
-once.
+"""The sweep of a replay: the times of all nodes of a dependency graph (max-plus), for many scenarios at once.
 
-The order in which nodes happen depends only on the graph. It is found once, as runs of consecutive nodes, and with it a
-place for the time of everything that waits: `Order`. A sweep follows it with a row of times for each scenario side by
-side, and needs memory only for what waits at the same time.
+The order in which nodes happen depends only on the graph. It is found once, as runs of consecutive nodes, together with
+a place for the time of every node that waits: `Order`. A sweep follows it for all scenarios side by side, and needs
+memory only for nodes that wait at the same time.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from numpy.typing import NDArray
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 NEVER = -(1 << 62)
-"""Time of what has not happened."""
+"""Time of a node that has not happened."""
 
 LANES = 8
 """Scenarios of a sweep."""
 
 CUT = -(1 << 61)
-"""Lag of an edge that keeps nothing waiting."""
+"""Lag of an edge that delays nothing."""
 
 COMPUTATION = 0
 """Class of nodes before which a location computes."""
 
 BEGINS, ENDS, BEGUN = 1, 2, 4
-"""Marks of nodes: between the first two the runtime extends; where a thread or a task begins, which others begin, it
-has to wait for them."""
+"""Marks of nodes: the runtime extends between the first two; the last one marks the begin of a thread or a task that
+others start, for which it always has to wait."""
 
 WAITING = 10
-"""Column of `Changes.factor` that says whether what waits for others in a cell still does."""
+"""Column of `Changes.factor`: whether nodes of a cell that wait for others still do."""
 
 
 class Order(NamedTuple):
@@ -52,10 +51,10 @@ class Order(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What is known of nodes and edges."""
+    """Properties of nodes and edges."""
 
     start: NDArray[np.int64]
-    """(n_all,): when a node happens that depends on nothing."""
+    """(n_all,): time of a node that depends on nothing."""
     weight: NDArray[np.int64]
     """(n_all,): ticks between the last dependency of a node and itself."""
     kind: NDArray[np.int8]
@@ -71,18 +70,18 @@ class Weights(NamedTuple):
     length: NDArray[np.int64]
     """(n_edges,): bytes."""
     steps: NDArray[np.int8]
-    """(n_edges,): latencies on the way."""
+    """(n_edges,): number of latencies on the way."""
 
 
 class Less(NamedTuple):
-    """What single nodes take less in some of k scenarios, and which edges keep nothing waiting there."""
+    """Reductions of the weights of single nodes in some of k scenarios, and edges that delay nothing there."""
 
     start: NDArray[np.int32]
-    """(n_all + 1,): first entry of every node. Empty if nothing takes less."""
+    """(n_all + 1,): first entry of every node. Empty if no weight is reduced."""
     scenario: NDArray[np.uint8]
     """(n_entries,)"""
     ticks: NDArray[np.int64]
-    """(n_entries,): by how much the weight shrinks, to 0 at least."""
+    """(n_entries,): reduction of the weight, which does not become negative."""
     cut_start: NDArray[np.int32]
     """(n_edges + 1,): first entry of every edge. Empty if no edge is cut."""
     cut_scenario: NDArray[np.uint8]
@@ -90,40 +89,40 @@ class Less(NamedTuple):
 
 
 NO_LESS = Less(*(np.zeros(0, dtype) for dtype in (np.int32, np.uint8, np.int64, np.int32, np.uint8)))
-"""Nothing takes less."""
+"""No weight is reduced, and no edge is cut."""
 
 
 class Changes(NamedTuple):
-    """What differs from the recorded run in each of k scenarios."""
+    """Differences from the recorded run in each of k scenarios."""
 
     factor: NDArray[np.float64]
-    """(k, n_cells, 11): factors of weights by cell and class; the last column is 0 where nothing is waited for. None (k
-    = 0) if nothing but `less` differs."""
+    """(k, n_cells, 11): factors of weights by cell and class; the last column is 0 where nothing is waited for. No
+    elements (k = 0) if only `less` differs."""
     path_cell: NDArray[np.int32]
-    """(k, n_call_paths + 1): part of the number of a cell; of what has no call path the last element. Empty where there
-    is one cell."""
+    """(k, n_call_paths + 1): first summand of the number of a cell; the last element is for nodes without a call path.
+    Empty if there is only one cell."""
     location_cell: NDArray[np.int32]
-    """(k, n_locations): the other part: the two are added."""
+    """(k, n_locations): second summand of the number of a cell."""
     call_path: NDArray[np.int32]
-    """(n_nodes,): call path of every node, -1 for none. Empty where there is one cell."""
+    """(n_nodes,): call path of every node, -1 for none. Empty if there is only one cell."""
     location_start: NDArray[np.int64]
     """(n_locations + 1,): first node of every location."""
     row_start: NDArray[np.int32]
-    """(n_nodes + 1,): first row of computation before every node. Empty where computation is not changed."""
+    """(n_nodes + 1,): first row of computation before every node. Empty if computation is not changed."""
     row_path: NDArray[np.int32]
     """(n_rows,): call path."""
     row_ticks: NDArray[np.int64]
     """(n_rows,)"""
     delay: NDArray[np.float64]
-    """(k, 3): seconds of a latency, bytes per second, ticks of a second; empty where nothing takes time besides."""
+    """(k, 3): seconds per latency, bytes per second, ticks per second; empty if edges take no additional time."""
     fine: Any
-    """Ticks of the result for each recorded one."""
+    """Ticks of the result per recorded tick."""
     less: Less
-    """What single nodes take less, and which edges keep nothing waiting, if there are no factors."""
+    """Reductions of the weights of single nodes, and edges that delay nothing, if there are no factors."""
 
 
 class FoundEdges(NamedTuple):
-    """Edges as they are found; the last three hold one value if it is the same for all."""
+    """Edges as they are found; the last three hold a single value if it is the same for all."""
 
     tail: NDArray[np.int32]
     head: NDArray[np.int32]
@@ -138,7 +137,8 @@ class FoundEdges(NamedTuple):
 
 @kernel
 def place_less(node, ticks, scenario, at, less):
-    """Write what nodes take less in a scenario where the entries of each belong; `at` holds where the next one does."""
+    """Write the reductions of nodes in a scenario to their entries; `at` holds the position of the next entry of each
+    node."""
     for i in range(node.size):
         less.scenario[at[node[i]]], less.ticks[at[node[i]]] = scenario, ticks[i]
         at[node[i]] += 1
@@ -146,7 +146,7 @@ def place_less(node, ticks, scenario, at, less):
 
 @kernel
 def place_cuts(edge, scenario, at, less):
-    """Write where edges are cut, likewise."""
+    """Write the edges that are cut in a scenario, likewise."""
     for i in range(edge.size):
         less.cut_scenario[at[edge[i]]] = scenario
         at[edge[i]] += 1
@@ -161,7 +161,7 @@ def count_tails(tail, count):
 
 @kernel
 def place_edges(found, at, head, is_inferred, length, steps):
-    """Write edges where those of their tails belong; `at` holds where the next one of each tail does."""
+    """Write edges grouped by tail; `at` holds the position of the next edge of each tail."""
     several_inferred, several_lengths, several_steps = (
         found.is_inferred.size > 1,
         found.length.size > 1,
@@ -178,8 +178,8 @@ def place_edges(found, at, head, is_inferred, length, steps):
 
 @kernel
 def time_hubs(edge_start, head, n_nodes, time):
-    """Let every hub happen with the last of what it waits for; those of a chain follow each other. They hold `NEVER`
-    before, and those without a source 0 after."""
+    """Set the time of every hub to the latest of the nodes it waits for, 0 without any; hubs of a chain follow each
+    other. The times of hubs are `NEVER` before."""
     for v in range(time.size):
         if time[v] == NEVER:
             time[v] = 0
@@ -193,12 +193,12 @@ def weigh(is_first, edge_start, head, time, weight):
     """Find the ticks between the last dependency of each node and itself in recorded time; 0 where it depends on
     nothing.
 
-    An edge whose head was recorded before its tail has a negative lag, as large as that.
+    An edge whose head was recorded before its tail has a negative lag of that size.
 
     Returns
     -------
     int
-        How many edges have one.
+        Number of edges with a negative lag.
     """
     n, n_late = is_first.size, 0
     for v in range(time.size):
@@ -215,7 +215,8 @@ def weigh(is_first, edge_start, head, time, weight):
 
 @kernel
 def count_dependencies(is_first, head, waiting, is_head):
-    """Count for every node what it depends on: the node before at its location, and edges; `waiting` holds zeros."""
+    """Count the dependencies of every node: the node before it at its location, and edges; `waiting` holds zeros.
+    Return the number of nodes that an edge leads to."""
     n_heads = 0
     for e in range(head.size):
         waiting[head[e]] += 1
@@ -232,8 +233,8 @@ def order_nodes(is_first, edge_start, head, waiting, at, free, order):
     """Find an order in which nodes and hubs can happen, and a place for the time of each that an edge leads to; O(nodes
     + edges).
 
-    After a node that of the same location that follows it is next if it waits for nothing else, so that most of memory
-    is read in order.
+    A node is followed by the next node of the same location if that waits for nothing else, so that most of memory is
+    read in order.
 
     Parameters
     ----------
@@ -245,16 +246,16 @@ def order_nodes(is_first, edge_start, head, waiting, at, free, order):
     waiting : (n_all,) int32
         Dependencies of every node (`count_dependencies`); -1 after it has happened.
     at : (n_all,) int32
-        All -1: the places of what waits.
+        All -1; scratch: the places of waiting nodes.
     free : (n_heads,) int32
-        Room for places that are free again.
+        Scratch: places that are free again.
     order : Order
-        Result; room for as many runs as nodes are the first of their location or have an edge to them.
+        Result; with room for one run for each node that is the first of its location or that an edge leads to.
 
     Returns
     -------
     n_runs, n_places : int
-        What has a count in `waiting` at the end depends on itself.
+        Nodes that have a count in `waiting` at the end depend on themselves.
     """
     run = order.run_start
     n, top = is_first.size, run.size
@@ -298,7 +299,7 @@ def order_nodes(is_first, edge_start, head, waiting, at, free, order):
 
 @part
 def _give_place(v, at, free, n_places, n_free):
-    """Give a node that waits a place, unless it has one."""
+    """Give a place to a node that waits, unless it has one."""
     if at[v] < 0:
         if n_free > 0:
             n_free -= 1
@@ -361,7 +362,7 @@ def _add_weight(v, location, given, changes, now, change):
 
 @inner_part
 def _add_what_is_left(v, weight, less, now):
-    """Add the weight of a node to the time of each scenario, less what it takes less there."""
+    """Add the weight of a node, reduced by `less`, to the time of each scenario."""
     most = max(weight, 0)
     for k in range(LANES):
         now[k] += most
@@ -394,7 +395,8 @@ def _pass_on(e, place, given, changes, may_drop, now, times):
 
 @part
 def _pass_on_to_some(e, place, lag, can_drop, given, changes, now, times):
-    """Let the head of an edge wait for its tail, in scenarios in which it does, and for what the edge takes there."""
+    """Let the head of an edge wait for its tail, in the scenarios in which it does, plus the time that the edge takes
+    there."""
     h = given.head[e]
     location, call_path = 0, -1
     if can_drop:
@@ -412,7 +414,7 @@ def _pass_on_to_some(e, place, lag, can_drop, given, changes, now, times):
 
 @inner_part
 def _widen(mark, now, begin, end):
-    """Widen the runtime of each scenario by a node that is marked."""
+    """Extend the runtime of each scenario to a marked node."""
     if mark & BEGINS:
         for k in range(LANES):
             begin[k] = min(begin[k], now[k])
@@ -423,10 +425,10 @@ def _widen(mark, now, begin, end):
 
 @kernel
 def sweep(order, given, changes, may_drop, now, change, times, begin, end, found):
-    """Let every node happen as soon as all it depends on has, in some scenarios; O(nodes + edges).
+    """Compute the times of all nodes in some scenarios, each as early as its dependencies allow; O(nodes + edges).
 
-    A node's time is the latest of what it depends on, plus its weight. All arrays have a place for each of `LANES`
-    scenarios, a constant, so that what is done for all of them takes single instructions: a sixth of the time.
+    A node's time is the latest time of its dependencies, plus its weight. All arrays have a place for each of `LANES`
+    scenarios, a constant, so that operations on all of them are single vector instructions: a sixth of the time.
 
     Parameters
     ----------
@@ -435,16 +437,16 @@ def sweep(order, given, changes, may_drop, now, change, times, begin, end, found
     changes : Changes
         Of at most `LANES` scenarios.
     may_drop : bool
-        Whether nothing is waited for in some cell of a scenario.
+        Whether some cell of a scenario does not wait for anything.
     now : (LANES,) int64
-        Room for times.
+        Scratch for times.
     change : (LANES,) float64
-        Room for changes of computation.
+        Scratch for changes of computation.
     times : (n_places, LANES) int64
-        Room for times of what waits: all `NEVER`.
+        Scratch for the times of waiting nodes: all `NEVER`.
     begin, end : (LANES,) int64
-        Result: the earliest time of nodes that are marked `BEGINS`, and the latest of those marked `ENDS`; they hold
-        the latest and the earliest possible time before.
+        Result: the earliest time of nodes that are marked `BEGINS`, and the latest of those marked `ENDS`; initially
+        the latest and the earliest possible time.
     found : (n_found,) int64
         Result: the times of all nodes and hubs in the first scenario. Empty if they are not wanted.
     """

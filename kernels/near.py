@@ -1,4 +1,4 @@
-"""Rows of columns of which only some ranges are held, one range after the other."""
+"""Columns of which only some ranges of rows are held, one range after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def find_extent(first, stop):
 
 @kernel
 def list_near(first, stop, bits, n_rows, change, near):
-    """List the ranges of rows in groups of 2 ** bits rows that some ranges have rows in, and return how many there are.
+    """List the ranges of rows formed by the groups of 2 ** bits rows that some ranges have rows in, and return their
+    number.
 
     Parameters
     ----------
@@ -34,11 +35,11 @@ def list_near(first, stop, bits, n_rows, change, near):
         First row of each range, and one past its last. Ranges that are empty or begin at -1 are left out.
     bits : int
     n_rows : int
-        How many rows there are at all.
+        Total number of rows.
     change : (n_groups + 1,) int32
-        0; scratch: how many more ranges begin in each group than have ended before it.
+        Scratch, zeros: how many more ranges begin in each group than have ended before it.
     near : (3, n_groups // 2 + 1) int64, written
-        First row, one past the last, and how many are in those before.
+        First row of each, one past the last, and the number of rows in those before.
     """
     for i in range(first.size):
         if 0 <= first[i] < stop[i]:
@@ -67,13 +68,14 @@ def _range_of(row, near, begin):
 
 @kernel
 def find_places(row, begin, before, found):
-    """Find where rows are among those that are held, any place for rows that are not; `found` (n,) int64 is filled.
+    """Find the positions of rows among those that are held, any position for rows that are not; `found` (n,) int64 is
+    filled.
 
     Parameters
     ----------
     row : (n,) int64
     begin, before : (n_ranges,) int64
-        First row of each range, ascending, and how many are held before it.
+        First row of each range, ascending, and the number of rows held before it.
     """
     near = 0
     for i in range(row.size):

@@ -1,4 +1,4 @@
-"""Places of values among ascending ones."""
+"""Positions of values among ascending ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tracecols.kernels.kernel import part
 
 @part
 def first_at_least(value, low, high, values):
-    """Return the place from `low` to `high` of the first of ascending values that is not less than one; `high` if all
-    between them are less."""
+    """Return the position, from `low` to `high`, of the first of ascending values that is not less than a value; `high`
+    if all between them are less."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < value:
@@ -20,8 +20,8 @@ def first_at_least(value, low, high, values):
 
 @part
 def first_after(value, low, high, values):
-    """Return the place from `low` to `high` of the first of ascending values that is greater than one; `high` if none
-    of those between them is."""
+    """Return the position, from `low` to `high`, of the first of ascending values that is greater than a value; `high`
+    if none between them is."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] <= value:
@@ -33,6 +33,6 @@ def first_after(value, low, high, values):
 
 @part
 def place_of(value, low, high, values):
-    """Return the place from `low` to `high` of a value among ascending ones; -1 if it is not there."""
+    """Return the position, from `low` to `high`, of a value among ascending ones; -1 if it is absent."""
     at = first_at_least(value, low, high, values)
     return at if at < high and values[at] == value else -1

@@ -1,4 +1,4 @@
-"""Orders in which things happen."""
+"""Orders of rows: first smaller elements, and sorting by number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def search_smaller(values, item, start, stop, following, stack, result):
 def first_smaller(
     values: NDArray[np.int64], item: NDArray[np.int64], start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """For some elements find the first smaller one within a range that lies after them.
+    """Find, for some elements, the first smaller one within a range that lies after them.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def first_smaller(
         The first j with `values[j] < values[item]`, or -1. O(n + m) for ranges that begin right after their element.
     """
     following, stack, result = np.empty_like(values), np.empty_like(values), np.empty(item.size, np.int64)
-    # some callers read what they hand over from files, which cannot be written: the kernel is compiled for that only
+    # some callers pass arrays read from files, which are read-only: the kernel is compiled for read-only arrays alone
     given = values.view(), item.view(), start.view(), stop.view()
     for array in given:
         array.flags.writeable = False
@@ -58,7 +58,7 @@ def first_smaller(
 
 @kernel
 def sort_by_number(number, start, order):
-    """Put rows in the order of their numbers, those with one number in the order in which they are; O(n).
+    """Sort rows by number, stably; O(n).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def sort_by_number(number, start, order):
 
 
 def order_by(*keys: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Order rows by columns of small whole numbers, the first one first; equal rows stay in order; (n,) int64.
+    """Return the stable order of rows by columns of small integers, the first column the most significant; (n,) int64.
 
     Parameters
     ----------

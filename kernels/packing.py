@@ -38,7 +38,7 @@ def _bounds(values, base, first, stop):
 
 @part
 def _n_bits(low, high):
-    """Return how many bits the codes of values within bounds have."""
+    """Return the number of bits of the codes of values within bounds."""
     span, n = np.uint64(high - low), np.int64(0)
     if span >= np.uint64(1 << 63) - np.uint64(1) and low <= high:
         return np.int64(RAW)
@@ -57,7 +57,7 @@ def pack(values, base, widths, lows, starts, words):
     ----------
     values : (n,) signed integers
     base : (n,) or (0,) int64
-        What they are measured from; nothing if empty.
+        Values that they are relative to; they are absolute if empty.
     widths, lows : (n_groups,) uint8, int64; written
         Bits of the codes, and the least difference, of each group of `GROUP` values.
     starts : (n_groups + 1,) int64
@@ -95,19 +95,19 @@ def pack(values, base, widths, lows, starts, words):
 
 
 class Codes(NamedTuple):
-    """How the groups of rows of a column are coded, and where they are."""
+    """Coding and positions of the groups of rows of a column."""
 
     widths: NDArray[np.uint8]
     """(n_groups,): bits of each code."""
     lows: NDArray[np.int64]
-    """(n_groups,): what code 1 means."""
+    """(n_groups,): value that code 1 represents."""
     starts: NDArray[np.int64]
     """(n_groups + 1,): first word of each group, and one past the last."""
 
 
 @inner_part
 def _code_at(words, bit, width):
-    """Return the code of so many bits that begins at a bit of some words."""
+    """Return the code of `width` bits that begins at a bit of some words."""
     if width == 0:
         return np.uint64(0)
     at, filled = bit >> 6, bit & 63
@@ -119,7 +119,7 @@ def _code_at(words, bit, width):
 
 @inner_part
 def _value_of(code, width, low, base):
-    """Return what a code means, beside the value that it is relative to, or 0."""
+    """Return the value of a code, given the value `base` that it is relative to, or 0."""
     if width == RAW:
         return np.int64(code)
     return np.int64(NULL) if code == 0 else np.int64(code) - 1 + low + base
@@ -133,7 +133,7 @@ def unpack(words, first_word, codes, begin, end, base, values):
     ----------
     words : (n_words,) uint64
     first_word : int
-        Which of all words `words` begin with.
+        Number of the first of `words` among all words.
     codes : Codes
     begin, end : (n_ranges,) int64
         First row of each range, and one past its last.
@@ -158,7 +158,7 @@ def unpack(words, first_word, codes, begin, end, base, values):
 
 @kernel
 def unpack_rows(words, first_word, codes, row, null, base, values):
-    """Turn the codes of some rows back into values; of negative rows into `null`.
+    """Turn the codes of some rows back into values; negative rows yield `null`.
 
     Parameters
     ----------

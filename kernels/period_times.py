@@ -1,7 +1,7 @@
-"""The time of intervals by call path and period, from edge to edge of periods. Intervals may be as long as the run:
+"""The time of intervals by call path and period, from edge to edge of periods. Intervals may be as long as the run, so
 segments and waits are given in parts.
 
-Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+Times are float64 seconds or int64 ticks, of the same type throughout a call, as in `kernels.segments`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel, part
 
-# what carries over where something is lacking: the interval, its next segment, wait and edge; what is done with the
-# time up to that edge; whether the segment that the edge lies in has entries; call paths listed, times found
+# state carried over when something is lacking: the interval, its next segment, wait and edge; the step for the time up
+# to that edge; whether the segment that the edge lies in has entries; number of call paths listed, of times found
 INTERVAL, SEGMENT, WAIT, EDGE, DOES, HAS_ENTRIES, N_LISTED, N_FOUND, N_STATE = range(9)
 
-# what is done with the time of an interval up to an edge, after another
+# steps for the time of an interval up to an edge, in this order
 BEGINS, ADDS_SEGMENTS, TAKES_WAITS, WRITES = range(4)
 
-# what may be lacking: the next segment, the next wait, room for what is found
+# what may be lacking: the next segment, the next wait, room for results
 NOTHING, SEGMENTS, WAITS, ROOM = range(4)
 
 
 class Segments(NamedTuple):
-    """Segments (`kernels.segments`) that follow each other, some of all."""
+    """Consecutive segments (`kernels.segments`), a part of all."""
 
     first: Any
     """Number of the first one."""
@@ -37,7 +37,7 @@ class Segments(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """Waits in the order of their points, some of all."""
+    """Waits in the order of their points, a part of all."""
 
     first: Any
     """Number of the first one."""
@@ -69,11 +69,11 @@ class Spans(NamedTuple):
     """(n,): the period it begins in."""
     wait: NDArray[np.int64]
     wait_stop: NDArray[np.int64]
-    """`wait` and `wait_stop`: (n,), first of the waits inside, and one past the last, which are taken off."""
+    """`wait` and `wait_stop`: (n,), first of the waits inside, which are taken off, and one past the last."""
     less: Part
     more: Part
-    """`less` and `more`: what else is taken off, at the begin; and what is added, at the end, where it may lie after
-    the last cut."""
+    """`less` and `more`: what else is taken off, at the begin; and what is added at the end, possibly after the last
+    cut."""
 
 
 def spans_at(spans: Spans, at: NDArray[np.int64]) -> Spans:
@@ -124,7 +124,7 @@ def _put(c, x, n, sum_):
 
 @part
 def _write(i, period, n, filled, sum_, found):
-    """Write what is positive of the time up to an edge, and begin anew; return how much is found."""
+    """Write the positive times up to an edge, and reset the sum; return the number of times found."""
     for j in range(n):
         c = sum_.listed[j]
         if sum_.time[c] > 0:
@@ -143,7 +143,7 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
     Parameters
     ----------
     state : (N_STATE,) int64
-        What carries over; zeros before the first interval.
+        Carried from call to call; zeros before the first interval.
     spans : Spans
     waits : Waits
     segments : Segments
@@ -156,8 +156,8 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
     Returns
     -------
     int
-        What is lacking to go on (`SEGMENTS`, `WAITS`, `ROOM`), which begins with the next segment or wait of the state;
-        `NOTHING` when all intervals are done.
+        What is needed to go on (`SEGMENTS`, `WAITS`, `ROOM`), from the next segment or wait of the state on; `NOTHING`
+        when all intervals are done.
     """
     nothing, lacks = sum_.time.dtype.type(0), NOTHING
     i, at, w, e = state[INTERVAL], state[SEGMENT], state[WAIT], state[EDGE]
@@ -177,11 +177,11 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
                 for k in range(segments.end[at - first], segments.end[stop - first]):
                     n = _put(segments.path[k], segments.value[k], n, sum_)
                 at = stop
-            # also the one that the edge lies in is looked at
+            # the segment that the edge lies in is needed as well
             if at < target or (inside and not first <= at < last):
                 lacks = SEGMENTS
                 break
-            # what a thread has forgotten is in no segment
+            # time that a thread has dropped is in no segment
             has_entries = inside and segments.end[at - first + 1] > segments.end[at - first]
             if has_entries:
                 for k in range(edges.end[e - 1] if e > 0 else np.int64(0), edges.end[e]):

@@ -13,12 +13,12 @@ from tracecols.kernels.ordered import first_after, first_at_least, place_of
 
 
 class Spans(NamedTuple):
-    """What divides the time of locations (`periods.Divider`): edges of bins, and both ends of the focus of each."""
+    """Division of the time of locations (`periods.Divider`): edges of bins, and both ends of the focus of each."""
 
     edges: NDArray[Any]
     """(n_edges,): ascending."""
     focus: NDArray[Any]
-    """(n_locations, 2) , as `edges`"""
+    """(n_locations, 2), as `edges`"""
 
 
 class Parts(NamedTuple):
@@ -33,17 +33,18 @@ class Labels(NamedTuple):
     """The numbers of call paths in periods (`call_paths.PeriodCallPaths`)."""
 
     n_paths: int
-    """Call paths of the whole time."""
+    """Number of call paths of the whole time."""
     key: NDArray[np.int64]
-    """(n_labels,): ascending: (period + 1) * n_paths + path. Empty where there are all of them."""
+    """(n_labels,): ascending: (period + 1) * n_paths + path. Empty if all of them occur."""
     places: NDArray[np.int64]
-    """(n_keys,): the number of every key, or of the call path outside of all periods where it does not occur; empty
-    where that takes too much memory, or where there are all."""
+    """(n_keys,): the number of every key, or of the call path outside of all periods if the key does not occur; empty
+    if that takes too much memory, or if all keys occur."""
 
 
 @part
 def label_of(path, period, labels):
-    """Return the number of a call path in a period, or outside of all where it does not occur there; null stays."""
+    """Return the number of a call path in a period, or outside of all periods if it does not occur there; null remains
+    null."""
     if path < 0:
         return np.int64(-1)
     key = (np.int64(period) + 1) * labels.n_paths + path
@@ -103,7 +104,7 @@ def count_parts(begin, end, location, spans):
     Parameters
     ----------
     begin, end : (n,) int64
-        Ticks; what ends before it begins has no parts.
+        Ticks; an interval that does not end after its begin has no parts.
     location : (n,) int
     spans : Spans
     """
@@ -117,7 +118,7 @@ def count_parts(begin, end, location, spans):
 
 @part
 def _edge(number, at_begin, at_end, location, spans):
-    """Return when an edge of a location is; `at_begin` and `at_end` are the numbers of the ends of its focus."""
+    """Return the time of an edge of a location; `at_begin` and `at_end` are the numbers of the ends of its focus."""
     if number == at_begin:
         return spans.focus[location, 0]
     if number == at_end:
@@ -134,7 +135,7 @@ def divide_intervals(begin, end, location, spans, parts):
     begin, end, location, spans
         As for `count_parts`.
     parts : Parts, written
-        Of the size that it has counted.
+        Of the size that `count_parts` returns.
     """
     n = 0
     for i in range(begin.size):

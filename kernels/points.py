@@ -1,7 +1,7 @@
 """Synchronisation points in the order of their events, without sorting.
 
-Rows of events are numbered location by location. So a bit for every row, and how many bits are set before each word,
-tell the number of the point at a row: 1.5 bits of memory for an event, and one look at a word for a point.
+Rows of events are numbered location by location. So a bit for every row, and the number of bits set before each word,
+give the number of the point at a row: 1.5 bits of memory per event, and one word read per point.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tracecols.kernels.ranks import Ranks, choose, is_chosen, n_before
 
 
 class Rows(NamedTuple):
-    """Which rows of events are points; besides these every location that has events has a point at its end."""
+    """Rows of events that are points; besides these, every location that has events has a point at its end."""
 
     ranks: Ranks
-    """Which rows are points; of one row more than there are."""
+    """Rows that are points; covers one row more than there are."""
     first_row: NDArray[np.int64]
     """(n_locations + 1,): first row of each location, and one past the last one."""
     ends_before: NDArray[np.int64]
-    """(n_locations + 1,): how many locations before each one have a point at their end."""
+    """(n_locations + 1,): number of locations before each one that have a point at their end."""
 
 
 class Points(NamedTuple):
-    """Columns of points (`causes.points.OF_POINT`); `lead` and `tail` have no elements where nothing needs them."""
+    """Columns of points (`causes.points.OF_POINT`); `lead` and `tail` are empty if they are not needed."""
 
     location: NDArray[np.int32]
     event: NDArray[np.int64]
@@ -45,8 +45,8 @@ class Points(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Columns of pairs (`causes.points.OF_PAIR`); `cause` and `waiting` are rows of events where they are found,
-    numbers of points where they are put together."""
+    """Columns of pairs (`causes.points.OF_PAIR`); `cause` and `waiting` are rows of events in pairs as they are found,
+    numbers of points in pairs that are put together."""
 
     kind: NDArray[np.int8]
     cause: NDArray[np.signedinteger[Any]]
@@ -57,13 +57,13 @@ class Pairs(NamedTuple):
 
 @inner_part
 def _of_row(column, i):
-    """Return the value of a column in a row; a single one holds for all rows."""
+    """Return the value of a column in a row; a single value holds for all rows."""
     return column[i if column.size > 1 else 0]
 
 
 @kernel
 def mark_rows(event, call_path, ranks):
-    """Choose the rows of points whose call path is known; `count_rows` comes after the last ones."""
+    """Choose the rows of points whose call path is known; call `count_rows` after the last ones."""
     for i in range(event.size):
         if _of_row(call_path, i) >= 0:
             choose(ranks, event[i])
@@ -105,8 +105,8 @@ def number_rows(row, rows, found):
 
 @kernel
 def number_rows_before(row, rows, start, found):
-    """Find the last points, but for ends of locations, in front of rows of events; `found` (n,) int64 is filled, -1
-    where there is none, or no row."""
+    """Find the last points, other than ends of locations, before rows of events; `found` (n,) int64 is filled, -1 where
+    there is none, or no row."""
     here = 0
     for i in range(row.size):
         found[i] = -1
@@ -131,8 +131,7 @@ def start_locations(rows, start):
 
 @kernel
 def place_points(found, rows, first, stop, before, out):
-    """Write the points at the rows first <= row < stop to where they belong; of those of one event the first that is
-    found.
+    """Write the points at the rows first <= row < stop to their positions; of those of one event, the first one found.
 
     Parameters
     ----------
@@ -171,7 +170,7 @@ def place_points(found, rows, first, stop, before, out):
 
 @kernel
 def place_pairs(found, rows, out):
-    """Write the pairs whose points are known one after the other.
+    """Write the pairs whose points are known, one after the other.
 
     Parameters
     ----------
@@ -183,7 +182,7 @@ def place_pairs(found, rows, out):
     Returns
     -------
     int
-        How many there are.
+        Number of pairs written.
     """
     n, near_cause, near_waiting = 0, 0, 0
     for i in range(found.cause.size):

@@ -1,4 +1,4 @@
-"""Ask for memory that will be needed soon."""
+"""Prefetch memory that will be needed soon."""
 
 from __future__ import annotations
 

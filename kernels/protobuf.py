@@ -1,4 +1,4 @@
-"""Encode what is drawn on a track as packets of Perfetto's trace format.
+"""Encode the events drawn on a track as packets of Perfetto's trace format.
 
 The numbers are those of the messages in `protos/perfetto/trace` of the Perfetto sources, which never change their
 meaning.
@@ -42,10 +42,10 @@ ROOM_FOR_VALUE = 24
 """Bytes that suffice for an annotation."""
 
 NULL = -(2**63)
-"""Value of an annotation that is not there."""
+"""Value of an annotation that is absent."""
 
 BEGINS, GOES_ON, ENDS = range(1, 4)
-"""What an instant does with its flow."""
+"""Role of an instant in its flow."""
 
 
 @kernel
@@ -73,16 +73,16 @@ def put_fixed64(out, n, value):
 
 @kernel
 def put_two(out, n, value):
-    """Write a number below 2**14 in two bytes, also one that needs only one, so that place for it can be left free."""
+    """Write a number below 2**14 in two bytes, even if one would do, so that space for it can be reserved."""
     out[n] = np.uint8(value & 127) | np.uint8(128)
     out[n + 1] = np.uint8(value >> 7)
 
 
 @kernel
 def put_head(out, n, time, what, track, width):
-    """Write what all packets of events begin with: the place of their two lengths, of `width` bytes each, is left free.
+    """Write the begin of all packets of events; space is reserved for their two lengths, of `width` bytes each.
 
-    Keys and values below 128 are bytes. Returns the places of the lengths and the place after what is written.
+    Keys and values below 128 are bytes. Returns the positions of the lengths, and the one after the last byte written.
     """
     out[n] = PACKET
     packet = n + 1
@@ -106,7 +106,7 @@ class Instants(NamedTuple):
     flow: Any
     """(n_instants,) int64: number of the flow, 0 none."""
     step: Any
-    """(n_instants,) uint8: what it does with its flow, 0 nothing."""
+    """(n_instants,) uint8: role in its flow, 0 none."""
     values: Any
     """(n_instants, n_values) int64"""
     is_text: Any
@@ -114,7 +114,7 @@ class Instants(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What `timeline.draw_events` draws, in nanoseconds."""
+    """Output of `timeline.draw_events`, in nanoseconds."""
 
     time: Any
     """(n,) int64"""
@@ -201,7 +201,7 @@ def encode_samples(time, values, is_double, track, out):
     time, values : (n,) int64
         Nanoseconds; the values, or the bits of doubles.
     is_double : bool
-        Which of them.
+        Whether `values` are the bits of doubles.
     track : int
         Its uuid.
     out : (room,) uint8

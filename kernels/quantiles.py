@@ -18,7 +18,7 @@ def add_to_quantiles(values, quantiles, heights, places):
     heights : (m, 5) float64
         Five markers of each quantile; the third is the estimate. Begin with the first five values in order.
     places : (m, 5) int64
-        How many values lie below each marker. Begin with 0 .. 4.
+        Number of values below each marker. Begin with 0 .. 4.
     """
     for m in range(quantiles.size):
         q = quantiles[m]

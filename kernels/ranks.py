@@ -1,5 +1,4 @@
-"""Which of many rows are chosen, and the how manieth of them each is: a bit for every row, and a count for 64 of
-them."""
+"""Ranks of chosen rows among many: a bit for every row, and a count for every 64 rows."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ class Ranks(NamedTuple):
     bits: NDArray[np.uint64]
     """(n_words,): bit i of word k is row 64 k + i of the range."""
     before: NDArray[np.signedinteger[Any]]
-    """(n_words,) int32 or int64: how many are chosen before each word."""
+    """(n_words,) int32 or int64: number of rows chosen before each word."""
 
 
 @part
@@ -33,7 +32,7 @@ def n_set(word):
 
 @part
 def is_chosen(ranks, row):
-    """Say whether a row of the range is chosen."""
+    """Return whether a row of the range is chosen."""
     return (ranks.bits[row >> 6] >> np.uint64(row & 63)) & np.uint64(1) == np.uint64(1)
 
 
@@ -52,14 +51,14 @@ def choose(ranks, row):
 
 @kernel
 def choose_rows(row, first, ranks):
-    """Choose some more rows of a range that begins with row `first`; `count_rows` comes after the last ones."""
+    """Choose some more rows of a range that begins with row `first`; call `count_rows` after the last ones."""
     for i in range(row.size):
         choose(ranks, row[i] - first)
 
 
 @kernel
 def count_rows(ranks):
-    """Count the chosen rows before each word; return all."""
+    """Count the chosen rows before each word; return the total."""
     n = 0
     for k in range(ranks.bits.size):
         ranks.before[k] = n
@@ -70,13 +69,14 @@ def count_rows(ranks):
 def no_ranks(
     n_rows: int, number: type[np.signedinteger[Any]] = np.int32, zeros: Callable[[int, Any], NDArray[Any]] = np.zeros
 ) -> Ranks:
-    """Choose no row of a range so far; `number` is the type of counts, and `zeros` makes arrays."""
+    """Make the `Ranks` of a range in which no row is chosen; `number` is the type of counts, and `zeros` makes
+    arrays."""
     n_words = (n_rows + 63) // 64
     return Ranks(zeros(n_words, np.uint64), zeros(n_words, number))
 
 
 def ranks_of(row: NDArray[np.int64], first: int, stop: int) -> Ranks:
-    """Choose some rows of the range first <= row < stop."""
+    """Return the `Ranks` of the range first <= row < stop in which some rows are chosen."""
     ranks = no_ranks(stop - first)
     choose_rows(row, first, ranks)
     count_rows(ranks)

@@ -1,8 +1,8 @@
 """Exclusive time of locations as sequences of segments: sums by call path between the cuts at their synchronisation
 points.
 
-Times are float64 seconds or int64 ticks, in one call all the same; what is computed from them has their type. So no
-literal number may meet one: an integer that meets 0.0 is a float64.
+Times are float64 seconds or int64 ticks, of the same type throughout a call; results have the same type. So times must
+not be combined with literal numbers: an integer combined with 0.0 becomes a float64.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tracecols.kernels.ordered import place_of
 from tracecols.kernels.sums import EPOCH, N_PATHS, N_SORTED, Sum, add_time, sort_paths
 
 REQUEST = 255
-"""Besides the actions of all walks: a receive is posted, where the reference makes a cut."""
+"""Action besides those of `kernels.actions`: a receive is posted, and the reference makes a cut."""
 
 # what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region; the same on a thread
 # that another one has forked, which idles outside
 CUT, FORK, LEAVE_TEAM, JOIN_TEAM, END_IN_TEAM = range(5)
 
-# what an event contributes, one after the other
+# contributions of an event, in this order
 CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_AFTER, AFTER_FORK = range(8)
 
 OUTERMOST_OF_TASK = -2
-"""Instead of the call path above those that an explicit task enters first."""
+"""Used instead of the parent of the outermost call paths of an explicit task."""
 
-# state carried from batch to batch; NESTED_STOP is one past the last nested time of the location, ROOM how many nested
-# cuts the next event makes, AROUND the call path in which tasks are scheduled, STUB that of the task there;
-# FIRST_ENTRY and FIRST_SEGMENT are the numbers of what the arrays begin with
+# state carried from batch to batch; NESTED_STOP is one past the last nested time of the location, ROOM the number of
+# nested cuts that the next event makes, AROUND the call path in which tasks are scheduled, STUB the stub of the running
+# task; FIRST_ENTRY and FIRST_SEGMENT are the numbers of the first entry and segment in the arrays
 (
     N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_NESTED, NESTED_STOP, ROOM, AROUND, STUB,
     FIRST_ENTRY, FIRST_SEGMENT, N_STATE,
@@ -46,12 +46,12 @@ class Maps(NamedTuple):
     """(n_maps,): one past the last entry of each."""
     path: NDArray[np.int32]
     value: NDArray[Any]
-    """`path` and `value`: (n_entries,) int32, float64 or int64, of each map in ascending order of the call paths. Where
-    maps are written there may be room for more."""
+    """`path` and `value`: (n_entries,) int32, float64 or int64, of each map in ascending order of the call paths. Maps
+    to be written may have spare room."""
 
 
 class Marks(NamedTuple):
-    """Rows of locations where something happens, ascending."""
+    """Marked rows of locations, ascending: cuts, and ENTERs and EXITs of parallel regions."""
 
     row: NDArray[np.int64]
     what: NDArray[np.int8]
@@ -61,22 +61,22 @@ class Marks(NamedTuple):
     JOIN."""
     cut: NDArray[np.int64]
     time: NDArray[Any]
-    """`cut` and `time`: (n_marks,) int64, as `value`; written, number of the cut at every mark, and when it is; stays
-    as it is where there is none."""
+    """`cut` and `time`: (n_marks,) int64, as `value`; written, number and time of the cut at every mark; unchanged if
+    there is none."""
 
 
 class OwnPoints(NamedTuple):
     """The points of some locations, one location after the other."""
 
     end: NDArray[np.int64]
-    """(n,): how many points there are up to the end of each location."""
+    """(n,): number of points up to the end of each location."""
     event: NDArray[np.int64]
     kind: NDArray[np.int8]
     """`event` and `kind`: (n_points,) int64, int8"""
 
 
 class Others(NamedTuple):
-    """What happens at rows of some locations besides their points, and what points at FORKs mean."""
+    """Marks of some locations besides their points, and the meaning of points at FORKs."""
 
     row: NDArray[np.int64]
     what: NDArray[np.int8]
@@ -86,7 +86,7 @@ class Others(NamedTuple):
     """(n_regions,): rows at which threads enter parallel regions, ascending."""
     at_enter: NDArray[np.int8]
     fork: NDArray[Any]
-    """`at_enter` and `fork`: (n_regions,) int8, as `value`, what happens there, and the time since the FORK."""
+    """`at_enter` and `fork`: (n_regions,) int8, as `value`, the kind of mark there, and the time since the FORK."""
 
 
 @part
@@ -99,8 +99,8 @@ def _put_mark(n, row, what, value, marks):
 
 @kernel
 def list_marks(points, fork, end, others, marks, of_point):
-    """Put the points of some locations and what else happens there in the order of their rows; at the same row points
-    are first.
+    """Merge the points and other marks of some locations in the order of their rows; at the same row, points come
+    first.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def list_marks(points, fork, end, others, marks, of_point):
     Returns
     -------
     int
-        How many marks there are.
+        Number of marks.
     """
     n, other, entered, i = 0, 0, 0, 0
     nothing = marks.value.dtype.type(0)
@@ -150,14 +150,15 @@ def put_cuts(end, of_point, marks, stop, last, cut, left, time):
     Parameters
     ----------
     end : (n_locations,) int64
-        How many points there are up to the end of each location.
+        Number of points up to the end of each location.
     of_point : (n_points,) int64
         Mark of each point, -1 for the ends of locations.
     marks : Marks
     stop, last : (n_locations,) int64, as `marks.time`
-        One past the last segment of each location; until when its time is counted.
+        One past the last segment of each location; time until which its time is counted.
     cut, left, time : (n_points,) int32 or int64, as `cut`, as `marks.time`; written
-        The segments that begin at each point and after the begin of its call; until when time before it is counted.
+        The segments that begin at each point and after the begin of its call; time until which time before it is
+        counted.
     """
     i = 0
     for here in range(end.size):
@@ -179,13 +180,13 @@ class Nested(NamedTuple):
     """`row` and `time`: (n_nested,) int64, float64 or int64, row of the point, and the time."""
     cut: NDArray[np.int64]
     at: NDArray[Any]
-    """`cut` and `at`: (n_nested,) int64, as `time`; written, number of the cut and when it is; stays as it is where
-    nothing else is executed between the time and the row."""
+    """`cut` and `at`: (n_nested,) int64, as `time`; written, number and time of the cut; unchanged if nothing else is
+    executed between the time and the row."""
 
 
 class Calls(NamedTuple):
-    """Points, by location: (n,) each. Whether cuts are made inside of the call of each, its number, its row, the times
-    when the call begins and when it has waited long enough, and whether it waits."""
+    """Points, by location: (n,) each. Whether cuts are made inside the call of each, its number, its row, the times at
+    which the call begins and has waited long enough, and whether it waits."""
 
     is_cut: NDArray[np.bool_]
     number: NDArray[np.int64]
@@ -197,8 +198,8 @@ class Calls(NamedTuple):
 
 @part
 def _comes_after(j, time, resumes, number, nested, point, is_resume):
-    """Whether nested time j comes after another one: at the same time first those when calls begin, of these the first
-    point."""
+    """Return whether nested time j comes after another one: at the same time begins of calls come first, of these the
+    first point."""
     if nested.time[j] != time:
         return nested.time[j] > time
     if is_resume[j] != resumes:
@@ -210,7 +211,7 @@ def _comes_after(j, time, resumes, number, nested, point, is_resume):
 def list_nested(bounds, calls, filled, nested, point, is_resume, ends):
     """List the times inside of the calls of points in order.
 
-    They nearly are in order: calls follow each other, but for those that others are executed in.
+    They are nearly in order: calls follow each other, except those in which others are executed.
 
     Parameters
     ----------
@@ -218,13 +219,13 @@ def list_nested(bounds, calls, filled, nested, point, is_resume, ends):
         Where the calls of each location begin.
     calls : Calls
     filled : int
-        How many times of the first location are there already.
+        Number of times of the first location that are listed already.
     nested : Nested, written
         `row` and `time`, with room for two times of each call.
     point, is_resume : (any,) int64, bool; written
-        The point of each, and whether it has waited long enough then.
+        Point of each time, and whether it is the one at which the point has waited long enough.
     ends : (n_locations + 1,) int64, written
-        Where those of each location end, after a 0.
+        Where the times of each location end, after a 0.
     """
     ends[0], n = 0, filled
     for k in range(bounds.size - 1):
@@ -251,7 +252,7 @@ class TaskPaths(NamedTuple):
     is_of_task: NDArray[np.bool_]
     """(n_call_paths,): whether a call path belongs to the call tree of tasks."""
     region: NDArray[np.int64]
-    """(n_call_paths,): of each call path; empty, as the rest is, if tasks have no call paths."""
+    """(n_call_paths,): region of each call path; empty, like all that follow, if tasks have no call paths."""
     n_regions: int
     child_key: NDArray[np.int64]
     child: NDArray[np.int64]
@@ -268,8 +269,8 @@ class Joins(NamedTuple):
 
 @inner_part
 def take_out(n, sum_, segments, at, first):
-    """Empty a sum into the entries of segments from number `at` on, in the order of call paths, where arrays begin with
-    number `first`; return one past the last."""
+    """Move a sum to the entries of segments from number `at` on, in the order of call paths; the arrays begin with
+    number `first`. Return one past the last entry."""
     sum_.state[N_PATHS], sum_.state[N_SORTED] = n, 0
     sort_paths(sum_)
     sum_.state[EPOCH] += 1
@@ -290,18 +291,18 @@ def stub_of(around, c, tasks):
 
 @inner_part
 def owner_of_time(what, mine, c, above, fills, state, tasks):
-    """Return the call path that the time before an event counts for; -1 none.
+    """Return the call path that is charged with the time before an event; -1 none.
 
-    What a task takes before it enters its first region, and after it has left its last one, counts for its stub.
+    The time of a task before it enters its first region, and after it has left its last one, is charged to its stub.
 
     Parameters
     ----------
     what, mine : int
-        What the event does, and its mark; -1 none.
+        Action of the event, and its mark; -1 none.
     c, above : int
-        Call path entered or left, or the one around; the one above it.
+        Call path entered or left, or the one around the event; its parent.
     fills : bool
-        Whether time outside of all regions counts for the one that is entered next.
+        Whether time outside of all regions is charged to the one that is entered next.
     state : (N_STATE,) int64
     tasks : TaskPaths
     """
@@ -321,7 +322,7 @@ def owner_of_time(what, mine, c, above, fills, state, tasks):
 
 @part
 def follow_tasks(what, c, above, state, tasks):
-    """Note where tasks are scheduled, and the stub of the one that runs, after an event."""
+    """Update the call path in which tasks are scheduled, and the stub of the running task, after an event."""
     if what == POP and above == OUTERMOST_OF_TASK and state[STUB] < 0:
         state[STUB] = stub_of(state[AROUND], c, tasks)
     elif what == TASK_SWITCH or what == TASK_COMPLETE:
@@ -334,14 +335,14 @@ def follow_tasks(what, c, above, state, tasks):
 
 @part
 def count_nested(now, until, row, before, k, stop, nested):
-    """Count the nested cuts that an event makes up to a time; return as well when the last of them is, or `before`.
+    """Count the nested cuts that an event makes up to a time; also return the time of the last of them, or `before`.
 
     Parameters
     ----------
     now, row : float or int, int
         Time and row of the event.
     until, before : float or int
-        Cuts after `until` do not count; the last event that counted time.
+        Cuts after `until` do not count; time of the last event that counted time.
     k, stop : int
         The first time to look at, and one past the last.
     nested : Nested
@@ -363,26 +364,27 @@ class Events(NamedTuple):
     region: NDArray[np.int32]
     node: NDArray[np.int32]
     """`time`, `kind`, `region` and `node`: (n,) float64 or int64, uint8, int32, int32, time since the first event of
-    the trace; region entered; call path entered or left, or the one around, as the location numbers them; -1 none."""
+    the trace; region entered; call path entered or left, or the one around the event, as the location numbers them; -1
+    none."""
     base_row: int
     """Row of event 0."""
 
 
 class Meaning(NamedTuple):
-    """What the events of a location do to the time of call paths."""
+    """Effects of the events of a location on the time of call paths."""
 
     action: NDArray[np.uint8]
-    """(256,): what each kind does."""
+    """(256,): action of each kind."""
     number: NDArray[np.int64]
-    """(n_nodes,): call paths of the location's own."""
+    """(n_nodes,): number of each of the location's own call paths among all."""
     parent: NDArray[np.int64]
-    """(n_call_paths,): of the call paths, -1 for roots and below what is never executed; OUTERMOST_OF_TASK."""
+    """(n_call_paths,): parent of each call path; -1 for roots and below call paths that are never executed;
+    OUTERMOST_OF_TASK."""
     tasks: TaskPaths
     forgets: bool
-    """Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a
-    team."""
+    """Whether the location is a worker thread: its time since the last cut is dropped when it begins in a team."""
     fills: bool
-    """Whether time outside of all regions counts for the one that is entered next."""
+    """Whether time outside of all regions is charged to the one that is entered next."""
     stop_times: NDArray[Any]
     flush_paths: NDArray[np.int64]
     """`stop_times` and `flush_paths`: (n_flushes,) as the times, int64, ends of the location's buffer flushes, and
@@ -390,7 +392,7 @@ class Meaning(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What of `Meaning` is the same for all locations: the actions, parents of call paths, and tasks."""
+    """The part of `Meaning` that is the same for all locations: actions, parents of call paths, and tasks."""
 
     action: NDArray[np.uint8]
     parent: NDArray[np.int64]
@@ -398,38 +400,37 @@ class Tree(NamedTuple):
 
 
 class Locations(NamedTuple):
-    """What differs among locations, and what is found of each."""
+    """The part of `Meaning` that differs among locations, and the results for each."""
 
     number_start: NDArray[np.int64]
     """(n + 1,): where the call paths of each begin in `number`."""
     number: NDArray[np.int64]
-    """(n_nodes,): as of `Meaning`, one location after the other."""
+    """(n_nodes,): as in `Meaning`, one location after the other."""
     flush_start: NDArray[np.int64]
     """(n + 1,): where the buffer flushes of each begin."""
     stop_times: NDArray[Any]
     flush_paths: NDArray[np.int64]
-    """`stop_times` and `flush_paths`: (n_flushes,), as of `Meaning`, one location after the other."""
+    """`stop_times` and `flush_paths`: (n_flushes,), as in `Meaning`, one location after the other."""
     forgets: NDArray[np.bool_]
     fills: NDArray[np.bool_]
-    """`forgets` and `fills`: (n,), as of `Meaning`."""
+    """`forgets` and `fills`: (n,), as in `Meaning`."""
     since: NDArray[Any]
     until: NDArray[Any]
-    """`since` and `until`: (n,) as the times, from when on and until when time counts."""
+    """`since` and `until`: (n,) as the times, begin and end of the time that counts."""
     is_filled: NDArray[np.bool_]
-    """(n,): whether what is left of the time `until` the end counts for the call path that is open there, or was left
+    """(n,): whether the remaining time up to `until` is charged to the call path that is open there, or was left
     last."""
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
     """`first` and `stop`: (n,) int64, written, first segment, and one past the last; `first` is -1 of locations that
     have not begun."""
     last: NDArray[Any]
-    """(n,) as the times, written: until when time was counted."""
+    """(n,) as the times, written: time until which time was counted."""
 
 
 class Walked(NamedTuple):
-    """Which locations consecutive events are of: the number of the first one, where the events of each begin, the row
-    of the first of these, and whether they are the last ones; the first mark of each, and where its nested times
-    begin."""
+    """Locations of consecutive events: the number of the first one, where the events of each begin, the row of its
+    first event, and whether these are its last events; the first mark of each, and where its nested times begin."""
 
     first: int
     bounds: NDArray[np.int64]
@@ -441,7 +442,7 @@ class Walked(NamedTuple):
 
 @part
 def meaning_at(j, tree, locations):
-    """Return what the events of location j do."""
+    """Return the effects of the events of location j."""
     a, b = locations.number_start[j], locations.number_start[j + 1]
     c, d = locations.flush_start[j], locations.flush_start[j + 1]
     return Meaning(
@@ -464,7 +465,7 @@ def events_at(k, walked, events):
 
 
 class Collected(NamedTuple):
-    """What `collect_segments` writes."""
+    """Results and state of `collect_segments`."""
 
     joins: Joins
     state: NDArray[np.int64]
@@ -472,14 +473,15 @@ class Collected(NamedTuple):
     last: NDArray[Any]
     """(1,) as the times: time of the last contribution."""
     open_sum: Sum
-    """Of the segment that is not complete."""
+    """Sum of the segment that is not complete."""
     segments: Maps
     """Cut k lies between segments k - 1 and k."""
 
 
 @part
 def has_room(n_cuts, collected):
-    """Whether there is room for the segments that an event, which makes so many nested cuts, and the end add."""
+    """Return whether there is room for the segments added by an event that makes `n_cuts` nested cuts, and by the
+    end."""
     state, segments, limit = collected.state, collected.segments, collected.open_sum.path.size
     n_entries = state[N_ENTRIES] - state[FIRST_ENTRY] + (2 + n_cuts) * limit
     n_segments = state[N_SEGMENTS] - state[FIRST_SEGMENT] + 4 + n_cuts
@@ -503,7 +505,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
     Returns
     -------
     int
-        The event to go on with: `stop`, or less where the arrays of entries are full.
+        The event to go on with: `stop`, or less if the arrays of entries are full.
     """
     time, kind, region, node, base_row = events
     action, number, parent, tasks, forgets, fills, stop_times, flush_paths = meaning
@@ -531,14 +533,14 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
         above = parent[c] if c >= 0 else np.int64(-1)
         if what == ON_OFF:
             what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
-        # points that come no later make no cut any more
+        # points up to this row make no cut any more
         while k < nested_stop and nested.row[k] <= base_row + i:
             k += 1
         is_nested = k < nested_stop and nested.time[k] < now
         mine = np.int64(mark_what[mark]) if here else np.int64(-1)
         is_plain = (what == PUSH or what == POP or what == NOTHING) and above != OUTERMOST_OF_TASK
         if is_plain and not is_nested and (not here or mine == CUT):
-            # what nearly all events are, and nearly all points
+            # the fast path: nearly all events and points
             if here:
                 n_entries = take_out(n, open_sum, segments, n_entries, first_entry)
                 n, epoch = np.int64(0), epoch + np.int32(1)
@@ -565,8 +567,8 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
             ):
                 state[ROOM] = m
                 break
-        # in this order: a cut in front, what the team's JOIN takes, cuts inside of calls with the event's own time and
-        # a second one, what the FORK took, a cut after, and that time again
+        # in this order: a cut before; the time to the team's JOIN; cuts inside of calls and the event's own time; that
+        # of a flush; the time since the FORK, taken off; a cut after; and that time again
         for step in range(CUT_BEFORE, AFTER_FORK + 1):
             cut = False
             x, y = np.int64(-1), nothing
@@ -655,7 +657,7 @@ def begin_location(j, locations, collected):
 
 @kernel
 def finish_location(j, locations, collected):
-    """Close the last segment of location j; of a worker what it has done since the last cut may be forgotten."""
+    """Close the last segment of location j; for a worker thread, the time since the last cut may be dropped."""
     _, state, last, open_sum, segments = collected
     n, n_entries, first_entry, until = state[N_LISTED], state[N_ENTRIES], state[FIRST_ENTRY], locations.until[j]
     if locations.is_filled[j] and not state[IDLES] and state[IN] >= 0 and until > last[0]:

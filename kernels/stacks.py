@@ -1,9 +1,9 @@
 """Walk through the events of one location: region stack, call paths, exclusive time, enclosing calls.
 
-`scan_events` takes one event after the other and leaves what it does to one part for each concern: time (`charge`),
-call paths (`enter_*`, `find_call_path`), stack frames (`push_frame`, `pop_frame`), call instances (`open_call`,
-`close_call`), buffer flushes, teams, tasks, attributed events, and phases or time bins (`begin_phase`, `pass_edges`).
-The parts are inlined by the compiler. What they work in are groups of arrays.
+`scan_events` processes the events one by one and leaves each concern to a part: time (`charge`), call paths (`enter_*`,
+`find_call_path`), stack frames (`push_frame`, `pop_frame`), call instances (`open_call`, `close_call`), buffer flushes,
+teams, tasks, attributed events, and phases or time bins (`begin_phase`, `pass_edges`). The compiler inlines the parts.
+They work on groups of arrays.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from tracecols.schema.kinds import EventKind
     N_NESTED, ROOM, THREAD_ROW, THREAD_TIME, N_STATE,
 ) = range(31)  # fmt: skip
 
-# how much locations that ended have left in buffers, and the frame that is free there
+# fill levels of the buffers after the locations that have ended, and their first free frame
 (FILLED_PATHS, FILLED_CALLS, FILLED_ATTRIBUTED, FILLED_PHASES, FREE_FRAME, N_FILLED) = range(6)
 
 NOT_BEGUN = -2
-"""The free frame of a location that has not begun."""
+"""Value of `state[FREE]` for a location whose scan has not begun."""
 
-# what bounds of side values there are
+# rows of the bounds of side values
 (FLUSHES, SWITCHES, TEAMS, INTERVALS, TASKS, N_SIDES) = range(6)
 
 # why a call returned
@@ -52,18 +52,17 @@ DONE, GROW, BLOCKED, DAMAGED = range(4)
 # region flags
 IS_CALL, IS_ARTIFICIAL, IS_PHASE = 1, 2, 4
 
-# what divides a scan into periods: instances of regions, calls of regions, times
+# how a scan is divided into periods: by instances of regions, by calls of regions, by time
 BY_INSTANCE, BY_CALL, BY_TIME = range(3)
 
 FIRST_PERIOD = -2
-"""Entry of the call paths that represent periods: FIRST_PERIOD - number. What is below one is what happens in the
-period."""
+"""Entry of the call paths that represent periods: FIRST_PERIOD - number. The call paths of the period are below it."""
 
 NO_PARENT = -1
 ROOT_IN_TEAM = -(2**63)
-"""Instead of NO_PARENT where a thread belongs to a team that was forked outside of all regions."""
+"""Used instead of NO_PARENT if a thread belongs to a team that was forked outside of all regions."""
 IN_PROGRAM = ROOT_IN_TEAM + 1
-"""Parent of what is below the program of the process, whichever of its locations records that."""
+"""Parent of call paths below the program of the process, whichever of its locations records the program."""
 
 PROGRAM_BEGIN, PROGRAM_END = int(EventKind.PROGRAM_BEGIN), int(EventKind.PROGRAM_END)
 
@@ -80,16 +79,16 @@ class Events(NamedTuple):
 
 
 class Meanings(NamedTuple):
-    """What kinds, entries and regions mean."""
+    """Meaning of event kinds, entries and regions."""
 
     action: NDArray[np.uint8]
-    """(256,): what each kind does (`kernels.actions`)."""
+    """(256,): action of each kind (`kernels.actions`)."""
     region_of: NDArray[np.int32]
-    """(n_entries,): region of every entry. The first entries are the regions themselves; others are call sites, which
-    tell call paths apart except at the root."""
+    """(n_entries,): region of every entry. The first entries are the regions themselves; the others are call sites,
+    which distinguish call paths except at the root."""
     flags: NDArray[np.uint8]
-    """(n_regions,): IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program; IS_PHASE:
-    instances may begin phases."""
+    """(n_regions,): IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: not a region of the program;
+    IS_PHASE: instances may begin phases."""
     tasks: np.int32
     threads: np.int32
     """`tasks` and `threads`: regions that are above the call paths of explicit tasks, and of threads that the program
@@ -97,7 +96,7 @@ class Meanings(NamedTuple):
 
 
 class SideValues(NamedTuple):
-    """What side tables say of the location's events, in the order of the events."""
+    """Values from side tables for the location's events, in the order of the events."""
 
     stop_time: NDArray[np.int64]
     """(n_flushes,): end of each buffer flush in ticks."""
@@ -105,20 +104,21 @@ class SideValues(NamedTuple):
     """(n_switches,): number of the task of each event that switches or completes tasks; 0 is the implicit task."""
     team_parent: NDArray[np.int64]
     team_program: NDArray[np.int64]
-    """`team_parent` and `team_program`: (n_teams,), of each team begin: call path the thread inherits, and that of the
-    program it belongs to; negative codes point into the master's call paths."""
+    """`team_parent` and `team_program`: (n_teams,), for each team begin: call path that the thread inherits, and that
+    of the program it belongs to; negative codes point into the master's call paths."""
     interval_start: NDArray[np.int64]
     interval_stop: NDArray[np.int64]
-    """`interval_start` and `interval_stop`: (n_teams,), where teams are not begun by events of their own: rows between
-    which the thread belongs to each. Empty otherwise."""
+    """`interval_start` and `interval_stop`: (n_teams,), for traces without TEAM_BEGIN events: rows between which the
+    thread belongs to each team. Empty otherwise."""
     team_period: NDArray[np.int64]
-    """(n_teams,): of each team begin: the period of the fork, -1 none."""
+    """(n_teams,): period of the fork of each team begin, -1 none."""
     n_known: int
-    """How many of `team_parent` are known; a thread without a stack cannot begin in one that is not."""
+    """How many of the first elements of `team_parent` are known; a thread with an empty stack cannot begin in later
+    ones."""
 
 
 class LocationSides(NamedTuple):
-    """The `SideValues` of some locations, one location after the other; `n_known` is of each, (n_locations,) int64."""
+    """The `SideValues` of some locations, one location after the other; `n_known` is (n_locations,) int64."""
 
     n_known: NDArray[np.int64]
     stop_time: NDArray[np.int64]
@@ -131,33 +131,34 @@ class LocationSides(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """What divides the time of the location into periods: phases of the program, or bins of time.
+    """Division of the time of the location into periods: phases of the program, or bins of time.
 
-    Kernels take None where nothing does. They are compiled for that without what concerns periods, in half the time.
+    Kernels take None if there are no periods. For None, they are compiled without the code for periods, in half the
+    time.
     """
 
     mode: int
     """BY_INSTANCE: an instance of a region is a phase; BY_CALL: from one call of a region to the next; BY_TIME:
     bins."""
     fits: NDArray[np.bool_]
-    """(n_levels, n_regions): which regions a phase begins with, what they have to be called from, and so on upwards."""
+    """(n_levels, n_regions): regions that begin phases, regions they have to be called from, and so on upwards."""
     edges: NDArray[np.int64]
     """(n_edges,): ticks at which the next bin begins."""
     focus: NDArray[np.int64]
-    """(n_locations, 4): of each location: ticks at which its focus begins and ends, and which of its edges these are;
-    those of bins are the others (`edge_at`). Of one location (`own_periods`) a row. Only of BY_TIME."""
+    """(n_locations, 4), for BY_TIME: ticks at which the focus of each location begins and ends, and the numbers of both
+    among its edges; the other edges are those of bins (`edge_at`). A single row for one location (`own_periods`)."""
     chain: NDArray[np.int64]
-    """(capacity,): scratch for the call paths of a stack, twice as large as the pool of frames at least."""
+    """(capacity,): scratch for the call paths of a stack, at least twice as large as the pool of frames."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
-    """`begin` and `end`: (capacity,), filled: ticks of the phases of the location."""
+    """`begin` and `end`: (capacity,), filled: ticks at which the phases of the location begin and end."""
 
 
 class Frames(NamedTuple):
-    """Pool of stack frames; `state[FREE]` is the first that is free."""
+    """Pool of stack frames; `state[FREE]` is the first free one."""
 
     below: NDArray[np.int64]
-    """(capacity,): the frame below, the next free one; -1 none."""
+    """(capacity,): the frame below, for free frames the next free one; -1 none."""
     node: NDArray[np.int32]
     """(capacity,): call path."""
     time: NDArray[np.int64]
@@ -173,12 +174,12 @@ class CallPaths(NamedTuple):
     parent: NDArray[np.int64]
     """(capacity,): call path above, or a negative code."""
     entry: NDArray[np.int32]
-    """(capacity,): what is entered."""
+    """(capacity,): the entry that is entered (`Meanings`)."""
     row: NDArray[np.int64]
     time: NDArray[np.int64]
     """`row` and `time`: (capacity,), row and ticks of the first ENTER."""
     recent: NDArray[np.int32]
-    """(capacity,): call path that was entered last from each, -1 none."""
+    """(capacity,): call path last entered from each, -1 none."""
     exclusive: NDArray[np.int64]
     visits: NDArray[np.int64]
     """`exclusive` and `visits`: (capacity,), exclusive ticks; number of visits."""
@@ -187,7 +188,7 @@ class CallPaths(NamedTuple):
 
 
 class CallInstances(NamedTuple):
-    """Region instances that matter to joins, `state[N_CALLS]` of them (`schema.scans.CALL_INSTANCES`)."""
+    """Region instances that joins need, `state[N_CALLS]` of them (`schema.scans.CALL_INSTANCES`)."""
 
     node: NDArray[np.int32]
     """(capacity,): call path."""
@@ -220,19 +221,19 @@ class Tasks(NamedTuple):
     """The tasks of the location; 0 is the implicit one."""
 
     top: NDArray[np.int64]
-    """(n_tasks,): top frame of each task that does not run, -1 none."""
+    """(n_tasks,): top frame of each task that is not running, -1 none."""
     time: NDArray[np.int64]
-    """(n_tasks,): ticks that each explicit task took so far."""
+    """(n_tasks,): ticks that each explicit task has taken so far."""
     stub: NDArray[np.int64]
-    """(n_tasks,): call path that it counts for where it was scheduled, -1 as long as it has none."""
+    """(n_tasks,): call path that each is charged to where it was scheduled, -1 as long as it has none."""
     counted: NDArray[np.int64]
-    """(n_tasks,): ticks of `time` that count there by now: those of the bins of time that are over."""
+    """(n_tasks,): ticks of `time` already charged there: those in bins of time that are over."""
     gap: NDArray[np.int64]
-    """(n_tasks,): last of the `Charges` of each explicit task from before it had a stub, -1 none."""
+    """(n_tasks,): last entry of `Charges` made for each explicit task while it had no stub, -1 none."""
 
 
 class Pointers(NamedTuple):
-    """Pointer columns (thesis 3.10), or empty arrays: all, or the first two."""
+    """Pointer columns (thesis 3.10); all of them, or the first two, may be empty."""
 
     enterptr: NDArray[np.int64]
     exitptr: NDArray[np.int64]
@@ -243,35 +244,36 @@ class Pointers(NamedTuple):
 
 
 class Charges(NamedTuple):
-    """When the exclusive time of call paths was spent, or empty arrays; for scans without periods."""
+    """Intervals in which the exclusive time of call paths was spent, or empty arrays; for scans without periods."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
-    """`begin` and `end`: (capacity,), ticks; where time decreases the end is the earlier. There is room for one per
-    event, one more per buffer flush, and one."""
+    """`begin` and `end`: (capacity,), ticks; if time decreases, the end is the earlier one. The capacity is one per
+    event, one more per buffer flush, plus one."""
     node: NDArray[np.int64]
-    """(capacity,): the call path that is charged. Time that an explicit task spends outside of its regions counts for
-    its stub; as long as it has none, -2 less the one before of the same task, which is -1 if there is none."""
+    """(capacity,): the call path that is charged. Time that an explicit task spends outside of its regions is charged
+    to its stub; as long as it has none: -2 - the previous such entry of the same task, which is -1 if there is none."""
     n: NDArray[np.int64]
-    """(1,): how many there are."""
+    """(1,): number of entries."""
 
 
 class ScanArrays(NamedTuple):
-    """Arrays that scans work in and fill."""
+    """Arrays that scans use and fill."""
 
     frames: Frames
     paths: CallPaths
     table: NDArray[np.int32]
-    """(2 ** k,): hash table of the call paths, twice as large at least; empty between locations."""
+    """(2 ** k,): hash table of the call paths, at least twice their number; empty between locations."""
     calls: CallInstances
     attributed: AttributedEvents
     team_stack: NDArray[np.int64]
-    """(capacity,): numbers of the team begins the thread is in, `state[TEAM_DEPTH]` of them above one that is none."""
+    """(capacity,): numbers of the team begins the thread is in, `state[TEAM_DEPTH]` of them after element 0, which is
+    -1."""
     tasks: Tasks
     pointers: Pointers
     """Filled if not empty."""
     charges: Charges
-    """Filled if not empty; of a single location that begins and ends in one call."""
+    """Filled if not empty; only for a single location that begins and ends in one call."""
 
 
 # -- call paths --------------------------------------------------------------------------------------------------------
@@ -279,8 +281,8 @@ class ScanArrays(NamedTuple):
 
 @part
 def find_slot(parent, entry, node_parent, node_entry, table):
-    """Find the place in a hash table of the call path that enters `entry` from call path `parent`: it holds 0, or one
-    more than the number."""
+    """Find the slot in a hash table for the call path that enters `entry` from call path `parent`: it holds 0, or the
+    number of the call path plus 1."""
     mask = table.size - 1
     h = (parent * np.int64(-7046029254386353131) ^ np.int64(entry) * np.int64(-4417276706812531889)) & np.int64(
         0x7FFFFFFFFFFFFFFF
@@ -325,7 +327,7 @@ def index_call_paths(paths, n, table):
 
 @part
 def enter_below(parent, entry, row, at, state, paths, table):
-    """Return the call path that enters `entry` from that of a stack frame: mostly the one that was entered last."""
+    """Return the call path that enters `entry` from that of a stack frame; mostly it is the one entered last."""
     node = np.int64(paths.recent[parent])
     if node < 0 or paths.entry[node] != entry:
         node = find_call_path(parent, entry, row, at, state, paths, table)
@@ -335,8 +337,8 @@ def enter_below(parent, entry, row, at, state, paths, table):
 
 @part
 def in_period(parent, row, at, state, periods, paths, table):
-    """Return the call path for the period the location is in, below what the thread inherits; that itself outside of
-    periods."""
+    """Return the call path that represents the current period of the location below `parent`; outside of periods,
+    `parent`."""
     if periods is None:
         return parent
     if state[PERIOD] < 0:
@@ -346,7 +348,7 @@ def in_period(parent, row, at, state, periods, paths, table):
 
 @part
 def moved(node, row, at, state, periods, paths, table):
-    """Return the call path that is the same as another one, but in the period the location is in."""
+    """Return the counterpart of a call path in the current period of the location."""
     n = 0
     while node >= 0:
         if paths.entry[node] > FIRST_PERIOD:
@@ -364,8 +366,8 @@ def moved(node, row, at, state, periods, paths, table):
 def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks, charges):
     """Return the call path of the outermost region instance of an explicit task.
 
-    It is below TASKS. What the task takes counts as well where it was scheduled, for the first region of the
-    program that it enters: its stub.
+    It is below TASKS. The time of the task is also charged where it was scheduled, to the first region of the program
+    that it enters: its stub.
     """
     if tasks.stub[task] == -1 and not meanings.flags[meanings.region_of[entry]] & IS_ARTIFICIAL:
         origin = tasks.top[0]
@@ -389,7 +391,7 @@ def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths,
 
 @part
 def find_interval(row, state, sides, team_stack):
-    """Find the team whose fork and join, recorded elsewhere, enclose a row; what begins there is below that
+    """Find the team whose fork and join, recorded elsewhere, enclose a row; call paths that begin there are below the
     fork."""
     j = state[N_TEAMS]
     while j < sides.interval_start.size and sides.interval_stop[j] <= row:
@@ -404,7 +406,7 @@ def find_interval(row, state, sides, team_stack):
 
 @part
 def enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table):
-    """Return the call path of a region instance that no other of the thread encloses: below what the thread
+    """Return the call path of an outermost region instance of the thread: below the call path that the thread
     inherits."""
     base = state[BASE]
     if base == NO_PARENT or base == ROOT_IN_TEAM:
@@ -422,7 +424,7 @@ def enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table
 
 @part
 def charge(since, until, top, task, frames, paths, tasks, charges):
-    """Add a time to the call path on top, and to the explicit task that runs."""
+    """Charge an interval to the call path on top, and to the running explicit task."""
     if top >= 0:
         paths.exclusive[frames.node[top]] += until - since
     if task > 0:
@@ -439,7 +441,7 @@ def charge(since, until, top, task, frames, paths, tasks, charges):
 
 @part
 def keep_charge(since, until, node, charges):
-    """Keep which call path a time is charged to."""
+    """Append an interval that is charged to a call path to `charges`."""
     n = charges.n[0]
     charges.n[0] = n + 1
     charges.begin[n] = since
@@ -449,7 +451,7 @@ def keep_charge(since, until, node, charges):
 
 @part
 def charge_gaps(task, tasks, charges):
-    """Charge the time that an explicit task has spent so far to its stub."""
+    """Charge the intervals that an explicit task spent while it had no stub to its stub."""
     k = tasks.gap[task]
     while k >= 0:
         before = -2 - charges.node[k]
@@ -463,7 +465,7 @@ def charge_gaps(task, tasks, charges):
 
 @part
 def margin_of(periods, frames):
-    """Return how many call paths one event may add: those of a stack twice where periods begin."""
+    """Return an upper bound for the call paths that one event adds: with periods, those of whole stacks."""
     if periods is None:
         return 4
     return 3 * frames.below.size + 16
@@ -471,7 +473,7 @@ def margin_of(periods, frames):
 
 @part
 def begins_phase(entry, top, task, meanings, periods, frames, paths):
-    """Return whether an instance is one that phases begin with: what it is called from has to fit as well."""
+    """Return whether a region instance begins a phase: its callers have to fit as well."""
     if task > 0 or not periods.fits[0, meanings.region_of[entry]]:
         return False
     node = np.int64(frames.node[top]) if top >= 0 else np.int64(-1)
@@ -486,7 +488,7 @@ def begins_phase(entry, top, task, meanings, periods, frames, paths):
 
 @part
 def move_frames(top, row, at, state, periods, frames, paths, table):
-    """Replace the call paths of all frames of a stack by the same ones in the period the location is in."""
+    """Replace the call paths of all frames of a stack by their counterparts in the current period of the location."""
     n = 0
     frame = top
     half = periods.chain.size // 2
@@ -507,7 +509,7 @@ def move_frames(top, row, at, state, periods, frames, paths, table):
 
 @part
 def begin_phase(top, row, at, state, periods, frames, paths, table):
-    """Begin the next phase of the location; what is on the stack belongs to it where phases go from call to call."""
+    """Begin the next phase of the location; if phases go from call to call, the frames on the stack belong to it."""
     if state[PERIOD] >= 0:
         periods.end[state[PERIOD]] = at
     elif periods.mode == BY_CALL:
@@ -523,7 +525,7 @@ def begin_phase(top, row, at, state, periods, frames, paths, table):
 
 @part
 def end_phase(top, row, at, state, periods, frames, paths, table):
-    """End the phase: what remains on the stack is outside again."""
+    """End the phase: the frames that remain on the stack are outside again."""
     periods.end[state[PERIOD]] = at
     state[PERIOD] = -1
     state[PERIOD_FRAME] = -1
@@ -533,7 +535,7 @@ def end_phase(top, row, at, state, periods, frames, paths, table):
 
 @part
 def count_in_bin(task, paths, tasks):
-    """Count what an explicit task took since its last bin where it was scheduled."""
+    """Charge the time that an explicit task has taken since its last bin to its stub."""
     if tasks.stub[task] >= 0:
         paths.exclusive[tasks.stub[task]] += tasks.time[task] - tasks.counted[task]
         tasks.counted[task] = tasks.time[task]
@@ -541,7 +543,7 @@ def count_in_bin(task, paths, tasks):
 
 @part
 def continue_in_bin(top, task, row, at, state, periods, frames, paths, table, tasks):
-    """Move the running stack, and the call path an explicit task counts for, into the bin the location is in."""
+    """Move the running stack, and the stub of the running explicit task, into the current bin of the location."""
     if top >= 0 and paths.period[frames.node[top]] != state[PERIOD]:
         move_frames(top, row, at, state, periods, frames, paths, table)
     if task > 0 and tasks.stub[task] >= 0 and paths.period[tasks.stub[task]] != state[PERIOD]:
@@ -550,7 +552,7 @@ def continue_in_bin(top, task, row, at, state, periods, frames, paths, table, ta
 
 @part
 def edge_at(number, periods):
-    """Return an edge between the pieces of a location: that of a bin, or an end of the focus."""
+    """Return the time of an edge of a location: the edge of a bin, or an end of the focus."""
     begin, end = periods.focus[2], periods.focus[3]
     if number == begin:
         return periods.focus[0]
@@ -561,7 +563,7 @@ def edge_at(number, periods):
 
 @part
 def edge_after(state, periods):
-    """Return when the next bin begins; the end of all times after the last one, and where there are none."""
+    """Return the time of the next edge; the largest time after the last edge, and without bins."""
     if periods is not None and periods.mode == BY_TIME and state[PERIOD] < periods.edges.size + 2:
         return edge_at(state[PERIOD], periods)
     return np.int64(0x7FFFFFFFFFFFFFFF)
@@ -569,13 +571,13 @@ def edge_after(state, periods):
 
 @part
 def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, tasks, charges):
-    """Divide the time since the last event that counted at the edges of bins that are not later than `now`.
+    """Divide the time since the last event that counted at the edges that are not later than `now`.
 
     Returns
     -------
     int
-        What counts from then on: the last edge that was passed, or `last`. An edge remains if there is no room for more
-        call paths.
+        Begin of the time not charged yet: the last edge that was passed, or `last`. If there is no room for more call
+        paths, edges remain.
     """
     while state[PERIOD] < periods.edges.size + 2 and edge_at(state[PERIOD], periods) <= now:
         state[ROOM] = margin_of(periods, frames)
@@ -657,7 +659,7 @@ def count_bad_exit(top, entry, kind, row, state, meanings, frames, paths):
 
 @part
 def point_up(i, top, frames, pointers):
-    """Let event i point to the region instance it is in."""
+    """Set the pointers of event i to the region instance it is in."""
     if pointers.enterptr.size > 0:
         pointers.enterptr[i] = frames.row[top] if top >= 0 else -1
         pointers.exitptr[i] = -1
@@ -673,7 +675,7 @@ def flush_buffer(node, at, now, task, state, sides, paths, tasks, charges):
     stop = max(sides.stop_time[state[N_FLUSHES]], at)
     state[N_FLUSHES] += 1
     paths.visits[node] += 1
-    # of flushes that overlap the later one has the remainder
+    # if flushes overlap, the later one is charged with the remainder
     stop = max(stop, now)
     paths.exclusive[node] += stop - now
     if task > 0:
@@ -701,7 +703,7 @@ def edges_within_flush(state, sides, periods):
 
 @part
 def divide_flush(entry, row, start, stop, top, task, state, periods, frames, paths, table, tasks):
-    """Divide the time of a buffer flush, which counts for the bin it begins in, at the edges of bins."""
+    """Divide the time of a buffer flush, so far charged to the bin it begins in, at the edges of bins."""
     node = flush_path(entry, row, start, top, state, periods, frames, paths, table)
     while state[PERIOD] < periods.edges.size + 2 and edge_at(state[PERIOD], periods) < stop:
         edge = max(edge_at(state[PERIOD], periods), start)
@@ -718,10 +720,9 @@ def divide_flush(entry, row, start, stop, top, task, state, periods, frames, pat
 
 @part
 def begin_in_team(row, top, task, state, sides, team_stack):
-    """Let the thread begin in its next team: what it does there is below the call path of the fork, unless it
-    forked itself.
+    """Let the thread begin in its next team: its call paths there are below that of the fork, unless it forked itself.
 
-    Returns why that is not possible, or DONE.
+    Returns DONE, or the reason why that is not possible.
     """
     j = state[N_TEAMS]
     if j >= sides.team_parent.size:
@@ -754,7 +755,7 @@ def end_in_team(top, task, state):
 
 @part
 def complete_task(task, state, paths, tasks):
-    """End an explicit task: what it took counts where it was scheduled."""
+    """End an explicit task: charge its time to its stub."""
     stub = tasks.stub[task]
     if stub >= 0:
         paths.exclusive[stub] += tasks.time[task] - tasks.counted[task]
@@ -768,7 +769,7 @@ def complete_task(task, state, paths, tasks):
 
 @part
 def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack):
-    """Keep an event that has attributes, with the call path and the call instance it is in.
+    """Record an event that has attributes, with the call path and the call instance it is in.
 
     A region instance becomes a call instance with the first event that makes it one (ATTRIBUTE_CALL).
     """
@@ -801,26 +802,26 @@ def scan_events(events, start, state, meanings, sides, periods, work):
     start : int
         Index of the event to begin with; a call that returned GROW or BLOCKED is repeated with the index it returned.
     state : (N_STATE,) int64
-        Carried along; `state[ROW]` is the row of event 0 of this batch, `state[HOME]` the call path below which the
-        thread's own ones are, NO_PARENT for roots.
+        Carried along; `state[ROW]` is the row of event 0 of this batch, `state[HOME]` the call path above the thread's
+        own ones, NO_PARENT if these are roots.
     meanings : Meanings
     sides : SideValues
     periods : Periods or None
-        What divides the time of the location, if anything does. Call paths in a period are other ones than outside.
+        Division of the time of the location, if there is one. Call paths in a period differ from those outside.
     work : ScanArrays
         Of the location.
 
     Returns
     -------
     why, i : int
-        DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters no region
-        there is, or there are more such events than `sides` has values), and the event to go on with.
+        DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters an undefined
+        region, or there are more such events than `sides` has values), and the event to go on with.
 
     Notes
     -----
-    Exclusive times are differences of the times of events that follow each other, and so negative where time decreases:
-    what the region instances of a call path and below it take is always the sum of EXIT - ENTER. What was recorded late
-    by a BUFFER_FLUSH counts from its end (`state[FLUSHED]`).
+    Exclusive times are differences between consecutive events, and so negative where time decreases: the inclusive time
+    of a call path is always the sum of EXIT - ENTER of its instances. Events recorded before the end of a BUFFER_FLUSH
+    count as if they occurred at its end (`state[FLUSHED]`).
     """
     frames, paths, table, calls, attributed, team_stack, tasks, pointers, charges = work
     first_row = state[ROW]
@@ -854,7 +855,7 @@ def scan_events(events, start, state, meanings, sides, periods, work):
             if not has_room(margin, state, table, calls):
                 why = GROW
                 break
-            # as an unsigned number null is the largest: one comparison for both
+            # as an unsigned number null is the largest: one comparison covers both
             if np.uint32(entry) >= n_entries:
                 why = DAMAGED
                 break
@@ -981,9 +982,9 @@ def scan_events(events, start, state, meanings, sides, periods, work):
 
 @part
 def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
-    """End what is still open when a location's events end, at the time of its last event, and free all frames.
+    """End the region instances still open after the last event of a location, at its time, and free all frames.
 
-    Explicit tasks that were not completed count where they were scheduled with what was executed of them.
+    The time of explicit tasks that were not completed is charged to their stubs.
     """
     top = state[TOP]
     end = max(end, state[FLUSHED])
@@ -999,7 +1000,7 @@ def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
             calls.exit_time[frames.call[top]] = end
         top = pop_frame(top, state, frames)
     for task in range(tasks.top.size):
-        # that of the task that runs is from before
+        # the entry of the running task is out of date
         top = tasks.top[task] if task != state[TASK] else np.int64(-1)
         while top >= 0:
             top = pop_frame(top, state, frames)
@@ -1007,15 +1008,15 @@ def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
 
 @part
 def empty_table(n, paths, table):
-    """Take the first `n` call paths out of a hash table, the last one first: none that is still there has been moved
-    aside by it."""
+    """Remove the first `n` call paths from a hash table, the last one first: it has displaced none of those that
+    remain."""
     for node in range(n - 1, -1, -1):
         table[find_slot(paths.parent[node], paths.entry[node], paths.parent, paths.entry, table)] = 0
 
 
 @part
 def own_periods(k, periods, n_phases):
-    """Return what divides the time of location `k`, whose phases follow those of others."""
+    """Return the division of the time of location `k`, whose phases follow the `n_phases` of other locations."""
     if periods is None:
         return None
     return Periods(
@@ -1045,17 +1046,16 @@ def pass_last_edges(end, state, periods, frames, paths, table, tasks, charges):
 
 @kernel
 def scan_locations(k, start, events, bounds, states, meanings, sides, side_bounds, periods, work, filled, ends):
-    """Walk through consecutive events of some locations, one location after the other; what each finds follows
-    that of those before.
+    """Walk through consecutive events of some locations, one location after the other; their results follow each other.
 
     Parameters
     ----------
     k, start : int
         Location and index of its event to begin with; a call that returned GROW is repeated with those it returned.
     events : Events
-        Of all of them.
+        Of all these locations.
     bounds : (n_locations + 1,) int64
-        Where those of each begin.
+        Where the events of each location begin.
     states : (n_locations, N_STATE) int64
         See `scan_events`.
     meanings : Meanings
@@ -1064,16 +1064,16 @@ def scan_locations(k, start, events, bounds, states, meanings, sides, side_bound
         Where the side values of each location begin.
     periods : Periods or None
     work : ScanArrays
-        Tasks and pointers are those of all of them.
+        Tasks and pointers are those of all these locations.
     filled : (N_FILLED,) int64
-        How much of the buffers locations have that ended.
+        Fill levels of the buffers after the locations that have ended.
     ends : bool
-        Whether these are the last events of each.
+        Whether these are the last events of each location.
 
     Returns
     -------
     why, k, i : int
-        As `scan_events` does; the location and the event to go on with.
+        As for `scan_events`; the location and the event to go on with.
     """
     frames, paths, table, calls, attributed, team_stack, tasks, pointers, charges = work
     while k < bounds.size - 1:

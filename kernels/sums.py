@@ -1,6 +1,6 @@
-"""Sums of time by call path, of which there may be no more than so many.
+"""Sums of time by call path, for a limited number of call paths.
 
-Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+Times are float64 seconds or int64 ticks, of the same type throughout a call, as in `kernels.segments`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from tracecols.kernels.kernel import inner_part, part
 
 FEW = 24
-"""Call paths up to which they are sorted one by one."""
+"""Number of call paths up to which they are sorted by insertion."""
 
-# state of a sum: how many call paths it has; its epoch; first entry and first wait of the interval, and the next ones;
-# how many call paths are in order
+# state of a sum: number of its call paths; its epoch; first entry and first wait of the interval, and the next ones;
+# number of call paths that are in order
 N_PATHS, EPOCH, FIRST, ENTRY, WAIT_FIRST, WAIT, N_SORTED, N_STATE = range(8)
 
 
@@ -29,9 +29,9 @@ class Sum(NamedTuple):
     waited: NDArray[Any]
     """`time` and `waited`: (n_call_paths,) float64 or int64, `waited` is zero but for the waits of the interval."""
     path: NDArray[np.int32]
-    """(limit,): the call paths that it has, at most so many."""
+    """(limit,): the call paths of the sum, at most `limit`."""
     floor: NDArray[Any]
-    """(1,) as `time`: no time of a sum that is full is less."""
+    """(1,) as `time`: no time of a full sum is less."""
     state: NDArray[np.int64]
     """(N_STATE,)"""
     word: NDArray[np.int64]
@@ -41,8 +41,8 @@ class Sum(NamedTuple):
 
 @part
 def _replace_smallest(c, x, epoch, sum_):
-    """Put a call path into a full sum in the place of the smallest time, of equals the one of the lowest call path, if
-    that is less than its own; what it held is lost."""
+    """Put a call path into a full sum in place of the one with the smallest time, on ties the lowest call path, if that
+    time is less than its own; the replaced time is lost."""
     if x <= sum_.floor[0]:
         return
     path, time = sum_.path, sum_.time
@@ -67,7 +67,7 @@ def _replace_smallest(c, x, epoch, sum_):
 
 @inner_part
 def add_time(c, x, epoch, n, sum_):
-    """Add to the time of a call path; return how many call paths there are then.
+    """Add to the time of a call path; return the number of call paths after that.
 
     A new call path in a full sum takes the place of the smallest time, if that is less than its own.
 
@@ -76,7 +76,7 @@ def add_time(c, x, epoch, n, sum_):
     c, x : int, float or int
         Call path, time.
     epoch, n : int
-        Of the sum; how many call paths it has.
+        Epoch of the sum; number of its call paths.
     sum_ : Sum
     """
     if sum_.stamp[c] == epoch:
@@ -105,7 +105,7 @@ def _lowest_bit(x):
 
 @part
 def sort_paths(sum_):
-    """Put the call paths of a sum in order: many of them by a bit for each, and one for each word of these."""
+    """Sort the call paths of a sum: many of them by setting a bit for each, and one for each word of these bits."""
     n, path = sum_.state[N_PATHS], sum_.path
     if sum_.state[N_SORTED] == n:
         return

@@ -1,12 +1,12 @@
-"""Messages that sweeps over a grid bring, see `patterns.wavefront`: the side each comes from, those that can belong to
-a sweep, and the blocks that they form."""
+"""Messages of sweeps over a grid, see `patterns.wavefront`: the side each comes from, those that can belong to a sweep,
+and the blocks that they form."""
 
 from __future__ import annotations
 
 from tracecols.kernels.kernel import inner_part, kernel
 
 N_DIMENSIONS = 3
-"""Dimensions of a grid that sweeps run over, at most."""
+"""Largest number of dimensions of a grid that sweeps run over."""
 
 
 @inner_part
@@ -25,7 +25,7 @@ def _side_of(here, there):
 
 @kernel
 def find_sides(send_location, recv_location, communicator, grid, at, own, keeps_to_it, side):
-    """Find the side each message comes from, and who receives any over the communicator of the grid.
+    """Find the side each message comes from, and the locations that receive any over the communicator of the grid.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def find_sides(send_location, recv_location, communicator, grid, at, own, keeps_
 
 @kernel
 def leave_out_others(recv_location, communicator, own, keeps_to_it, side):
-    """Set the side of messages to -1 that are received over other communicators where that of the grid is used; all as
-    for `find_sides`."""
+    """Set the side of messages received over other communicators to -1 on locations that use that of the grid;
+    parameters as for `find_sides`."""
     for i in range(side.size):
         r = recv_location[i]
         if keeps_to_it[r] and communicator[i] != own[r]:
@@ -62,8 +62,8 @@ def leave_out_others(recv_location, communicator, own, keeps_to_it, side):
 
 @inner_part
 def _add_call(side, first, last, rows, n):
-    """Append the messages of a call to `rows` in the order of their dimensions, if it receives one at most along each;
-    return how many rows there are."""
+    """Append the messages of a call to `rows` in the order of their dimensions, if it receives at most one along each;
+    return the number of rows."""
     before = n
     for d in range(N_DIMENSIONS):
         n_along = 0
@@ -79,14 +79,14 @@ def _add_call(side, first, last, rows, n):
 
 @kernel
 def find_single(side, enter, recv, rows):
-    """Find the messages with a side of calls that receive one at most along each dimension.
+    """Find the messages with a side of calls that receive at most one along each dimension.
 
     Parameters
     ----------
     side : (n,) int8
         As of `find_sides`.
     enter, recv : (n,) int64
-        ENTER of the call that receives each, -1 none, and the event that does. Messages of a call are side by side.
+        ENTER of the call that receives each, -1 none, and the receive event. Messages of a call are adjacent.
     rows : (n + 1,) int64
         Filled as far as there are any: messages, those of a call in the order of the dimensions.
 
@@ -106,7 +106,7 @@ def find_single(side, enter, recv, rows):
 
 @inner_part
 def _is_whole(side, low, high, has):
-    """Whether a location lacks a neighbour along each dimension along which none of some messages come."""
+    """Return whether a location lacks a neighbour on a side of each dimension along which no messages come."""
     along, is_whole = 0, True
     for i in range(low, high):
         along |= 1 << (side[i] >> 1)
@@ -117,8 +117,8 @@ def _is_whole(side, low, high, has):
 
 @inner_part
 def _is_seam(side, location, has, first, middle, last):
-    """Whether one sweep ends and the next one begins inside of what looks like a block, at `middle`: its first messages
-    repeat those before it, and its others are repeated after it."""
+    """Return whether one sweep ends and the next one begins at `middle`, inside of an apparent block: its first
+    messages repeat those before it, and its others are repeated after it."""
     n_before, n_after = middle - first, last - middle
     if first < n_before or last + n_after > side.size:
         return False
@@ -136,8 +136,8 @@ def _is_seam(side, location, has, first, middle, last):
 
 @inner_part
 def _corner(side, low, high, has):
-    """Return where the sweep of a block begins, -1 if it is of none: what is missing would come from where there is no
-    neighbour; if that is so on both sides, from the first."""
+    """Return the corner at which the sweep of a block begins, -1 if the block belongs to none: missing messages would
+    come from a side without a neighbour; if both sides have none, from the first."""
     if not _is_whole(side, low, high, has):
         return -1
     corner = 0
@@ -164,7 +164,8 @@ def divide_blocks(side, location, has, first, corner):
         Whether there is a neighbour on each side.
     first : (n,) int64
     corner : (n,) int8
-        Both filled as far as there are blocks: the first message of each, and where its sweep begins, -1 nowhere.
+        Both filled as far as there are blocks: the first message of each, and the corner where its sweep begins, -1
+        none.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which begins of threads in teams belong together: the k-th of each thread of a team."""
+"""Team instances: the k-th begins of all threads in a team belong together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel, part
 
-# what an event does
+# effects of events
 NEITHER, FORKS, BEGINS, JOINS, ENDS = range(5)
 
 
@@ -21,8 +21,7 @@ class Begins(NamedTuple):
     team: NDArray[np.int64]
     """(n_begins,)"""
     instance: NDArray[np.int64]
-    """(n_begins,): the how manieth time it is that its location begins in its team; once numbered, the team
-    instance."""
+    """(n_begins,): how often its location has begun in its team before; once numbered, the team instance."""
     fork: NDArray[np.int64]
     """(n_begins,): number of the last FORK of its location before; -1 none."""
     is_master: NDArray[np.bool_]
@@ -30,8 +29,8 @@ class Begins(NamedTuple):
 
 
 class Instances(NamedTuple):
-    """Team instances: (n_instances,) each. The how manieth time it is that its team runs, the team, the begin of the
-    thread that forked and the number of its FORK (-1 none), the last begin, and how many there are."""
+    """Team instances: (n_instances,) each. How often its team has run before, the team, the begin of the thread that
+    forked and the number of its FORK (-1 none), the last begin, and the number of begins."""
 
     turn: NDArray[np.int64]
     team: NDArray[np.int64]
@@ -55,15 +54,15 @@ class Locations(NamedTuple):
     """Locations that begin in teams."""
 
     chosen: NDArray[np.int64]
-    """(n,): which of all."""
+    """(n,): their numbers among all."""
     forker: NDArray[np.int64]
-    """(n_locations,): where teams are not begun by events of their own: the location whose FORKs begin them, -1
-    elsewhere."""
+    """(n_locations,): for locations without TEAM_BEGIN events, the location whose FORKs begin their teams; -1 for
+    others."""
     process: NDArray[np.int32]
     """(n_locations,)"""
     event_start: NDArray[np.int64]
     begin_start: NDArray[np.int64]
-    """`event_start` and `begin_start`: (n_locations + 1,), where the events of teams of each, and its begins, begin."""
+    """`event_start` and `begin_start`: (n_locations + 1,), first event of teams, and first begin, of each location."""
 
 
 @kernel
@@ -78,16 +77,16 @@ def list_begins(locations, meaning, kind, team, n_defined, turns, begins):
     kind, team : (n,) uint8, int32
         Events of teams, one location after the other.
     n_defined : int
-        Teams that are defined; after them there is one of each process, and one of each location for those that are
-        not.
+        Number of defined teams; they are followed by one for each process, and by one for each location for undefined
+        teams.
     turns : (2, n_teams) int64
-        How often a location has begun in each team, and which one.
+        How often the last location has begun in each team, and that location; written.
     begins : Begins, written
 
     Returns
     -------
     int
-        How many of them are in teams that are not defined.
+        Number of begins in undefined teams.
     """
     n_undefined, unknown = 0, turns.shape[1] - locations.forker.size
     for k in range(locations.chosen.size):
@@ -119,14 +118,14 @@ def list_begins(locations, meaning, kind, team, n_defined, turns, begins):
 
 @part
 def begin_bracket(event, top, brackets, n):
-    """Begin pair `n`, after `top` is open; return what is open then."""
+    """Begin pair `n` while pair `top` is open; return the pair that is open then."""
     brackets.begin[n], brackets.end[n], brackets.below[n] = event, -1, top
     return n
 
 
 @part
 def end_bracket(event, top, brackets):
-    """End the pair that is open, if any; return what is open then."""
+    """End the pair that is open, if any; return the pair that is open then."""
     if top < 0:
         return top
     brackets.end[top] = event
@@ -169,28 +168,28 @@ def list_visits(meaning, kind, forks, visits, fork):
 
 @kernel
 def count_turns(begins, most):
-    """Count how often each team runs: as often as the thread does that begins in it most often; `most` (n_teams,) int64
-    of zeros is filled."""
+    """Count how often each team runs: the largest number of begins of one of its threads; `most` (n_teams,) int64 of
+    zeros is filled."""
     for b in range(begins.team.size):
         most[begins.team[b]] = max(most[begins.team[b]], begins.instance[b] + 1)
 
 
 @kernel
 def number_instances(teams, most, start, position, begins, instances):
-    """Number team instances by their turns and, of these, by teams.
+    """Number team instances by turn, then by team.
 
     Parameters
     ----------
     teams : (n,) int64
-        Those that run, ascending; written.
+        Teams that run, ascending; overwritten.
     most, start : (n_teams,) int64
-        How often each runs, and how many instances those before it have.
+        How often each team runs, and the number of instances of the teams before it.
     position : (n_instances,) int64, written
-        By team and turn the instance.
+        Instances by team and turn.
     begins : Begins, written
         Those of the instances.
     instances : Instances, written
-        `master` and `fork` are -1, and `size` is 0.
+        Initially `master` and `fork` are -1, and `size` is 0.
     """
     n, n_left, turn = 0, teams.size, 0
     while n_left > 0:
@@ -222,11 +221,11 @@ def number_calls(count, node, team, first_node, number, first_begin, call_path, 
     count : (n_locations,) int64
         Call instances of each location, one location after the other.
     node, team : (n,) int32, int64
-        Call path of each and begin in a team, -1 none, as their locations number them.
+        Call path and begin in a team (-1 none) of each, as their locations number them.
     first_node, number : (n_locations,), (any,) int64
-        Numbers in the merged tree of the call paths of locations, and where those of each begin.
+        Where the call paths of each location begin in `number`, and their numbers in the merged tree.
     first_begin : (n_locations,) int64
-        How much greater the number of a team begin is among all.
+        Offset of the numbers of its team begins among all.
     call_path, begin : (n,) int64, written
     """
     stop = 0
@@ -246,14 +245,14 @@ def list_constructs(call_path, begin, enter, role, listed):
     call_path, begin, enter : (n,) int64
         Call paths, team begins (-1 none), and rows of ENTERs.
     role : (n_call_paths,) int8
-        What construct each call path is; -1 none.
+        Role of the construct of each call path; -1 none.
     listed : (n,) int64, written
         The call instances.
 
     Returns
     -------
     n, ascends : int, bool
-        How many there are, and whether they are in the order of their ENTERs.
+        Number of these, and whether they are in the order of their ENTERs.
     """
     n, ascends = 0, True
     for i in range(call_path.size):
@@ -274,7 +273,7 @@ def count_constructs(begin, role, seen, k):
         Begin of the thread in the team; role of the construct.
     seen : (n_begins, n_roles) int32, counted up
     k : (n,) int64, written
-        How many it has entered before.
+        Number of those that it has entered before.
     """
     for i in range(begin.size):
         k[i] = seen[begin[i], role[i]]

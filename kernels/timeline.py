@@ -11,9 +11,9 @@ from tracecols.kernels.actions import FLUSH, NOTHING, ON_OFF, POP, PUSH, TASK_CO
 from tracecols.kernels.kernel import kernel, part
 
 ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, TASK_SWITCH, TASK_COMPLETE)
-"""What kinds of events do to what is drawn."""
+"""Actions of the kinds of events that drawing depends on."""
 
-# what is drawn; the numbers are those of Perfetto's TrackEvent.Type
+# drawn elements; the numbers are those of Perfetto's TrackEvent.Type
 BEGIN, END, INSTANT, COUNTER = range(1, 5)
 
 # state carried from batch to batch
@@ -35,15 +35,15 @@ class Events(NamedTuple):
 
 
 class View(NamedTuple):
-    """What of a location is drawn."""
+    """The part of a location that is drawn."""
 
     first: int
     stop: int
-    """`first` and `stop`: ticks: what is open at `first` begins there, what is open at `stop` ends there."""
+    """`first` and `stop`: ticks: slices open at `first` begin there, slices open at `stop` end there."""
     tasks_name: int
     """Name of the slice of an explicit task."""
     action: NDArray[np.uint8]
-    """(256,): what each kind does, `ACTION`."""
+    """(256,): action of each kind, `ACTION`."""
     stop_time: NDArray[np.int64]
     """(n_flushes,): end of each buffer flush of the location, in their order, in ticks."""
     task: NDArray[np.int64]
@@ -52,30 +52,30 @@ class View(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """Pool of stack frames; `state[FREE]` is the first that is free."""
+    """Pool of stack frames; `state[FREE]` is the first free one."""
 
     below: NDArray[np.int64]
-    """(capacity,): the frame below, the next free one; -1 none."""
+    """(capacity,): the frame below, for free frames the next free one; -1 none."""
     name: NDArray[np.int32]
     """(capacity,): region."""
 
 
 class Drawn(NamedTuple):
-    """What is drawn, `state[N_OUT]` of it."""
+    """Drawn begins, ends and instants, `state[N_OUT]` of them."""
 
     time: NDArray[np.int64]
     """(room,): ticks."""
     what: NDArray[np.uint8]
     """(room,): BEGIN, END or INSTANT."""
     name: NDArray[np.int32]
-    """(room,): -1 of ends and instants."""
+    """(room,): -1 for ends and instants."""
     mark: NDArray[np.int64]
-    """(room,): number of the mark among those of the batch, -1 of others."""
+    """(room,): number of the mark among those of the batch, -1 for others."""
 
 
 @part
 def draw(at, what, name, mark, state, out):
-    """Draw one thing."""
+    """Draw one begin, end or instant."""
     n = state[N_OUT]
     state[N_OUT] = n + 1
     out.time[n], out.what[n], out.name[n], out.mark[n] = at, what, name, mark
@@ -109,21 +109,21 @@ def end_frames(top, at, state, frames, out):
 
 @part
 def begin_task(task, at, state, view, task_top, frames, out):
-    """Draw the begins of an explicit task and of what is open in it."""
+    """Draw the begins of an explicit task and of its open frames."""
     draw(at, BEGIN, view.tasks_name, -1, state, out)
     begin_frames(task_top[task], at, state, frames, out)
 
 
 @part
 def end_task(task, at, state, task_top, frames, out):
-    """Draw the ends of what is open in an explicit task, and of the task."""
+    """Draw the ends of the open frames of an explicit task, and of the task."""
     end_frames(task_top[task], at, state, frames, out)
     draw(at, END, -1, -1, state, out)
 
 
 @part
 def begin_all(at, state, view, task_top, frames, out):
-    """Draw the begins of all that is open."""
+    """Draw the begins of all open frames, and of the running task."""
     begin_frames(task_top[0], at, state, frames, out)
     if state[TASK] > 0:
         begin_task(state[TASK], at, state, view, task_top, frames, out)
@@ -131,7 +131,7 @@ def begin_all(at, state, view, task_top, frames, out):
 
 @part
 def end_all(at, state, task_top, frames, out):
-    """Draw the ends of all that is open."""
+    """Draw the ends of all open frames, and of the running task."""
     if state[TASK] > 0:
         end_task(state[TASK], at, state, task_top, frames, out)
     end_frames(task_top[0], at, state, frames, out)
@@ -139,7 +139,7 @@ def end_all(at, state, task_top, frames, out):
 
 @part
 def push_frame(region, state, task_top, frames):
-    """Put a frame on top of the stack of the task that runs."""
+    """Put a frame on top of the stack of the running task."""
     task = state[TASK]
     frame = state[FREE]
     state[FREE] = frames.below[frame]
@@ -151,7 +151,7 @@ def push_frame(region, state, task_top, frames):
 
 @part
 def pop_frame(state, task_top, frames):
-    """Free the frame on top of the stack of the task that runs, and return whether there was one."""
+    """Free the frame on top of the stack of the running task, and return whether there was one."""
     frame = task_top[state[TASK]]
     if frame < 0:
         return False
@@ -164,7 +164,7 @@ def pop_frame(state, task_top, frames):
 
 @part
 def switch_task(what, at, state, view, task_top, frames, out):
-    """Let the next task run; a task that is suspended ends what is open in it, one that goes on begins it again."""
+    """Switch to the next task; the open slices of a suspended task end, those of a resumed task begin again."""
     task = state[TASK]
     other = view.task[state[N_SWITCHES]]
     state[N_SWITCHES] += 1
@@ -182,19 +182,20 @@ def switch_task(what, at, state, view, task_top, frames, out):
 def draw_events(events, start, state, view, mark_row, task_top, frames, out):
     """Draw consecutive events of one location: region instances as slices, marked events as instants.
 
-    Slices nest: a time that is earlier than one before is held at that, an EXIT ends the slice on top whatever its
-    region, one without ENTER is left out. A buffer flush is a slice. While an explicit task runs, its slices lie within
-    one named `tasks_name` on top of those of the implicit task; a task that is suspended and goes on has its slices in
-    pieces. So the time of every slice without those in it is what `stacks.scan_events` calls exclusive, unless time
-    decreases.
+    Slices nest: a time that is earlier than one before is raised to that, an EXIT ends the slice on top whatever its
+    region, and an EXIT without ENTER is ignored. A buffer flush is a slice. While an explicit task runs, its slices lie
+    within one named `tasks_name` on top of those of the implicit task; the slices of a task that is suspended and
+    resumed are split. So the time of a slice without its nested slices is its exclusive time as in
+    `stacks.scan_events`, unless time decreases.
 
     Parameters
     ----------
     events : Events
     start : int
-        Event to begin with; a call that returned FULL or GROW is repeated with what it returned.
+        Event to begin with; a call that returned FULL or GROW is repeated with the event it returned.
     state : (N_STATE,) int64
-        Carried along; `state[N_OUT]` is how much is drawn, `state[N_MARKS]` how many marks of this batch are.
+        Carried along; `state[N_OUT]` is the number of drawn elements, `state[N_MARKS]` that of drawn marks of the
+        batch.
     view : View
     mark_row : (n_marks,) int64
         Marked events of this batch in order; an event may be marked several times.
@@ -206,9 +207,8 @@ def draw_events(events, start, state, view, mark_row, task_top, frames, out):
     Returns
     -------
     why, i : int
-        DONE, FULL (what is drawn has to be taken, or needs more room if it is nothing), GROW (no frame is free) or
-        DAMAGED (the event enters no region, or there are more such events than `view` has values), and the event to go
-        on with.
+        DONE, FULL (`out` has to be emptied, or enlarged if nothing is drawn), GROW (no frame is free) or DAMAGED (the
+        event enters no region, or there are more such events than `view` has values), and the event to go on with.
     """
     i = start
     n_marks = mark_row.size
@@ -273,7 +273,8 @@ def draw_events(events, start, state, view, mark_row, task_top, frames, out):
 
 @kernel
 def draw_end(last_time, state, view, task_top, frames, out):
-    """Draw what is still open when a location's events end, at the time of its last event; FULL if there is no room."""
+    """Draw the ends of slices left open by the last event of a location, at its time; return FULL if there is no
+    room."""
     if state[IS_OVER]:
         return DONE
     if state[N_OUT] + 2 * state[N_FRAMES] + 8 > out.time.size:
@@ -290,22 +291,21 @@ def draw_end(last_time, state, view, task_top, frames, out):
 
 @kernel
 def divide_intervals(begin, end, lane, ends, depth):
-    """Divide intervals among lanes so that those of one nest; each takes the first lane in which it does.
+    """Divide intervals among lanes so that those of one lane nest; each takes the first lane in which it does.
 
     Parameters
     ----------
     begin, end : (n,) int64
-        Ordered by begin; of those that begin together the longest comes first.
+        Ordered by begin; those that begin together are ordered from the longest to the shortest.
     lane : (n,) int32
         Filled.
     ends, depth : (n_lanes, room), (n_lanes,) int64
-        Room for the ends of the intervals that are open in every lane, and how many there are; `depth` is 0 in the
-        beginning.
+        Scratch: the ends of the intervals that are open in every lane, and their number; `depth` is 0 initially.
 
     Returns
     -------
     int
-        How many intervals were placed; less than n if lanes or room did not suffice.
+        Number of intervals placed; less than n if lanes or room did not suffice.
     """
     for i in range(begin.size):
         found = -1
@@ -346,12 +346,12 @@ def draw_intervals(begin, end, stack, out_time, out_what):
 # -- slices for a screen -----------------------------------------------------------------------------------------------
 
 LAST_TIME, DEPTH, N_SLICES, N_COLLECTED = range(4)
-"""State of `collect_slices`: when the time on top of the stack was counted last, how many slices are open, how many are
-collected."""
+"""State of `collect_slices`: time until which the slice on top of the stack was counted, number of open slices, number
+of collected ones."""
 
 
 class Open(NamedTuple):
-    """What is open and what is being merged, by depth."""
+    """Open slices, and slices that are being merged, by depth."""
 
     begin: NDArray[np.int64]
     """(room,): ticks at which the open slice began."""
@@ -360,12 +360,11 @@ class Open(NamedTuple):
     grey_begin: NDArray[np.int64]
     grey_end: NDArray[np.int64]
     grey_busy: NDArray[np.int64]
-    """`grey_begin`, `grey_end` and `grey_busy`: (room,), short slices that are being merged: from when to when, and how
-    long they are together."""
+    """`grey_begin`, `grey_end` and `grey_busy`: (room,), short slices being merged: begin, end, and total length."""
     grey_count: NDArray[np.int64]
-    """(room,): how many; 0 none."""
+    """(room,): number of short slices; 0 none."""
     grey_name: NDArray[np.int32]
-    """(room,): of the first of them."""
+    """(room,): name of the first of them."""
 
 
 class Collected(NamedTuple):
@@ -376,10 +375,10 @@ class Collected(NamedTuple):
     """`begin` and `end`: (room,), ticks."""
     depth: NDArray[np.int32]
     name: NDArray[np.int32]
-    """`depth` and `name`: (room,), level, 0 for the outermost; region, of merged slices that of the first."""
+    """`depth` and `name`: (room,), level, 0 for the outermost; region, for merged slices that of the first."""
     count: NDArray[np.int64]
     busy: NDArray[np.int64]
-    """`count` and `busy`: (room,), how many slices are merged into it, and how long they are together."""
+    """`count` and `busy`: (room,), number of slices merged into it, and their total length."""
 
 
 @part
@@ -393,7 +392,7 @@ def collect(begin, end, depth, name, count, busy, state, out):
 
 @part
 def collect_grey(depth, state, open_, out):
-    """Collect what is merged at a depth, if there is anything."""
+    """Collect the slice that is being merged at a depth, if there is one."""
     if open_.grey_count[depth] > 0:
         collect(
             open_.grey_begin[depth],
@@ -412,29 +411,29 @@ def collect_grey(depth, state, open_, out):
 def collect_slices(drawn, n, shortest, state, open_, own, out):
     """Collect the slices that `draw_events` has drawn; those that are short and close together become one.
 
-    Slices shorter than `shortest` at one depth are merged as long as less than that lies between them. So what is
-    collected at a depth is at least that long, or that far from the next one, or lies between longer slices.
+    Slices shorter than `shortest` at one depth are merged as long as the gaps between them are shorter than that. So a
+    slice collected at a depth is at least that long, or that far from the next one, or lies between longer slices.
 
     Parameters
     ----------
     drawn : Drawn
         Begins and ends, in order.
     n : int
-        How many of them; `out` has room for n + 2 times the depth of the stack.
+        Number of these; `out` has room for n + 2 times the depth of the stack.
     shortest : int
         Ticks; 0 merges nothing.
     state : (N_COLLECTED,) int64
-        Carried along; `state[N_SLICES]` is how many are collected.
+        Carried along; `state[N_SLICES]` is the number of collected slices.
     open_ : Open
         Carried along; has room for every depth there is.
     own : (n_names,) int64
-        Gets the time of slices without those in them added, by name.
+        Exclusive time of slices by name, added to.
     out : Collected
 
     Returns
     -------
     int
-        -1, or the begin for which `open_` has no room; whatever is before it is done.
+        -1, or the begin for which `open_` has no room; all elements before it are done.
     """
     for i in range(n):
         at, depth = drawn.time[i], state[DEPTH]
@@ -467,21 +466,21 @@ def collect_slices(drawn, n, shortest, state, open_, own, out):
 
 @kernel
 def collect_rest(state, open_, out):
-    """Collect what is still being merged; `out` has room for every depth there is."""
+    """Collect the slices still being merged; `out` has room for every depth there is."""
     for depth in range(open_.begin.size):
         collect_grey(depth, state, open_, out)
 
 
 @kernel
 def find_dominant(cells, n_bins, best, path):
-    """Find the call path that has most of each location and bin; of equal ones that of the lowest number.
+    """Find the call path with the most ticks in each location and bin; on ties the one with the lowest number.
 
     Parameters
     ----------
     cells : Shares
         Ordered by call path.
     n_bins : int
-        Bins of a location.
+        Number of bins per location.
     best : (n_locations * n_bins,) int64
         Zeros; filled with the ticks of that call path.
     path : (n_locations * n_bins,) int32

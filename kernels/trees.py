@@ -10,9 +10,9 @@ from tracecols.kernels.stacks import find_slot
 
 @kernel
 def merge_call_paths(start, at, above, entry, time, place, row, number, merged_parent, merged_entry, chosen, table):
-    """Number the call paths of all locations so that those with the same entry below the same parent are one.
+    """Number the call paths of all locations so that those with the same entry below the same parent are merged.
 
-    Goes through the locations as often as it takes: a call path may be below one of any other location.
+    Repeats passes over the locations until all are done: a call path may be below one of any other location.
 
     Parameters
     ----------
@@ -24,10 +24,10 @@ def merge_call_paths(start, at, above, entry, time, place, row, number, merged_p
     time, place, row : (n,) int64
         Of the first ENTER: the order of events.
     number : (n,) int64
-        Filled; -1 before. A number is larger than that of the call path above. What has a negative entry is not a call
-        path, and has the number of the one above it; -2 if there is none.
+        Filled; -1 before. A number is larger than that of the call path above. An element with a negative entry is not
+        a call path, and gets the number of the one above it; -2 if there is none.
     merged_parent, merged_entry, chosen : (n,) int64
-        Of the merged call paths: number above, -1 for roots; entry; the least recent of its call paths.
+        Of the merged call paths: number above, -1 for roots; entry; the earliest of its call paths.
     table : (2 ** k,) int64
         Zeros, at least 2 n.
 
@@ -84,11 +84,12 @@ def number_depth_first(parent, order, size, position, following, depth):
     parent : (n,) int64
         -1 for roots; less than the node's own number.
     order : (n,) int64
-        The nodes by parent, and siblings as they are to follow each other.
+        The nodes by parent, siblings in the order in which they are to be numbered.
     size : (n,) int64
         Ones; becomes the number of nodes of each subtree.
     position, following, depth : (n,) int64, int64, int32
-        Filled: the number, one past it and the numbers given out below it so far, and 0 for roots.
+        Filled: the number of each node, one past the last number given out to it or below it so far, and the depth, 0
+        for roots.
     """
     for node in range(parent.size - 1, -1, -1):
         if parent[node] >= 0:
@@ -121,7 +122,7 @@ def cells_above(call_path, location, parent, latest, key):
     latest : (n_call_paths,) int32
         -1; the location with which each call path was found last.
     key : (n_found,) int64
-        Filled with ``call_path << 32 | location`` as far as it goes: empty to count first.
+        Filled with ``call_path << 32 | location`` as far as there is room: empty to count first.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Write kernels as bitcode of LLVM, for a wheel: `python -m tracecols.kernels.write_bitcode FILE` compiles those of
+"""Write kernels as LLVM bitcode, for a wheel: `python -m tracecols.kernels.write_bitcode FILE` compiles those of
 `ahead.json`."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tracecols.kernels.kinds import Kind, kinds_of
 
 
 def _compile(kernel: Kernel, kinds: tuple[Kind, ...]) -> bytes:
-    """Compile a kernel with numba, and return what the archive has of it."""
+    """Compile a kernel with numba, and return the content of its member of the archive."""
     from llvmlite import binding
 
     result = kernel.compile(kinds)
@@ -56,7 +56,7 @@ def write(path: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the file that is named."""
+    """Write the archive to the given path."""
     write(Path(arguments[0]))
 
 

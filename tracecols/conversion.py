@@ -1,4 +1,4 @@
-"""From an archive to a store: whole locations in parallel, bounded memory, complete or not at all."""
+"""Conversion of an archive to a store: parallel over whole locations, in bounded memory, atomic."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from distributed import Client
 
 Progress = Callable[[int, int], None]
-"""Called with the number of events done and the number of all."""
+"""Called with the number of events done and their total number."""
 
 
 def store_name(source: Given) -> Path:
-    """Return the name a store gets if none is given: the trace's.
+    """Return the default name of a store: that of the trace.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def store_name(source: Given) -> Path:
 
 
 def files_seen(source: Given) -> dict[str, Path]:
-    """Return what workers of a cluster have to see, by what it is.
+    """Return the paths that workers of a cluster need to see, by description.
 
     Parameters
     ----------
@@ -76,24 +76,23 @@ def convert(
     Parameters
     ----------
     source : str, Path, or sequence of them
-        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto,
-        Nsight Systems).
+        The archive's anchor file, the folder that holds it, or, for formats with one file per rank (Kineto, Nsight
+        Systems), all its files.
     output : str or Path, optional
-        The store to make; by default the archive's name with the ending `.trace`, here.
+        The store to make; by default the archive's name with the ending `.trace`, in the current folder.
     jobs : int, optional
         Threads; by default one per core.
     salvage : bool, optional
-        Of damaged locations keep what precedes the damage, and say in the manifest what was lost.
+        Keep the events of damaged locations that precede the damage, and list the losses in the manifest.
     force : bool, optional
-        Replace a file, or a store with corrected or predicted times, as well; a store of a recorded trace is always
+        Also replace a file, or a store with corrected or predicted times; a store of a recorded trace is always
         replaced.
     progress : callable, optional
-        Called with the number of events done and the number of all.
+        Called with the number of events done and their total number.
     cluster : distributed.Client, optional
         Let the workers of a Dask cluster read and write (extra `dask`, docs/cluster.md). The store is the same.
     scratch : str or Path, optional
-        On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of the
-        store.
+        On a cluster, the folder for a scratch folder that client and workers see; by default that of the store.
 
     Returns
     -------
@@ -142,13 +141,13 @@ def convert_opened(
     Parameters
     ----------
     archive : Source
-        Its tables of definitions are completed.
+        The open archive; its tables of definitions are completed.
     path : Path
         The store to make; the workers see its folder.
     jobs : int
         Threads.
     workers : Cluster, optional
-        Who reads and writes in place of threads.
+        Workers that read and write in place of threads.
     salvage, force, progress
         As for `convert`.
 
@@ -166,7 +165,7 @@ def convert_opened(
 
 
 def plan_parts(n_events: list[int]) -> list[range]:
-    """Divide locations into parts; depends on the trace only, not on the number of threads.
+    """Divide locations into parts; the result depends on the trace only, not on the number of threads.
 
     A part is a range of whole locations with about 1/64 of all events, at least 2**19 and at most 2**25.
 
@@ -207,13 +206,13 @@ def write_store(
     jobs : int
         Threads.
     salvage : bool
-        Whether to keep what can be read of damaged locations.
+        Whether to keep the readable events of damaged locations.
     progress : callable, optional
-        Called with the number of events done and the number of all.
+        Called with the number of events done and their total number.
     before : mapping, optional
-        Manifest of the store that the source is: what had been lost or not understood when it was made still is.
+        Manifest of the source if that is a store: its records not understood and its losses are carried over.
     executor : Executor, optional
-        Who reads and writes; by default so many threads. The workers of a cluster open the source again.
+        Executor that reads and writes; by default `jobs` threads. The workers of a cluster open the source again.
 
     Returns
     -------
@@ -266,12 +265,12 @@ def write_store(
 
 @dataclass
 class WrittenPart:
-    """A part of a store that is written.
+    """A part of a store that has been written.
 
     Attributes
     ----------
     part : Part
-        What it says about itself.
+        Metadata of the part.
     unknown : dict of str to int
         Number of records that were not understood, by type.
     """
@@ -282,7 +281,7 @@ class WrittenPart:
 
 @lru_cache(maxsize=2)
 def _opened_on_worker(given: Path | tuple[Path, ...], _identity: tuple[tuple[int, int, int], ...]) -> Source:
-    """Open an archive once in a process for all tasks."""
+    """Open an archive once per process, for all its tasks."""
     return open_source(given)
 
 
@@ -307,21 +306,21 @@ class OpenedSource(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class PartTask:
-    """What is done to write a part of a store, given its number.
+    """The task that writes a part of a store, given its number.
 
     Attributes
     ----------
     opened : OpenedSource
     folder : Path
-        Where it is written.
+        Folder of the store.
     plan : tuple of range
         Locations of every part.
     first_rows : (n_locations + 1,) int64
         Row of the first event of each location.
     damaged : frozenset of int
-        Locations of which to keep what precedes the damage.
+        Damaged locations, of which only the events before the damage are kept.
     is_apart : bool
-        Whether each task gets a folder of its own there.
+        Whether each task writes to a folder of its own in `folder`.
     """
 
     opened: OpenedSource
@@ -335,7 +334,8 @@ class PartTask:
     def __call__(self, number: int, done: Done) -> tuple[Path, WrittenPart]:
         if not self.is_apart:
             return self.folder, self._write(self.folder, number, done)
-        # a task that runs twice, since its worker seemed lost, writes another folder; that of the result counts
+        # a task that runs twice, since its worker seemed lost, writes to another folder; the folder in the result
+        # counts
         own = self.folder / f"part-{number}-{uuid.uuid4().hex[:8]}"
         try:
             own.mkdir()
@@ -390,20 +390,20 @@ def _write_parts(
 
 @contextmanager
 def _apart(folder: Path) -> Iterator[Path]:
-    """Yield a folder beside that of a new store in which workers write."""
+    """Yield a folder for the output of workers, beside that of the new store."""
     made = folder.parent / "parts"
     made.mkdir()
     try:
         yield made
     finally:
-        # tasks that still run find no folder any more to write to, so that nothing comes while it is removed
+        # renamed first, so that tasks still running cannot add files while the folder is removed
         made.rename(folder.parent / "left")
 
 
 @dataclass(eq=False, repr=False)
 class SurveyTask:
-    """What is done to find out what can be read of a location, given its row: its row, the number of its events, and
-    what is lost.
+    """The task that finds the readable events of a location, given its row; returns the row, the number of its events,
+    and a report of losses.
 
     Attributes
     ----------
@@ -423,16 +423,16 @@ class SurveyTask:
 
 
 def survey(source: Source, report: Report, executor: Executor) -> None:
-    """Find out what can be read of every location, and correct the numbers of events accordingly.
+    """Find the readable events of every location, and correct the numbers of events accordingly.
 
     Parameters
     ----------
     source : Source
         Its numbers of events are corrected.
     report : Report
-        Gets what is lost.
+        Receives the losses.
     executor : Executor
-        Who reads.
+        Executor that reads.
     """
     locations = source.definitions["locations"]
     found = [*executor.map(SurveyTask(OpenedSource(source)), range(len(locations["id"])))]

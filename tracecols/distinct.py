@@ -1,4 +1,4 @@
-"""The different values of an array."""
+"""The distinct values of an array."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def distinct(values: ArrayLike) -> NDArray[Any]:
-    """Return the different values of an array in ascending order, as one dimension.
+    """Return the distinct values of an array in ascending order, as a one-dimensional array.
 
-    `numpy.unique` of values alone puts them into a hash table: 10^6 different numbers take it 1.4 s, 10^7 of a thousand
-    0.5 s, to sort them 0.02 and 0.12 s (NumPy 2.4). It imports `numpy.ma` as well, 15 ms of a small analysis.
+    `numpy.unique` without further outputs uses a hash table, which takes 1.4 s for 10^6 distinct numbers and 0.5 s for
+    10^7 numbers with a thousand distinct ones; sorting takes 0.02 and 0.12 s (NumPy 2.4). It also imports `numpy.ma`,
+    15 ms of a small analysis.
 
     Examples
     --------

@@ -21,14 +21,14 @@ from __future__ import annotations
 
 
 class TracecolsError(Exception):
-    """The root of all errors raised on purpose; its text says what, where and what to do.
+    """The root of all errors raised on purpose; its text says what failed, where, and what to do.
 
     Parameters
     ----------
     text : str
         What failed and where in the first line, what to do in those below.
     in_shell : str, optional
-        What to do instead for somebody at the command line, to whom names of Python say nothing.
+        Advice for users of the command line, which replaces that with names of Python.
     """
 
     def __init__(self, text: str = "", *, in_shell: str = "") -> None:
@@ -59,8 +59,7 @@ class SeverityError(TracecolsError):
 
 
 class AnalysisError(TracecolsError):
-    """An analysis cannot be made: what it is asked for does not exist, or the events of a trace contradict each
-    other."""
+    """An analysis is impossible: its parameters are invalid, or the events of the trace contradict each other."""
 
 
 class ExportError(TracecolsError):
@@ -68,12 +67,12 @@ class ExportError(TracecolsError):
 
 
 class RuleError(TracecolsError):
-    """A rule or one of its parameters does not exist, or a value is none for it."""
+    """A rule or one of its parameters does not exist, or a value is invalid."""
 
 
 class ClusterError(TracecolsError):
-    """A cluster cannot be used: nobody answers, workers do not see the same folders or have another tracecols, or they
-    are lost."""
+    """A cluster cannot be used: it does not respond, or its workers do not see the same folders, have another
+    tracecols, or are lost."""
 
 
 class MissingExtraError(TracecolsError, ImportError):
@@ -86,7 +85,7 @@ class MissingExtraError(TracecolsError, ImportError):
         self._given = package, extra, purpose
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
-        # what an exception is made from again is its text otherwise
+        # otherwise unpickling would pass the text as the only argument
         return type(self), self._given
 
 
@@ -95,9 +94,8 @@ class ForeignCubeWarning(UserWarning):
 
 
 class KernelCacheWarning(UserWarning):
-    """Compiled kernels are kept in a private folder among temporary files, or nowhere: no other folder can be
-    written."""
+    """No other folder is writable, so compiled kernels are kept in a private temporary folder, or nowhere."""
 
 
 class OpenClusterWarning(UserWarning):
-    """Worker processes of this machine have no certificates: its other users can reach them."""
+    """Worker processes of this machine have no certificates, so its other users can reach them."""

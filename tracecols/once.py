@@ -1,4 +1,4 @@
-"""Attributes that are computed when they are first asked for, and only once, however many threads ask."""
+"""Attributes that are computed on first access, and only once, also with several threads."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 
 class once(Generic[T]):  # noqa: N801
-    """Compute an attribute when it is first asked for, and keep it: a decorator like `functools.cached_property`.
+    """Compute an attribute on first access, and cache it: a decorator like `functools.cached_property`.
 
-    While one thread computes it the others wait for it. That of `functools` lets them compute it as well from Python
-    3.12 on; before, it let only one thread at a time compute the attribute, whichever object it belonged to. Every
-    attribute of every object has a lock of its own here, so that attributes may need each other as long as none needs
-    itself.
+    While one thread computes the attribute, the others wait for it. From Python 3.12 on, `functools.cached_property`
+    lets several threads compute it; earlier versions let only one thread at a time compute it, for all objects. Here
+    every attribute of every object has a lock of its own, so that attributes may depend on each other as long as there
+    is no cycle.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class once(Generic[T]):  # noqa: N801
     def __get__(self, instance: object | None, owner: type) -> once[T] | T:
         if instance is None:
             return self
-        # what has been computed is in the object's dictionary, where Python looks before it comes here
+        # computed values are in the object's dictionary, which Python searches first
         found = instance.__dict__
         with found.setdefault(self._lock_name, RLock()):
             if self._name not in found:

@@ -1,4 +1,4 @@
-"""Try a pattern: write down a tiny program with its times, and state what is to be found.
+"""Tests of patterns: describe a tiny program with its times, and state the severities expected in it.
 
 Examples
 --------
@@ -79,7 +79,7 @@ _NCCL_ROLES = {
 
 
 def guess_region(name: str) -> tuple[str, str]:
-    """Return role and paradigm of a region as a recording by Score-P would state them.
+    """Return role and paradigm of a region as Score-P would record them.
 
     Parameters
     ----------
@@ -109,43 +109,42 @@ Events = list[tuple[int, K, int, dict[str, Mapping[str, int]]]]
 def _operation(
     op: int | str, root: int | None = None, sent: int = 0, received: int = 0, communicator: int = WORLD
 ) -> dict[str, int]:
-    """Return what is recorded of a collective operation."""
+    """Return the recorded attributes of a collective operation."""
     number = COLLECTIVE_OPS.index(op) if isinstance(op, str) else op
     rank = -1 if root is None else root
     return {"op": number, "communicator": communicator, "root": rank, "sent": sent, "received": received}
 
 
 class Recorder:
-    """The verbs in which the events of a location are written down; every one returns the location, so that calls can
-    be chained.
+    """Methods that record the events of a location; each returns the recorder, so that calls can be chained.
 
-    What becomes of an event is up to `add`: a `Location` keeps it.
+    Subclasses implement `add`, which receives every event: a `Location` keeps it.
     """
 
     def add(self, time: int, kind: K, region: int | str | None = None, **sides: Mapping[str, int]) -> Self:
-        """Write down an event.
+        """Record an event.
 
         Parameters
         ----------
         time : int
             Ticks, nondecreasing at a location.
         kind : EventKind
-            What happens.
+            Kind of the event.
         region : int or str, optional
             Region that is entered or left, by number or by name.
         **sides : dict of str to int
-            By side table (`p2p`, `rma`, ...) the values of its columns; those that are not given are null.
+            Values of columns by side table (`p2p`, `rma`, ...); those not given are null.
         """
         raise NotImplementedError
 
     def _team(self, team: int | None) -> int:
-        """Return the number of a team that may not be given."""
+        """Return the number of a team; it must be given unless a subclass has a default."""
         if team is None:
             raise TracecolsError("say which team it is")
         return team
 
     def enter(self, time: int, region: int | str) -> Self:
-        """Enter a region; what it is follows from its name (`guess_region`).
+        """Enter a region; if it is new, its name determines paradigm and role (`guess_region`).
 
         Parameters
         ----------
@@ -186,7 +185,7 @@ class Recorder:
         return self.enter(begin, region).leave(end, region)
 
     def _message(self, time: int, kind: K, peer: int, communicator: int, tag: int, length: int, **request: int) -> Self:
-        """Write down an event of a message."""
+        """Record an event of a message."""
         side = {"peer": peer, "communicator": communicator, "tag": tag, "length": length, **request}
         return self.add(time, kind, p2p=side)
 
@@ -240,7 +239,7 @@ class Recorder:
         communicator : int, optional
             Number of the communicator (`Program.communicator`); by default all processes.
         request : int, optional
-            Number of the request; may be used again when it is complete.
+            Number of the request; may be reused after its completion.
         tag : int, optional
             Message tag.
         length : int, optional
@@ -256,7 +255,7 @@ class Recorder:
         time : int
             Ticks, nondecreasing at a location.
         request : int, optional
-            Number of the request; may be used again when it is complete.
+            Number of the request; may be reused after its completion.
         """
         return self.add(time, K.MPI_ISEND_COMPLETE, p2p={"request": request})
 
@@ -268,7 +267,7 @@ class Recorder:
         time : int
             Ticks, nondecreasing at a location.
         request : int, optional
-            Number of the request; may be used again when it is complete.
+            Number of the request; may be reused after its completion.
         """
         return self.add(time, K.MPI_IRECV_REQUEST, p2p={"request": request})
 
@@ -286,7 +285,7 @@ class Recorder:
         communicator : int, optional
             Number of the communicator (`Program.communicator`); by default all processes.
         request : int, optional
-            Number of the request; may be used again when it is complete.
+            Number of the request; may be reused after its completion.
         tag : int, optional
             Message tag.
         length : int, optional
@@ -339,7 +338,7 @@ class Recorder:
         time : int
             Ticks, nondecreasing at a location.
         request : int, optional
-            Number of the request; may be used again when it is complete.
+            Number of the request; may be reused after its completion.
         """
         return self.add(time, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": request})
 
@@ -371,7 +370,7 @@ class Recorder:
         received: int = 0,
         region: int | str | None = None,
     ) -> Self:
-        """Take part in a collective operation, all of it: enter the call, begin, end, and leave the call.
+        """Record a complete collective operation: enter the call, begin, end, and leave the call.
 
         Parameters
         ----------
@@ -389,14 +388,14 @@ class Recorder:
         return self.end_collective(end, number, root, sent, received, communicator).leave(end, region)
 
     def fork(self, time: int, threads: int = -1, model: int = OPENMP) -> Self:
-        """Fork a team; `begin_team` follows on each of its threads, here as well.
+        """Fork a team; `begin_team` has to follow on each of its threads, including this one.
 
         Parameters
         ----------
         time : int
             Ticks, nondecreasing at a location.
         threads : int, optional
-            Threads that are asked for.
+            Number of threads requested.
         model : int, optional
             Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
         """
@@ -446,7 +445,7 @@ class Recorder:
         time : int
             Ticks, nondecreasing at a location.
         task : tuple of int
-            Thread that creates the task, and its number among those; 0 is the implicit task of the thread.
+            Thread that creates the task, and number of the task among those of the thread; 0 is its implicit task.
         team : int, optional
             Number of the team (`Program.team`); by default that of all threads of the process.
         """
@@ -460,7 +459,7 @@ class Recorder:
         time : int
             Ticks, nondecreasing at a location.
         task : tuple of int
-            Thread that creates the task, and its number among those; 0 is the implicit task of the thread.
+            Thread that creates the task, and number of the task among those of the thread; 0 is its implicit task.
         team : int, optional
             Number of the team (`Program.team`); by default that of all threads of the process.
         """
@@ -474,14 +473,14 @@ class Recorder:
         time : int
             Ticks, nondecreasing at a location.
         task : tuple of int
-            Thread that creates the task, and its number among those; 0 is the implicit task of the thread.
+            Thread that creates the task, and number of the task among those of the thread; 0 is its implicit task.
         team : int, optional
             Number of the team (`Program.team`); by default that of all threads of the process.
         """
         return self._task(time, K.THREAD_TASK_COMPLETE, task, team)
 
     def create_thread(self, time: int, sequence: int, team: int) -> Self:
-        """Create a thread of a team whose threads the program creates.
+        """Create a thread of a team whose threads are created by the program.
 
         Parameters
         ----------
@@ -537,7 +536,7 @@ class Recorder:
         return self.add(time, K.THREAD_END, threads={"team": team, "sequence": sequence})
 
     def _task(self, time: int, kind: K, task: tuple[int, int], team: int | None) -> Self:
-        """Write down an event of a task."""
+        """Record an event of a task."""
         return self.add(time, kind, tasks={"team": self._team(team), "creator": task[0], "generation": task[1]})
 
     def acquire(self, time: int, lock: int, order: int, model: int = OPENMP) -> Self:
@@ -550,7 +549,7 @@ class Recorder:
         lock : int
             Number of the lock in its process.
         order : int
-            How many times the lock has been acquired, this acquisition included.
+            Number of acquisitions of the lock so far, including this one.
         model : int, optional
             Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
         """
@@ -567,7 +566,7 @@ class Recorder:
         lock : int
             Number of the lock in its process.
         order : int
-            How many times the lock has been acquired, this acquisition included.
+            Number of acquisitions of the lock so far, including this one.
         model : int, optional
             Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
         """
@@ -576,7 +575,7 @@ class Recorder:
 
 
 class Location(Recorder):
-    """The events of one thread of a program, written down in order.
+    """The events of one thread of a program, recorded in order.
 
     Parameters
     ----------
@@ -598,7 +597,7 @@ class Location(Recorder):
         return self._program.team(self.process) if team is None else team
 
     def add(self, time: int, kind: K, region: int | str | None = None, **sides: Mapping[str, int]) -> Self:
-        """Write down an event.
+        """Record an event.
 
         Parameters
         ----------
@@ -633,7 +632,7 @@ class Location(Recorder):
         return self
 
     def record(self, time: int, kind: K, **sides: Mapping[str, int]) -> Self:
-        """Write down an event of any kind that does not enter or leave a region.
+        """Record an event of any kind that does not enter or leave a region.
 
         Parameters
         ----------
@@ -642,8 +641,8 @@ class Location(Recorder):
         kind : EventKind
             `tracecols.schema.EventKind`.
         **sides : dict of str to int
-            By side table (`p2p`, `rma`, ...) the values of its columns; those that are not given are -1. The side table
-            of the kind is written in any case.
+            Values of columns by side table (`p2p`, `rma`, ...); those not given are -1. The side table of the kind
+            always gets a row.
 
         Examples
         --------
@@ -667,9 +666,9 @@ class Location(Recorder):
         begin, end : int
             Ticks.
         stream : Location
-            Of `Program.stream`.
+            Location returned by `Program.stream`.
         site : int, optional
-            Number that launch and kernel have in common.
+            Call site number shared by launch and kernel.
         region : str, optional
             The call.
         """
@@ -678,21 +677,21 @@ class Location(Recorder):
     def synchronize(
         self, begin: int, end: int, stream: Location | None = None, region: str = "cuStreamSynchronize"
     ) -> Self:
-        """Wait for a stream, by default for all of the process.
+        """Wait for a stream, by default for all streams of the process.
 
         Parameters
         ----------
         begin, end : int
             Ticks.
         stream : Location, optional
-            Of `Program.stream`.
+            Location returned by `Program.stream`.
         region : str, optional
             The call.
         """
         return self._for_device(begin, end, region if stream is not None else "cuCtxSynchronize", stream)
 
     def _for_device(self, begin: int, end: int, region: str, stream: Location | None, site: int | None = None) -> Self:
-        """Write down a call for a device; its ENTER refers to the stream."""
+        """Record a call for a device; its ENTER refers to the stream."""
         sides: dict[str, Mapping[str, int]] = {}
         if stream is not None:
             row = self._program.locations.index(stream)
@@ -704,7 +703,7 @@ class Location(Recorder):
         return self.leave(end, region)
 
     def parameter(self, time: int, name: str, value: int | str) -> Self:
-        """Give a parameter of the region entered last a value.
+        """Set a parameter of the region entered last.
 
         Parameters
         ----------
@@ -713,7 +712,7 @@ class Location(Recorder):
         name : str
             Name of the parameter.
         value : int or str
-            A whole number or a text; a parameter has either numbers or texts.
+            A whole number or a text; all values of a parameter must be of one kind.
         """
         if isinstance(value, str):
             side = {"parameter": self._program.named_parameter(name, "string"), "string": self._program.text(value)}
@@ -722,7 +721,7 @@ class Location(Recorder):
         return self.record(time, K.PARAMETER_INT, parameters=side)
 
     def _name_site(self, time: int, site: int) -> Self:
-        """Write down the call site of a launch or a kernel."""
+        """Record the call site of a launch or a kernel."""
         return self.record(
             time, K.PARAMETER_UNSIGNED_INT, parameters={"parameter": self._program.callsite, "value": site}
         )
@@ -737,7 +736,7 @@ class Location(Recorder):
         name : str, optional
             Region of the kernel.
         site : int, optional
-            Number that launch and kernel have in common.
+            Call site number shared by launch and kernel.
         """
         self.enter(begin, name)
         if site is not None:
@@ -748,20 +747,20 @@ class Location(Recorder):
 class Program:
     """A tiny program whose clock ticks once a second.
 
-    It can be read like a trace archive (`tracecols.converters.base.Source`), so it is written like one: as a store,
-    which `trace` opens, or as an OTF2 archive by `tracecols.converters.otf2.write.write_archive`.
+    It can be read like a trace archive (`tracecols.converters.base.Source`), and so be written as a store, which
+    `trace` opens, or as an OTF2 archive by `tracecols.converters.otf2.write.write_archive`.
 
     Parameters
     ----------
     processes : int, optional
-        Processes, ranks 0 to n - 1 of MPI_COMM_WORLD.
+        Number of processes, ranks 0 to n - 1 of MPI_COMM_WORLD.
     threads : int, optional
-        Threads of each process.
+        Number of threads of each process.
 
     Attributes
     ----------
     locations : list of Location
-        All threads, those of a process one after the other, and then the streams of devices.
+        All threads, grouped by process, followed by the streams of devices.
     masters : list of Location
         The first thread of every process.
     """
@@ -796,7 +795,7 @@ class Program:
         table : str
             A table of `tracecols.schema.DEFINITIONS`.
         **values
-            By column; numbers that are not given are -1, texts and lists are empty.
+            Values by column; numbers not given are -1, texts and lists are empty.
         """
         return self._definitions.add(table, **values)
 
@@ -807,7 +806,7 @@ class Program:
         ----------
         name : str
         paradigm, role : str, optional
-            As in the table `regions`; by default what the name says (`guess_region`).
+            As in the table `regions`; by default derived from the name (`guess_region`).
         """
         if name not in self._regions:
             guessed = guess_region(name)
@@ -830,14 +829,14 @@ class Program:
         return self.define("communicators", name=name, kind="group", paradigm="mpi", flags=0, members=members)
 
     def stream(self, process: int, name: str = "CUDA[0:7]") -> Location:
-        """Define a stream of a device; return its location, which records what is executed there.
+        """Define a stream of a device; return its location, which records the operations executed on it.
 
         Parameters
         ----------
         process : int
             Process that uses the device.
         name : str, optional
-            Name of the stream; the part in front of the colon is that of its device.
+            Name of the stream; the part before the colon is the name of its device.
         """
         number = sum(one.process == process for one in self.locations)
         stream = Location(self, process, number)
@@ -871,7 +870,7 @@ class Program:
         return names.index(name) if name in names else self.define("parameter_definitions", name=name, type=type)
 
     def text(self, text: str) -> int:
-        """Define a text, or find it; return its number.
+        """Define a text, or find an equal one; return its number.
 
         Parameters
         ----------
@@ -881,7 +880,7 @@ class Program:
         return texts.index(text) if text in texts else self.define("strings", string=text)
 
     def marker(self, time: int, text: str, duration: int = 0, location: Location | None = None, **more: str) -> int:
-        """Mark a stretch of the recording; return the number of the marker.
+        """Mark a time interval of the recording; return the number of the marker.
 
         Parameters
         ----------
@@ -892,7 +891,7 @@ class Program:
         duration : int, optional
             Ticks.
         location : Location, optional
-            What it is about; by default the whole trace.
+            Location of the marker; by default the whole trace.
         **more : str
             Further columns of the table `markers`: `group`, `category`, `severity`.
         """
@@ -912,7 +911,7 @@ class Program:
         return self.define("parameter_definitions", name=CALLSITE, type="uint64")
 
     def team(self, process: int) -> int:
-        """Return the number of a process's team of all its threads.
+        """Return the number of the team of all threads of a process.
 
         Parameters
         ----------
@@ -965,7 +964,7 @@ class Program:
     @contextmanager
     def trace(self) -> Iterator[Trace]:
         """Open the program as a trace that exists until the context ends."""
-        # programs that are only drawn do without what reads and analyses traces
+        # imported here: programs that are only drawn do not need the modules that read and analyse traces
         from tracecols.conversion import write_store
         from tracecols.trace import Trace
 
@@ -975,8 +974,8 @@ class Program:
 
 
 def severities(cube: SeverityCube, name: str) -> dict[tuple[str, int] | tuple[str, int, int], float]:
-    """Return what a property holds by call path and rank, and thread if it is not the first: seconds, occurrences or
-    bytes.
+    """Return the severities of a property by call path and rank, and thread if it is not the first: seconds,
+    occurrences or bytes.
 
     Parameters
     ----------
@@ -1002,7 +1001,7 @@ def assert_severities(
     conventions: str = DEFAULT,
     parameters: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Check what a pattern finds in a program, and what must hold of every pattern.
+    """Check the severities that a pattern finds in a program, and the invariants of every pattern.
 
     Parameters
     ----------
@@ -1017,8 +1016,8 @@ def assert_severities(
     Raises
     ------
     AssertionError
-        If the severities are others; if a child exceeds its parent, siblings together do, or a severity is negative; or
-        if the result is another when the trace is divided into parts.
+        If the severities differ from those expected; if a child, or the sum of siblings, exceeds the parent, or a
+        severity is negative; or if the result changes when the trace is divided into partitions.
     """
     families = list(patterns)
 
@@ -1028,7 +1027,7 @@ def assert_severities(
             mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
             mock.patch("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 1),
         ):
-            # what a trace knows of itself is kept: opened again it is divided
+            # an opened trace caches its model: it has to be opened again to be divided
             again = type(trace)(trace.path, jobs=1)
             parts = again.analyze(conventions, patterns=families, parameters=parameters)
     found, divided = severities(cube, name), severities(parts, name)

@@ -1,4 +1,4 @@
-"""The object a notebook holds: a trace with its events, definitions, compound tables and analysis."""
+"""The main object for notebooks: a trace with its events, definitions, compound tables and analyses."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ if TYPE_CHECKING:
     from tracecols.severity import SeverityCube
 
 FRAME_SHARE = 2
-"""A data frame may take the machine's memory divided by this, unless something else is said (`Trace.frame_limit`)."""
+"""By default, a data frame may take the machine's memory divided by this (`Trace.frame_limit`)."""
 
 
 def default_frame_limit() -> int | None:
-    """Return the bytes a data frame may take if nobody says otherwise; None, no limit, where the memory is not
-    known."""
+    """Return the default maximum size of a data frame in bytes; None (no limit) if the size of the memory is
+    unknown."""
     there_is = physical()
     return None if there_is is None else there_is // FRAME_SHARE
 
@@ -95,14 +95,14 @@ def _as_ticks(given: Any, what: str) -> tuple[NDArray[Any], NDArray[np.float64]]
 
 
 def _like(given: Any, values: NDArray[np.float64]) -> Any:
-    """Return values as what was given: a Series with its index and name, an array, or a number."""
+    """Return values in the type of `given`: a Series with its index and name, an array, or a number."""
     if isinstance(given, pd.Series):
         return pd.Series(values, index=given.index, name=given.name)
     return pd.Index(values, name=given.name) if isinstance(given, pd.Index) else values[()]
 
 
 def _row_bytes(table: Table, raw: bool) -> int:
-    """Return the bytes of a row in a data frame, at most."""
+    """Return an upper bound of the bytes of a row in a data frame."""
     return row_bytes(table) + (0 if raw else 8 * n_readable(table))
 
 
@@ -111,7 +111,7 @@ def _rows_at(table: Table, frame: pd.DataFrame, chosen: list[int] | None) -> pd.
     if chosen is None:
         return frame
     columns = [c.name for c in table.columns if c.target == "locations"]
-    # other columns, such as the location that causes a wait, do not say where a row is
+    # other columns, such as the location that causes a wait, are not the location of a row
     columns = ["location"] if "location" in columns else columns
     if not columns:
         raise StoreError(f"the table {table.name} has no locations to choose\n  leave out locations, rank and thread")
@@ -121,14 +121,15 @@ def _rows_at(table: Table, frame: pd.DataFrame, chosen: list[int] | None) -> pd.
 class Trace(OpenedTrace):
     """A trace, opened from its store.
 
-    Nothing is read until it is asked for. Every table is an attribute with the name it has in SQL: `trace.messages`.
-    Its data frame has the row of the table as index, columns for people (ranks, threads, names, seconds; null is null),
-    and after them the integers they are made of: columns named like a table in the singular hold rows of that table,
-    -1 is null, times are clock ticks. `frame` returns one without the other. `seconds` converts readings of the clock
-    (`enter_time`), `duration` differences of them (`exit_time - enter_time`, severities). What answers a question is a
-    method (`comm_matrix`, `late_senders`, `critical_path`, ...).
+    Data are read on demand. Every table is an attribute with its SQL name: `trace.messages`. Its data frame has the row
+    of the table as index, readable columns (ranks, threads, names, seconds; null is null), and after them the integer
+    columns they are made from: columns named like a table in the singular hold rows of that table, -1 is null, times
+    are clock ticks. `frame` returns either kind of columns alone. `seconds` converts readings of the clock
+    (`enter_time`), `duration` differences of them (`exit_time - enter_time`, severities). Methods answer common
+    questions (`comm_matrix`, `late_senders`, `critical_path`, ...).
 
-    A trace can be pickled: it is its path and its number of threads, and is opened again where it arrives.
+    A trace can be pickled: only its path and parameters (except `progress`) are stored, and it is opened again when it
+    is unpickled.
 
     Parameters
     ----------
@@ -137,26 +138,27 @@ class Trace(OpenedTrace):
     jobs : int, optional
         Threads for scanning; by default one per core.
     progress : callable, optional
-        Called with what is done and what is to be done of a scan or an analysis, in events.
+        Called with the amount done and the total of a scan or an analysis, in events.
     frame_limit : int, optional
-        Bytes a data frame of events or of a compound table may take; larger ones are refused. By default half of the
-        machine's memory. `frame_bytes` says what a frame takes, `scan` reads tables of any size.
+        Maximum bytes of a data frame of events or of a compound table; larger ones are refused. By default half of the
+        machine's memory. `frame_bytes` returns the size of a frame, `scan` reads tables of any size.
     subdomains : mapping, callable, str or Path, optional
-        Which subdomains of the application locations belong to: names by rank, or by (rank, thread), which comes first;
-        a function of rank and thread that returns a name or None; or a .csv file with the columns `rank`, `subdomain`
-        and, where threads differ, `thread`. They are columns of tables and answers, and some group by them.
+        Subdomain of the application of each location: names by rank, or by (rank, thread), which takes precedence; a
+        function of rank and thread that returns a name or None; or a .csv file with the columns `rank`, `subdomain`
+        and, where threads differ, `thread`. Subdomains become columns of tables and answers, and some answers can be
+        grouped by them.
 
     Raises
     ------
     StoreError
         If the store cannot be read, or `frame_limit` is not a number of bytes.
     AnalysisError
-        If the subdomains are none, or of other ranks and threads.
+        If the subdomains are invalid, or refer to ranks and threads that do not exist.
 
     Attributes
     ----------
     frame_limit : int or None
-        May be changed; None is no limit.
+        May be changed; None means no limit.
 
     Examples
     --------
@@ -179,7 +181,7 @@ class Trace(OpenedTrace):
             raise StoreError(f"{show(frame_limit)} is not a number of bytes (frame_limit)\n  give a whole number")
         super().__init__(Store(path), jobs, subdomains=subdomains)
         if subdomains is not None:
-            # what is wrong with them is said when the trace is opened
+            # invalid subdomains are reported when the trace is opened
             _ = self.readable.subdomains
         self._given_limit = frame_limit
         self.frame_limit = default_frame_limit() if frame_limit is None else int(frame_limit)
@@ -198,7 +200,7 @@ class Trace(OpenedTrace):
         self.__init__(path, **others)  # type: ignore[misc]
 
     def _by_place(self) -> dict[tuple[int, int], str] | None:
-        """Return the subdomains by rank and thread, which can be pickled."""
+        """Return the subdomains by rank and thread, a form that can be pickled."""
         readable, found = self.readable, self.readable.subdomains
         if found is None:
             return None
@@ -212,12 +214,12 @@ class Trace(OpenedTrace):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the store says about itself: source, clock, counts, what was not understood or lost."""
+        """Metadata of the store: source, clock, counts, records not understood, events lost."""
         return self.store.manifest
 
     @property
     def model(self) -> Model:
-        """The enhanced model: made by one pass over all events when first needed."""
+        """The enhanced model, made by one pass over all events when first needed."""
         return self.model_of(progress=self._progress)
 
     def __repr__(self) -> str:
@@ -234,22 +236,22 @@ class Trace(OpenedTrace):
     def seconds(self, times: Any) -> Any:
         """Convert clock readings to seconds since the start of the recording.
 
-        A difference of two readings is not a reading, and is refused: `duration` converts it.
+        A difference of two readings is not a reading and is refused; convert it with `duration`.
 
         Parameters
         ----------
         times : int, array_like of int, or Series
-            Ticks: what columns called `time` or `..._time` hold. Columns `..._seconds` are in seconds already.
+            Ticks, as in columns called `time` or `..._time`. Columns `..._seconds` are in seconds already.
 
         Returns
         -------
         float64, ndarray of float64, or Series
-            nan where there is none (-1, or null). A Series keeps its index and name.
+            nan for null (-1, or null). A Series keeps its index and name.
 
         Raises
         ------
         StoreError
-            If they are no readings of the clock of this trace.
+            If they are not readings of the clock of this trace.
 
         Examples
         --------
@@ -266,7 +268,7 @@ class Trace(OpenedTrace):
                 "  columns called ..._seconds are in seconds already; clock readings are those called time or ..._time"
             )
         known = given[given != -1] if first >= 0 else given
-        # what is written at the end may end later than the last event
+        # times in attributes, such as the end of a buffer flush, may be later than the last event
         if known.size and (known.min() < first or known.max() > 2 * last - first):
             wrong = known.min() if known.min() < first else known.max()
             raise StoreError(
@@ -284,17 +286,17 @@ class Trace(OpenedTrace):
         Parameters
         ----------
         ticks : int, array_like of int, or Series
-            Ticks, or what was computed of them, such as a mean.
+            Ticks, or values computed from them, such as a mean.
 
         Returns
         -------
         float64, ndarray of float64, or Series
-            nan where there is none. A Series keeps its index and name.
+            nan for null. A Series keeps its index and name.
 
         Raises
         ------
         StoreError
-            If they are no numbers, or seconds already.
+            If they are not numbers, or are seconds already.
 
         Examples
         --------
@@ -320,7 +322,7 @@ class Trace(OpenedTrace):
         Raises
         ------
         StoreError
-            If they are not finite number.
+            If it is not a finite number.
         """
         found = as_seconds(seconds, "time", StoreError)
         if found is None:
@@ -328,12 +330,12 @@ class Trace(OpenedTrace):
         return clock_reading(found, self.manifest["clock"])
 
     def _chosen(self, locations: Selection = None, rank: int | None = None, thread: int | None = None) -> list[int]:
-        """Return the locations that are asked for, all if none are."""
+        """Return the selected locations; all if nothing is selected."""
         chosen = find_locations(self.store, locations, rank, thread)
         return list(range(int(self.manifest["n_locations"]))) if chosen is None else chosen
 
     def _narrowed(self, locations: Selection, rank: int | None, thread: int | None) -> Selection:
-        """Return locations as analyses take them: as they were given, unless they are narrowed further."""
+        """Return locations in the form that analyses take: as given, unless rank or thread narrow them."""
         return (
             locations
             if rank is None and thread is None
@@ -395,7 +397,7 @@ class Trace(OpenedTrace):
 
     @property
     def markers(self) -> pd.DataFrame:
-        """Markers: notes of tools or users on stretches of the trace (OTF2), with seconds, ranks and threads."""
+        """Markers: notes of tools or users on time intervals of the trace (OTF2), with seconds, ranks and threads."""
         return self._in_form(DEFINITIONS["markers"], self.definition("markers"), "both")
 
     @once
@@ -417,19 +419,20 @@ class Trace(OpenedTrace):
 
     @property
     def events(self) -> pd.DataFrame:
-        """All events with all pointer columns, 97 B per event, and what they mean (`frame_bytes`, `read_events`,
+        """All events with all pointer columns, 97 B per event, and readable columns (`frame_bytes`, `read_events`,
         `scan`)."""
         return self._both("events")
 
     def frame_bytes(self, name: str, *, raw: bool = False) -> int:
-        """Return the bytes that a data frame of `events` or of a compound table takes, at most; nothing is computed.
+        """Return an upper bound of the bytes of a data frame of `events` or of a compound table, without computing the
+        table.
 
         Parameters
         ----------
         name : str
-            `events` or the name of a compound table; of those whose rows cannot be counted beforehand it is 0.
+            `events` or the name of a compound table; the result is 0 if its rows cannot be counted beforehand.
         raw : bool, optional
-            Only its own columns, without those for people.
+            Only the integer columns, without the readable ones.
 
         Raises
         ------
@@ -448,7 +451,7 @@ class Trace(OpenedTrace):
         return _row_bytes(spec.schema, raw) * sum(int(kinds.get(str(k), 0)) for k in spec.kinds)
 
     def _check_frame(self, name: str, n_bytes: int) -> None:
-        """Refuse a data frame that takes more memory than it may."""
+        """Refuse a data frame that exceeds the limit."""
         if self.frame_limit is None or n_bytes <= self.frame_limit:
             return
         part = {
@@ -474,17 +477,17 @@ class Trace(OpenedTrace):
         thread: int | None = None,
         names: bool = False,
     ) -> pd.DataFrame:
-        """Read events, or a part of them.
+        """Read all or some events.
 
         Parameters
         ----------
         locations : int, str, or iterable of them, optional
             Rows of locations, or texts such as `rank 0` and `rank 0-3 thread 1`; all by default.
         rank, thread : int, optional
-            Only locations of this process, and of this number in their process.
+            Only locations of this rank, and with this thread number in their process.
         start, stop : float, optional
-            Seconds since the start of the recording: events with start <= time < stop. An event that was recorded
-            after a later one of its location comes along with that.
+            Seconds since the start of the recording: events with start <= time < stop. If an event was recorded after a
+            later one of its location, both are returned together.
         columns : str or sequence of str, optional
             Of `location`, `time`, `kind`, `region`, `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`,
             `cedgeptr`, `call_path`, `pos`; all by default. Pointers cost a pass over the whole of each chosen location,
@@ -525,7 +528,7 @@ class Trace(OpenedTrace):
         return self.with_names(frame) if names else frame
 
     def with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Join the names of what a table's columns refer to: locations, kinds, regions, communicators, call paths.
+        """Add the names that a table's columns refer to: locations, kinds, regions, communicators, call paths.
 
         A column `x` that refers to a table gets a companion `x_name` (`path` for call paths) as a category.
 
@@ -570,7 +573,7 @@ class Trace(OpenedTrace):
         locations : int, str, or iterable of them, optional
             Rows of locations, or texts such as `rank 0`; all by default.
         rank, thread : int, optional
-            Only locations of this process, and of this number in their process.
+            Only locations of this rank, and with this thread number in their process.
 
         Raises
         ------
@@ -598,35 +601,34 @@ class Trace(OpenedTrace):
         thread: int | None = None,
         conventions: str = DEFAULT,
     ) -> pd.DataFrame:
-        """Return a table in one of its two forms; the attribute of its name has both (`trace.messages`).
+        """Return a table in one of its two forms; the attribute of the same name has both (`trace.messages`).
 
         Parameters
         ----------
         name : str
-            Of any table, as in SQL (docs/schema.md): `events`, `messages`, `region_instances`, `p2p`, ...
+            Name of any table, as in SQL (docs/schema.md): `events`, `messages`, `region_instances`, `p2p`, ...
         raw : bool, optional
-            Its own columns, integers with -1 for null and times in ticks. By default those for people take their place:
+            Return the integer columns, with -1 for null and times in ticks. By default, readable columns replace them:
             `rank` and `thread` for locations, names and call paths as categories, `..._seconds` for times; null is
             null.
         locations : int, str, or iterable of them, optional
-            Rows of locations, or texts such as `rank 0` and `rank 0-3 thread 1`: only what is on one of them; a message
-            is on both of its locations.
+            Rows of locations, or texts such as `rank 0` and `rank 0-3 thread 1`: only rows on one of them; a message is
+            on both of its locations.
         rank, thread : int, optional
-            Only locations of this process, and of this number in their process.
+            Only locations of this rank, and with this thread number in their process.
         conventions : str
-            As for `analyze`: whose rules `waits` and the tables of root causes follow (`sync_points`, `delay_pairs`,
+            As for `analyze`: the rules for `waits` and the tables of root causes (`sync_points`, `delay_pairs`,
             `critical_path_stretches`, `root_causes`, `run_causes`). Other tables are the same under all conventions.
 
         Returns
         -------
         DataFrame
-            The row of the table as index; `region_instances` and side tables of some locations are numbered from 0.
+            The row of the table as index; `region_instances` and side tables of selected locations are numbered from 0.
 
         Raises
         ------
         StoreError
-            If there is no such table or location, it has no locations to choose, or it would take more memory than it
-            may.
+            If there is no such table or location, it has no locations to choose, or it would exceed `frame_limit`.
         AnalysisError
             If there are no such conventions.
 
@@ -643,11 +645,11 @@ class Trace(OpenedTrace):
         return find_locations(self.store, locations, rank, thread)
 
     def _both(self, name: str) -> pd.DataFrame:
-        """Return a table with its columns for people and its own."""
+        """Return a table with readable and integer columns."""
         return self._form(name, "both", None)
 
     def _form(self, name: str, form: str, chosen: list[int] | None, conventions: str = DEFAULT) -> pd.DataFrame:
-        """Return a table, or what it has on some locations, in a form: `raw`, `people` or `both`."""
+        """Return a table, or its rows on the chosen locations, in a form: `raw`, `people` or `both`."""
         name = self.catalog.check(name)
         if name in DEFINITIONS or name == "call_paths":
             if chosen is not None:
@@ -676,7 +678,7 @@ class Trace(OpenedTrace):
         return self._in_form(table.table, _rows_at(table.table, table.frame(), chosen), form)
 
     def _in_form(self, table: Table, frame: pd.DataFrame, form: str) -> pd.DataFrame:
-        """Add to the columns of a table those for people, or put the latter in their place."""
+        """Add readable columns to a table (`both`), or replace its columns by them (`people`)."""
         if form == "raw":
             return frame
         found = self.readable.frame(table, lambda name: frame[name].to_numpy(), with_raw=form == "both")
@@ -693,17 +695,17 @@ class Trace(OpenedTrace):
 
     @property
     def waits(self) -> pd.DataFrame:
-        """Every instance of a wait state and who causes it (docs/schema.md): location, call path, begin and end, and
-        those of the cause.
+        """Every instance of a wait state with its cause (docs/schema.md): location, call path, begin and end, and those
+        of the cause.
 
         Wait states are those of messages, collective operations, start and end of MPI, barriers and joins of threads,
-        and locks, by the conventions `exact`: their sums are the cells of `analyze()`. `frame("waits",
-        conventions="expert")` has those of others.
+        and locks, under the conventions `exact`: their sums are the cells of `analyze()`. For other conventions, use
+        `frame("waits", conventions="expert")`.
         """
         return self._both("waits")
 
     def _waits(self, conventions: str) -> dict[str, Any]:
-        """Return the wait states by some conventions; found once, however many threads ask."""
+        """Return the wait states under some conventions; computed only once, also with several threads."""
         with self._finds_waits:
             if conventions not in self._found_waits:
                 with self.at_work():
@@ -712,7 +714,7 @@ class Trace(OpenedTrace):
             return self._found_waits[conventions]
 
     def _whole_table(self, name: str, conventions: str) -> CompoundTable:
-        """Return a compound table by some conventions; made once, however many threads ask."""
+        """Return a compound table under some conventions; computed only once, also with several threads."""
         conventions = conventions if name in BY_CONVENTIONS else DEFAULT
         key = name, CONVENTIONS[conventions].quirks
         with self._makes_tables:
@@ -739,25 +741,26 @@ class Trace(OpenedTrace):
         return sorted({*super().__dir__(), *self.catalog.names})
 
     def critical_path(self, conventions: str = DEFAULT, *, raw: bool = False) -> pd.DataFrame:
-        """Return the critical path, the chain of activities that determines how long the run takes, stretch by stretch.
+        """Return the critical path, the chain of activities that determines how long the run takes, interval by
+        interval.
 
         Parameters
         ----------
         conventions : str
-            As for `analyze`. Under `exact` the path has no gaps from the start of the run to its end, and is one path
-            always; under the others it lies between MPI_Init and MPI_Finalize, and goes on with all threads that tie at
-            a barrier.
+            As for `analyze`. Under `exact`, the path is a single one without gaps from the start of the run to its end;
+            under the others, it lies between MPI_Init and MPI_Finalize, and continues on all threads that tie at a
+            barrier.
         raw : bool, optional
-            `location`, and `begin_time` and `end_time` in ticks, in the place of ranks, threads and seconds.
+            Return `location`, and `begin_time` and `end_time` in ticks, instead of ranks, threads and seconds.
 
         Returns
         -------
         DataFrame
-            In the order of time a row for every stretch on one location: `rank`, `thread`, `begin_seconds` and
-            `end_seconds` since the start of the recording, `seconds` (how long it is), `begin_path` and `end_path`
-            (call paths at its ends; null where the recording begins), `reason`: why the path comes to this location, as
-            in `schema.causes.POINTS` (empty where the recording begins). Without MPI and OpenMP it is empty, but under
-            `exact`.
+            One row for every interval on one location, in the order of time: `rank`, `thread`, `begin_seconds` and
+            `end_seconds` since the start of the recording, `seconds` (its length), `begin_path` and `end_path` (call
+            paths at its ends; null where the recording begins), `reason` (why the path comes to this location, as in
+            `schema.causes.POINTS`; empty where the recording begins). For programs without MPI and OpenMP it is empty,
+            except under `exact`.
 
         Raises
         ------
@@ -809,55 +812,54 @@ class Trace(OpenedTrace):
         scratch: str | Path | None = None,
         **part: Unpack[Part],
     ) -> SeverityCube:
-        """Search for all patterns, or for some.
+        """Search for all patterns, or for some of them.
 
         Parameters
         ----------
         conventions : str
-            Whose rules to follow where analysers differ.
+            Rules to follow where analysers differ.
         patterns : Family, str or Path, or iterable of them, optional
-            More patterns: what `tracecols.pattern` returns, or files that declare some. Those of installed packages
-            come along by themselves.
+            Additional patterns: results of `tracecols.pattern`, or files that declare some. Those of installed packages
+            are included automatically.
         properties : str or sequence of str, optional
-            Ids of what to search for, or titles that only one property has; their ancestors come along.
+            Ids, or unique titles, of the properties to search for; their ancestors are included.
         parameters : mapping, optional
-            By property id or title the values of its parameters, `{"late_big": {"threshold": 1e6}}`.
+            Values of parameters by property id or title, `{"late_big": {"threshold": 1e6}}`.
         topologies : mapping or sequence of mapping, optional
-            Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`,
-            one list per rank, or `"order": "F"` instead of coordinates (see
-            `tracecols.enhance.definitions.topologies.given_topology`). Wavefronts are looked for on the first
-            two-dimensional grid a location is on, those given by hand before those of the trace.
+            Grids that the trace does not define: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0],
+            ...]}`, one list per rank, or `"order": "F"` instead of coordinates (see
+            `tracecols.enhance.definitions.topologies.given_topology`). Wavefronts are searched on the first
+            two-dimensional grid of a location; grids given here precede those of the trace.
         ideal_network : bool, optional
-            Replay the trace on an ideal network, however large it is, and keep the runtime that follows in the cube, so
-            that communication efficiency is divided into serialisation and transfer; by default where that costs no
-            more than the analysis
-            (docs/efficiencies.md). Not together with properties and locations.
+            Replay the trace on an ideal network, even if it is large, and store the resulting runtime in the cube, so
+            that communication efficiency is divided into serialisation and transfer. By default the trace is replayed
+            if that costs no more than the analysis (docs/efficiencies.md). Not together with properties and locations.
         metrics : str or sequence of str, optional
             Properties that are computed from others, such as counters: `"ipc = PAPI_TOT_INS / PAPI_TOT_CYC"`
             (`SeverityCube.with_metrics`).
         cluster : distributed.Client, optional
-            Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
+            Run the analysis on the workers of a Dask cluster (extra `dask`, docs/cluster.md). The result is the same.
         memory : int or str, optional
-            What the analysis may take, in bytes or as `"4GB"`; what exceeds it goes to temporary files. By default half
-            of what is free, also in containers and batch jobs. An analysis for which it is given scans the trace by
-            itself. Not together with a cluster, whose workers have limits of their own.
+            Memory limit of the analysis in bytes or as `"4GB"`; data beyond it go to temporary files. By default half
+            of the free memory, also in containers and batch jobs. An analysis with a limit scans the trace itself
+            instead of using `model`. Not together with a cluster, whose workers have their own limits.
         scratch : str or Path, optional
-            Where temporary files go; by default those of `tempfile` (`TMPDIR`). On a cluster, the folder in which a
-            scratch folder is made that client and workers see; by default that of the store.
+            Folder for temporary files; by default that of `tempfile` (`TMPDIR`). On a cluster, the folder for a scratch
+            folder that client and workers see; by default that of the store.
         **part
-            The part of the run that is looked at, and how it is divided (`tracecols.analysis.part.Part`): `within`,
-            `locations`, `rank`, `thread`, `start`, `stop`, `phases`, `bins`, `bin_width`.
+            The part of the run to analyse, and its division (`tracecols.analysis.part.Part`): `within`, `locations`,
+            `rank`, `thread`, `start`, `stop`, `phases`, `bins`, `bin_width`.
 
         Returns
         -------
         SeverityCube
-            With phases or bins it has `periods`, and `over_time` tells its severities by them.
+            With phases or bins it has `periods`, and `over_time` returns its severities by period.
 
         Raises
         ------
         AnalysisError
-            If something named does not exist or fits several, a topology does not fit, bins have no width, a pattern
-            fails, or the trace cannot be replayed.
+            If a name does not exist or is ambiguous, a topology does not fit, bins have no width, a pattern fails, or
+            the trace cannot be replayed.
         ClusterError
             If the cluster cannot be used: workers lack the store, the scratch folder or this version of tracecols, or
             are lost.
@@ -890,8 +892,8 @@ class Trace(OpenedTrace):
             return run(request, self, workers, self._watched)
 
     def _budget_of(self, memory: object, cluster: Client | None, scratch: str | Path | None) -> Budget | None:
-        """Return what an analysis may take that is given limits of its own; None for others. Raises AnalysisError if
-        they are none, or do not go together."""
+        """Return the budget of an analysis with limits of its own; None for others. Raises AnalysisError if the limits
+        are invalid or contradict each other."""
         if memory is not None and cluster is not None:
             raise AnalysisError(
                 "memory limits an analysis by threads of this process, and a cluster is given\n"
@@ -907,11 +909,11 @@ class Trace(OpenedTrace):
     def _of_part(
         self, *, rank: int | None = None, thread: int | None = None, locations: Selection = None, **others: Any
     ) -> dict[str, Any]:
-        """Return a part of the run as requests take it; what is unknown is refused by whoever reads it."""
+        """Return a part of the run in the form that requests take; unknown keywords are refused by `Request.of`."""
         return {"locations": self._narrowed(locations, rank, thread), **others}
 
     def _watched(self, _what: str) -> AbstractContextManager[Progress | None]:
-        """Report the progress of whatever begins."""
+        """Return the trace's progress callback for every step of an analysis."""
         return nullcontext(self._progress)
 
     def phases(self) -> pd.DataFrame:
@@ -920,9 +922,9 @@ class Trace(OpenedTrace):
         Returns
         -------
         DataFrame
-            `phases` (what to give to `analyze`), `n_phases`, `coverage` (share of the time that lies in phases),
-            `regularity` (1 where all last equally long), `mean` (seconds), `score` (coverage times regularity),
-            `is_declared` (the recording says that these are phases; they come first).
+            `phases` (argument for `analyze`), `n_phases`, `coverage` (share of the time that lies in phases),
+            `regularity` (1 if all are equally long), `mean` (seconds), `score` (coverage times regularity),
+            `is_declared` (recorded as phases; these come first).
 
         Examples
         --------
@@ -935,20 +937,20 @@ class Trace(OpenedTrace):
 
     @contextmanager
     def piece(self, start: float | None = None, stop: float | None = None) -> Iterator[Trace]:
-        """Open the piece of the trace between two times, in seconds since its start, as a trace of its own for a while.
+        """Open the trace slice between two times as a trace of its own, in a context.
 
-        What is open at the start is entered there, what is open at the end is closed there. Messages, collective
-        operations and the like have the partners that they have in the whole trace (docs/store.md).
+        Regions open at the start are entered there, regions open at the end are left there. Messages, collective
+        operations and the like have the same partners as in the whole trace (docs/store.md).
 
         Parameters
         ----------
         start, stop : float, optional
-            Seconds since the start of the recording: start <= time < stop; by default all that is recorded.
+            Seconds since the start of the recording: start <= time < stop; by default the whole recording.
 
         Raises
         ------
         AnalysisError
-            If nothing can lie between them.
+            If the time range is empty.
         """
         with open_slice(self.store, start, stop, self.jobs) as store:
             yield Trace(store.path, jobs=self.jobs, subdomains=self._by_place())
@@ -973,21 +975,21 @@ class Trace(OpenedTrace):
         Parameters
         ----------
         name : str
-            Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
+            Id or title of a property that is matched on a compound table (listed by `tracecols patterns`).
         conventions, patterns, parameters, within, locations, rank, thread, topologies
             As for `analyze`.
         raw : bool, optional
-            Integers, as in the compound tables: `severity`, `begin_time` and `end_time` in ticks, which `duration` and
-            `seconds` convert, and rows of other tables (`call_path`, `location`).
+            Return integers, as in the compound tables: `severity`, `begin_time` and `end_time` in ticks, which
+            `duration` and `seconds` convert, and rows of other tables (`call_path`, `location`).
         names : bool, optional
-            Add to these the names of locations and regions, and call paths as text (`with_names`).
+            With `raw`, add the names of locations and regions, and call paths as text (`with_names`).
 
         Returns
         -------
         DataFrame
             `severity` (seconds, occurrences or bytes), `path`, `rank` and `thread` it is charged to, `begin_seconds`
-            and `end_seconds` of the waiting since the start of the recording, and the columns of the compound table for
-            people (`frame`), with their rows there as index.
+            and `end_seconds` of the waiting since the start of the recording, and the readable columns of the compound
+            table (`frame`); the index holds its rows.
 
         Raises
         ------
@@ -1009,7 +1011,7 @@ class Trace(OpenedTrace):
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    # functions of `tracecols.verbs`, which take the trace first
+    # functions of `tracecols.verbs`, whose first parameter is the trace
 
     comm_matrix = messages.comm_matrix
     message_histogram = messages.message_histogram
@@ -1035,11 +1037,10 @@ class Trace(OpenedTrace):
         return Catalog(self.store, lambda: self.model, {WAITS.name: (WAITS, lambda: find_waits(self.model))})
 
     def scan(self, name: str) -> TableFiles:
-        """Return a table as Parquet files, for whoever reads Parquet or Arrow; nothing of it is held in memory.
+        """Return a table as Parquet files for tools that read Parquet or Arrow; the table is not held in memory.
 
-        Enhanced tables are made when they are first asked for, in the store's folder `enhanced/` (or in a temporary
-        folder if the store cannot be written), by one pass over the trace in bounded memory; `tracecols enhance` makes
-        them beforehand.
+        Enhanced tables are made on first use, in the store's folder `enhanced/` (or in a temporary folder if the store
+        is read-only), by one pass over the trace in bounded memory; `tracecols enhance` makes them beforehand.
 
         Parameters
         ----------
@@ -1050,7 +1051,7 @@ class Trace(OpenedTrace):
         Returns
         -------
         TableFiles
-            Its rows are those of the data frame of this name in the same order; the number of a row is its place.
+            Its rows are those of the data frame of this name in the same order; the number of a row is its position.
 
         Raises
         ------
@@ -1075,23 +1076,23 @@ class Trace(OpenedTrace):
         stop: float | None = None,
         with_startup: bool = False,
     ) -> pd.DataFrame:
-        """Return how efficient the run is, by models of the same times (docs/efficiencies.md).
+        """Return the efficiencies of the run under several models of the same times (docs/efficiencies.md).
 
-        The times are those of the focus: between MPI_Init and MPI_Finalize of each process, or, where there are none,
-        those of the whole run.
+        The times are those of the focus: between MPI_Init and MPI_Finalize of each process, or, for programs without
+        MPI, those of the whole run.
 
         Parameters
         ----------
         within : str, optional
             A region, or a shell pattern: only its instances and what they call.
         ideal : str, optional
-            How the runtime on an ideal network is found, which serialisation and transfer efficiency depend on:
+            How to determine the runtime on an ideal network, on which serialisation and transfer efficiency depend:
             `replay` of the trace without transfer, or the `approximation` of `SeverityCube.efficiencies`. By default by
-            replay where that costs no more than an analysis; else communication is not divided.
+            replay if that costs no more than an analysis; else communication is not divided.
         start, stop : float, optional
-            Seconds since the start of the recording: only the piece between.
+            Seconds since the start of the recording: only this time range.
         with_startup : bool, optional
-            Of the whole run, with its start and its end.
+            Return the efficiencies of the whole run, including start-up and shutdown.
 
         Returns
         -------
@@ -1101,7 +1102,7 @@ class Trace(OpenedTrace):
         Raises
         ------
         AnalysisError
-            If nothing is called so, or the trace cannot be replayed.
+            If a name does not exist, or the trace cannot be replayed.
 
         Examples
         --------
@@ -1135,14 +1136,14 @@ class Trace(OpenedTrace):
         eager: int | None = None,
         whole_run: bool = False,
     ) -> RetimedTrace:
-        """Predict the run with other times for what it consists of, by replay (docs/what-if.md).
+        """Predict the run with changed times of computation and communication, by replay (docs/what-if.md).
 
         Parameters
         ----------
         scale : dict of str to float, optional
-            By region or shell pattern the factor for computation in it and in what it calls; 0.5 is twice as fast.
+            Factors by region or shell pattern for computation in it and in its callees; 0.5 is twice as fast.
         latency, bandwidth : float, optional
-            Seconds and bytes per second of another network, which takes the place of the recorded transfer.
+            Seconds and bytes per second of another network, which replaces the recorded transfer.
         balanced : bool, optional
             Every process computes as much as the mean of all, and so do its devices.
         transfer : float, optional
@@ -1150,19 +1151,20 @@ class Trace(OpenedTrace):
         openmp : float, optional
             Factor for the time OpenMP and locks take beyond waiting.
         collectives : str
-            `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations
-            but Reduce, and nobody in MPI_Finalize and in calls that manage communicators, as that simulator has it.
+            `recorded`; or `dimemas`, with an ideal network: as in that simulator, every process waits for all others in
+            blocking collective operations except Reduce, and none waits in MPI_Finalize and in calls that manage
+            communicators.
         eager : int, optional
-            With an ideal network: bytes from which on a message waits for its receive to be posted; by default senders
-            wait where the recorded times tell that they did.
+            With an ideal network: messages of at least this many bytes wait for their receive to be posted; by default
+            senders wait where the recorded times show that they did.
         whole_run : bool, optional
-            The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize.
+            Take the runtime of the whole recording, not that between MPI_Init and MPI_Finalize.
 
         Raises
         ------
         AnalysisError
-            If a region does not exist, a number is negative or none, the trace cannot be replayed, or devices execute
-            work in it.
+            If a region does not exist, a number is negative or invalid, the trace cannot be replayed, or devices
+            execute work in it.
 
         Examples
         --------
@@ -1190,25 +1192,25 @@ class Trace(OpenedTrace):
         """Correct the clocks: find times that satisfy all clock conditions, by the controlled logical clock
         (docs/clocks.md).
 
-        Events only move to later times. `clock_violations` is the table of what the recorded times violate, by pair of
-        locations.
+        Events only move to later times. The table `clock_violations` lists the violations of the recorded times by pair
+        of locations.
 
         Parameters
         ----------
         latency : float, optional
-            Seconds between a SEND and its RECV, or between begin and end of a collective operation in different
-            processes, at least.
+            Minimum time in seconds between a SEND and its RECV, or between begin and end of a collective operation in
+            different processes.
         shrink : float, optional
-            Share by which intervals may become shorter after an event that is moved; 0 keeps them, and every shift for
-            ever.
+            Share by which intervals may shrink after an event that is moved; with 0 they keep their lengths, and shifts
+            never decay.
         stretch : float, optional
-            Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves
-            all events before.
+            Share by which intervals may grow before it, where the conditions of other events permit; 0 moves all events
+            before.
 
         Raises
         ------
         AnalysisError
-            If a number is negative or none, or conditions contradict each other.
+            If a number is negative or invalid, or conditions contradict each other.
 
         Examples
         --------
@@ -1225,16 +1227,16 @@ class Trace(OpenedTrace):
         Parameters
         ----------
         query : str
-            DuckDB SQL over all tables that `scan` knows, under the same names, each with the number of its row as
-            column `row` (side tables with that of their event). Enhanced tables are made when a query names them, and
-            the pointer columns of `events` when a query reads one.
+            DuckDB SQL over all tables of `scan`, under the same names, each with its row number as column `row` (side
+            tables with that of their event). Enhanced tables are made when a query names them, the pointer columns of
+            `events` when a query reads one.
 
         Raises
         ------
         MissingExtraError
             If DuckDB is not installed.
         StoreError
-            If something else is in the place of a file.
+            If something other than a regular file is in the place of a file of the store.
 
         Examples
         --------
@@ -1247,21 +1249,22 @@ class Trace(OpenedTrace):
 
 
 class RegionInstances(pd.DataFrame):  # type: ignore[misc]
-    """The table of region instances; it can still be called for those of some locations, as when it was a method."""
+    """The table of region instances; for compatibility with an earlier method, calling it returns those of some
+    locations."""
 
     _metadata = ["make"]
     make: Callable[[Selection], pd.DataFrame]
 
     def __call__(self, locations: Selection = None) -> pd.DataFrame:
-        """Return the rows of some locations; `Trace.frame` makes only those."""
+        """Return the rows of some locations; `Trace.frame` computes only those."""
         return self if locations is None else self.make(locations)
 
 
 class _Analyzed(RewrittenTrace):
-    """A trace with other times that can be analysed like a trace."""
+    """A trace with changed times that can be analysed like a trace."""
 
     def analyze(self, *arguments: Any, **options: Any) -> SeverityCube:
-        """Search the trace with its new times for all patterns. It is written to a temporary store.
+        """Search the trace with its new times for all patterns. The trace is written to a temporary store.
 
         Parameters
         ----------
@@ -1292,16 +1295,16 @@ def open_trace(
     jobs : int, optional
         Threads; by default one per core.
     frame_limit : int, optional
-        Bytes a data frame may take (see `Trace`); by default half of the machine's memory.
+        Maximum bytes of a data frame (see `Trace`); by default half of the machine's memory.
     subdomains : mapping, callable, str or Path, optional
-        Which subdomains of the application locations belong to (see `Trace`): a dimension beside the machine.
+        Subdomain of the application of each location (see `Trace`): a dimension besides the machine.
 
     Raises
     ------
     StoreError
-        If it is not a store, damaged, or of another version.
+        If it is not a store, is damaged, or has another version.
     AnalysisError
-        If the subdomains are none, or of other ranks and threads.
+        If the subdomains are invalid, or refer to ranks and threads that do not exist.
 
     Examples
     --------

@@ -15,7 +15,7 @@ PROCESSES = {
     "grid_3d": 12, "grid_4d": 16, "doubling": 8, "binary_tree": 15, "binomial_tree": 16, "star": 9, "wavefront": 12,
     "random_sparse": 14, "random_dense": 12, "spawn": 2,
 }  # fmt: skip
-"""Programs, and on how many processes they run."""
+"""Number of processes of each program."""
 
 
 def packed(folder: Path) -> str:
@@ -31,7 +31,7 @@ def packed(folder: Path) -> str:
 
 
 def main(target: Path, *names: str) -> None:
-    """Compile the programs, run them, and keep what they record."""
+    """Compile the programs, run them, and write their recordings."""
     target.mkdir(parents=True, exist_ok=True)
     here = Path(__file__).parent
     with tempfile.TemporaryDirectory() as made:
@@ -52,7 +52,7 @@ def main(target: Path, *names: str) -> None:
                 name,
             ]
             subprocess.run(command, check=True, env=environment, timeout=120)
-            # no time of packing: the same recording is the same file
+            # without the time of packing, so that the same recording gives the same file
             data = gzip.compress(packed(folder).encode(), mtime=0)
             (target / f"{name}.txt.gz").write_bytes(data)
             print(f"{name}: {len(data)} bytes")

@@ -1,1 +1,1 @@
-"""Programs that could have run, and how long they waited: traces of any size whose wait states are known beforehand."""
+"""Simulated programs with their waiting times: traces of any size whose wait states are known beforehand."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.programs.script import Script
 
 SIZES = (10_000, 1_000, 100, 10, 1)
-"""Communicators, each of two processes; a turn goes through all of them."""
+"""Numbers of communicators, each of two processes; a turn uses all of them."""
 TAGS = 5
 """Channels of a communicator in one direction."""
 
@@ -20,7 +20,7 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
     pairs = [(i % n, (i + 1 + i // n % (n - 1)) % n) for i in range(size)]
     comms = [s.comm(f"pair {i}", list(pair)) for i, pair in enumerate(pairs)]
     s.begin("MPI_Comm_create")
-    # all go through the communicators in the same order, so that nobody waits for who waits for it
+    # all processes use the communicators in the same order, which avoids deadlocks
     for comm, pair in zip(comms, pairs, strict=True):
         for me, other in (pair, pair[::-1]):
             p = s.processes[me]

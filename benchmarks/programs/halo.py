@@ -6,7 +6,7 @@ from benchmarks.programs import kernels as k
 from benchmarks.programs.script import Script, Topology, coordinates_of, grid, rank_at
 
 SIZES = (4, 3, 2, 1)
-"""Steps of a turn; in every fourth the requests are completed one by one."""
+"""Numbers of steps of a turn; every fourth step completes its requests one by one."""
 FACES = ((8_192, k.EAGER), (65_536, k.RENDEZVOUS), (1_024, k.EAGER))
 
 

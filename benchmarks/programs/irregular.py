@@ -1,5 +1,5 @@
-"""Random call trees, messages of every kind around a ring, parallel regions with locks where there are threads, and now
-and then a collective operation."""
+"""Random call trees, messages of every kind around a ring, parallel regions with locks if there are threads, and an
+occasional collective operation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Run scripts: once through all processes to find out when everything happens, and again per location to record it.
+"""Run scripts in two passes: the first simulates all processes to find the times, the second records each location.
 
-Both go by the same script and the same random numbers, which are a hash of (seed, location, turn, step). What a
-location cannot know by itself, how long it had to wait, the first pass logs: one number per blocking step.
+Both use the same script and the same random numbers, which are a hash of (seed, location, turn, step). Waiting times,
+which depend on other locations, are logged by the first pass: one number per blocking step.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ COLLECTIVE_COST = 900
 MIDDLE = 1 << 32
 """Distance of the numbers of random draws within one step."""
 
-# how the first pass ends
+# outcomes of the first pass
 DONE, DEADLOCK, RING_FULL, LOG_FULL, TOO_LONG, STACK_FULL = range(6)
 
 STATUS, WHO, N_MESSAGES, END, N_READY = range(5)
@@ -68,7 +68,7 @@ STATUS, WHO, N_MESSAGES, END, N_READY = range(5)
     PC, TURN, STAGE, CLOCK, BLOCKED, ON, SOURCE, SP, CALL, IS_READY, IS_DONE, BEGINNING, TEAM_START, TEAM_AT, TEAM_END, RECORDS,
 ) = range(16)
 N_RECORDS = 64
-"""Recent WAITs of a process, of which a Late Receiver may still prove to be longer."""
+"""Number of recent WAITs of a process, for which a longer Late Receiver may still be found."""
 AS_SENDER, AS_RECEIVER, IN_OPERATION, FROM_ANY = 1, 2, 3, 4
 C_SENDER, C_RECEIVER, SENT, POSTED, TAKEN, DONE_WITH = range(6)
 S_ENTER, S_TIME, S_ARRIVAL, S_LENGTH, S_TAG, S_MODE, S_POST, S_DONE_ENTER, S_DONE_EXIT, S_RECORD = range(10)
@@ -79,7 +79,7 @@ LOG_START, LOG_AT, LOG_END, N_EVENTS, FIRST_STEP, SPAN, SPAN_16, N_SPANS, SEVERI
 
 
 class Plan(NamedTuple):
-    """What is run, by both passes; `weight` events count for every ENTER and EXIT: two if counters are recorded with
+    """The input of both passes; every ENTER and EXIT counts as `weight` events: two if counters are recorded with
     them."""
 
     seed: int
@@ -99,7 +99,7 @@ class Plan(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What the first pass works on, and what it finds out; all of int64 unless another type is named."""
+    """State and results of the first pass; all arrays are int64 unless another type is named."""
 
     top: Any  # (5,): how it ended and the process at which it did, messages, end of the recording, processes that can go on
     state: Any  # (n_processes, ...)
@@ -121,7 +121,7 @@ class Run(NamedTuple):
     tree_uses: Any  # (n_trees,)
 
 
-# what the second pass fills: columns of events, and per family of attributes a matrix, (n_columns, any): row, kind,
+# output of the second pass: columns of events, and per family of attributes a matrix, (n_columns, any): row, kind,
 # values; `n` are the numbers of events and of attributes, the first event's place in the location, and where the script
 # and the logs go on
 Out = namedtuple("Out", "n time kind region p2p coll threads locks control metrics")
@@ -192,7 +192,7 @@ def lock_is_held(quantiles, z, scale):
 
 @part
 def make_ready(run, p):
-    """Let a process go on."""
+    """Mark a process as ready to run."""
     run.state[p, BLOCKED] = 0
     if run.state[p, IS_READY] == 0:
         run.state[p, IS_READY] = 1
@@ -202,7 +202,7 @@ def make_ready(run, p):
 
 @part
 def wake(run, channel, side):
-    """Let the process at one side of a channel go on if it waits there."""
+    """Wake the process at one side of a channel if it waits there."""
     p = run.channels[channel, side - 1]
     if run.state[p, BLOCKED] == side and run.state[p, ON] == channel:
         make_ready(run, p)
@@ -210,7 +210,7 @@ def wake(run, channel, side):
 
 @part
 def block(run, p, why, on):
-    """Let a process wait."""
+    """Block a process."""
     run.state[p, BLOCKED], run.state[p, ON] = why, on
 
 
@@ -229,7 +229,7 @@ def note(run, location, value):
 
 @part
 def settle(plan, run, channel, s):
-    """Charge a send that was there before its receive; both sides are known now."""
+    """Charge a send that preceded its receive, once both sides are known."""
     post, enter, record = run.slots[s, S_POST], run.slots[s, S_DONE_ENTER], run.slots[s, S_RECORD]
     if run.slots[s, S_DONE_EXIT] > post and post > enter and record != NEVER:
         wait, p = post - enter, run.channels[channel, C_SENDER]
@@ -294,7 +294,7 @@ def post(plan, run, channel, enter):
 
 @part
 def overtake(run, p, time, location):
-    """Charge Late Senders that the message just received could have preceded: it was sent before."""
+    """Charge earlier Late Senders as received in wrong order: the message just received was sent before theirs."""
     sp = run.state[p, SP]
     while sp > 0 and run.stack[p, sp - 1, 0] > time:
         run.places[location, WRONG_ORDER] += run.stack[p, sp - 1, 1]
@@ -316,7 +316,7 @@ def was_late(run, p, time, wait, location):
 
 @part
 def wait_for_requests(plan, run, p, first, n, x):
-    """Complete requests if all can be, and return when; else let the process wait, and return -1."""
+    """Complete requests and return the time if all can be completed; else block the process and return -1."""
     enter = run.state[p, CLOCK] + gap(x)
     for i in range(first + run.state[p, STAGE], first + n):
         channel = plan.requests[i, R_CHANNEL]
@@ -348,7 +348,7 @@ def wait_for_requests(plan, run, p, first, n, x):
             if run.slots[s, S_ENTER] - enter > late:
                 late, late_time = run.slots[s, S_ENTER] - enter, run.slots[s, S_TIME]
     leave = done + n * STEP + second_half(x)
-    # of several waits the longest counts, and Late Receivers only where no sender was late
+    # the longest of several waits counts, and Late Receivers only if no sender was late
     record = np.int64(NEVER)
     if late > 0:
         was_late(run, p, late_time, late, location)
@@ -369,7 +369,7 @@ def wait_for_requests(plan, run, p, first, n, x):
 
 @part
 def wake_members(plan, run, comm):
-    """Let all that wait in an operation on a communicator go on."""
+    """Wake all processes that wait in an operation on a communicator."""
     for i in range(plan.comm_start[comm], plan.comm_start[comm + 1]):
         q = plan.comm_members[i]
         if run.state[q, BLOCKED] == IN_OPERATION and run.state[q, ON] == comm:
@@ -405,7 +405,7 @@ def everybody_is_there(plan, run, comm, generation, base, latest, n_bytes, is_ma
 
 @part
 def operate(plan, run, p, pc, x):
-    """Take part in a collective operation; returns when it ends, -1 if that is not known yet."""
+    """Take part in a collective operation; return the time at which it ends, -1 if that is not known yet."""
     script = plan.script
     comm, m, mode, root = script[pc, CHANNEL], script[pc, PEER], script[pc, MODE], script[pc, ROOT]
     start = plan.comm_start[comm]
@@ -512,7 +512,7 @@ def run_team(plan, run, p, pc, turn, fork):
     if mode != NO_LOCK:
         for t in range(plan.n_threads):
             run.scratch[t, 0] += gap(draw(plan.seed, mine + t, turn, pc + 64 * MIDDLE))
-            # threads in the order in which they come
+            # threads in order of arrival
             k = t
             while k > 0 and run.scratch[run.scratch[k - 1, 1], 0] > run.scratch[t, 0]:
                 run.scratch[k, 1] = run.scratch[k - 1, 1]
@@ -570,7 +570,7 @@ def simulate(plan, run):
     while run.top[STATUS] == DONE:
         if not runs:
             if run.top[N_READY] == 0:
-                # what arrives first is known when all others wait
+                # the first message to arrive is known once all others wait
                 for q in range(n):
                     if run.state[q, BLOCKED] == FROM_ANY:
                         make_ready(run, q)
@@ -763,7 +763,7 @@ def put_tree(plan, out, number, start, length):
 
 @part
 def put_team(plan, run, out, location, t, at):
-    """Append what a thread does in a parallel region; returns the time of the join."""
+    """Append the events of a thread in a parallel region; return the time of the join."""
     script = plan.script
     fork, turn, pc = run.team_log[at], run.team_log[at + 1] >> 24, run.team_log[at + 1] & 0xFFFFFF
     base, n_loops, scale = script[pc, REGION], script[pc, COUNT], script[pc, SCALE]
@@ -798,7 +798,7 @@ def put_team(plan, run, out, location, t, at):
         acquired, number = now + run.log[k], np.int64(run.log[k + 1])
         out.n[E_LOG] = k + 2
         released = acquired + lock_is_held(plan.quantiles, z, scale)
-        # a region around the lock and a block in it; or a call that takes it and one that gives it back
+        # a region around the lock and a block in it; or a call that takes the lock and one that releases it
         first, second = script[pc, TAG], script[pc, PEER]
         inner_first, inner_second = K_EXIT, K_ENTER
         inner, other, outer = first, second, second
@@ -829,7 +829,7 @@ def put_team(plan, run, out, location, t, at):
 
 @kernel
 def record(plan, run, out, team_end, location, room):
-    """Fill the columns with what a location does next, as far as there is room; see `simulate`.
+    """Fill the columns with the next events of a location, as long as there is room; see `simulate`.
 
     The process's part of `team_log` ends at `team_end`; one step makes `room` events at most.
     """

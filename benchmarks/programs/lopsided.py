@@ -1,4 +1,4 @@
-"""A program of which one process does almost everything, and most of the events are on its first thread."""
+"""A program in which one process does almost everything, and most events are on its first thread."""
 
 from __future__ import annotations
 

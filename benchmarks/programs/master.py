@@ -1,4 +1,4 @@
-"""A master and its workers: tasks to whom is ready, results from whom is first, a summary in fixed order."""
+"""A master and its workers: tasks go to any ready worker, results come from any worker, summaries in a fixed order."""
 
 from __future__ import annotations
 

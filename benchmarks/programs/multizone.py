@@ -6,7 +6,7 @@ from benchmarks.programs import kernels as k
 from benchmarks.programs.script import Script
 
 SIZES = (2, 1)
-"""Steps of a turn; in every second one boundaries are exchanged by blocking messages."""
+"""Numbers of steps of a turn; every second step exchanges boundaries by blocking messages."""
 BOUNDARY = 40_960
 LOCKS = (k.CRITICAL, k.NO_LOCK, k.LOCK_API)
 

@@ -1,7 +1,7 @@
 """Hosts that use devices: kernels on several streams, blocking and asynchronous copies, synchronisations of every kind.
 
-Every process has a device with streams that work off what they are given in order. Some kernels are launched in time,
-others late; some synchronisations have something to wait for, others have not.
+Every process has a device with streams that process their work in order. Some kernels are launched in time, others
+late; some synchronisations have something to wait for, others have not.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from benchmarks.programs.recorded import Archive, Recording
 
 LATENCY, COPY_LATENCY, RETURN = 5_000, 3_000, 2_000
-"""Ticks from a call to what it asks for, and from the end of what was waited for to the end of the call."""
+"""Ticks from a call to the kernel or copy that it requests, and from the end of awaited work to the end of the call."""
 BYTES_PER_TICK = 10
 EVENTS_PER_STEP = 9
-"""Of a host and its streams, about."""
+"""Approximate number of events of a host and its streams."""
 Attributes = tuple[tuple[int, str, int], ...]
 CALLS = (
     "cuLaunchKernel cuMemcpyDtoH_v2 cuMemcpyHtoD_v2 cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuEventRecord "
@@ -79,7 +79,7 @@ class Host:
         self.now += duration
 
     def _begins(self, stream: int, asked: int, ready: int, duration: int) -> Work:
-        """Put something into a stream; count how long that had nothing to do."""
+        """Put work into a stream; count the time for which the stream was idle."""
         free = self.free[stream]
         work = Work(stream, asked, max(ready, free), max(ready, free) + duration)
         if work.begin > free:
@@ -119,7 +119,7 @@ class Host:
         location, own = self.number + 1 + stream, work.end - work.begin
         if blocking:
             self.out.add("device_blocking_copy", self.number, own)
-            # the call does not say for which stream it waits: what ends in it comes first
+            # the call does not record the stream it waits for: work that ends within the call is preferred
             last = max((w.end <= self.now, w.end, w.begin) for w in pending) if pending else None
             if last is not None:
                 self.out.add("device_copy_wait", self.number, min(self.now, last[1]) - max(begin, last[2]))
@@ -132,7 +132,7 @@ class Host:
         self._recorded[stream].append((work.end, "RmaOpCompleteBlocking", {"window": self.window, "matching": 42}))
 
     def _pending(self, stream: int | None, before: int | None = None) -> Work | None:
-        """Return what was asked for before and ends last, if it has not ended yet."""
+        """Return the earlier requested work that ends last, if it has not ended yet."""
         limit = self.now if before is None else before
         known = [w for w in self.works if (stream is None or w.stream == stream) and w.asked < limit]
         last = max(known, key=lambda w: w.end, default=None)
@@ -167,7 +167,7 @@ class Host:
             self.out.add("device_early_wait", self.number, last.end - max(begin, last.begin))
 
     def finish(self) -> None:
-        """End the program, and write what the streams did."""
+        """End the program, and record the work of the streams."""
         self.now = max(self.now, *self.free) + RETURN
         self.host.leave(self.now, "main")
         for i, (stream, recorded) in enumerate(zip(self.streams, self._recorded, strict=True)):
@@ -180,8 +180,8 @@ class Host:
 
 
 def make_offload(path: Path, n_processes: int, n_streams: int, n_events: int, seed: int) -> Recording:
-    """Go through the program, and write the anchor file; every process has some streams, all of them have about so many
-    events."""
+    """Run the program and write the anchor file; each process has `n_streams` streams; there are about `n_events`
+    events in total."""
     archive = Archive(path)
     random = np.random.default_rng(seed)
     names = {name: archive.region(name, "wrapper", "cuda") for name in CALLS.split()}

@@ -1,7 +1,7 @@
-"""What programs that record themselves have in common: an archive, and what is true about it.
+"""Common part of programs that record themselves: an archive, and the truth about it.
 
-They use devices or one-sided communication, which the simulations of `programs.kernels` do not know, go through their
-schedule in plain Python and write it with the recorder of the tests.
+They use devices or one-sided communication, which the simulations of `programs.kernels` do not support. They execute
+their schedule in plain Python and write it with the recorder of the tests.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Recording:
     lost: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, name: str, location: int, value: int) -> None:
-        """Count something true about a location."""
+        """Add a positive value to a property of a location."""
         if value > 0:
             self.lost[name, location] += value
 
     @property
     def severities(self) -> dict[str, list[int]]:
-        """By property the values of all locations."""
+        """Values of all locations, by property."""
         n = len(self.locations)
         names = sorted({name for name, _ in self.lost})
         return {name: [self.lost.get((name, i), 0) for i in range(n)] for name in names}
@@ -43,7 +43,7 @@ class Recording:
         return sum(x.n_records for x in self.locations)
 
     def write(self) -> Path:
-        """Write the archive, and `truth.json` beside it."""
+        """Write the archive, and `truth.json` next to it."""
         path = self.archive.write()
         truth: dict[str, Any] = {"n_events": self.n_events, "severities": self.severities}
         (path.parent / "truth.json").write_text(json.dumps(truth) + "\n", encoding="utf-8")

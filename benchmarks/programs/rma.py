@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.programs.recorded import Archive, Recording
 
 LATENCY, CALL = 2_000, 1_000
-"""Ticks from what a call waits for to its end, and of a call that waits for nothing."""
+"""Ticks from the awaited event to the end of a call, and of a call that waits for nothing."""
 EVENTS_PER_ROUND = 62
-"""Of a process, about."""
+"""Approximate number of events of a process."""
 BARRIER, CREATE, DESTROY = 0, 17, 18
 """Operations on windows (`schema.enums.COLLECTIVE_OPS`)."""
 OPENS, CLOSES = 1, 3
@@ -20,7 +20,7 @@ OPENS, CLOSES = 1, 3
 
 
 class Program:
-    """The processes in step with each other."""
+    """Processes that proceed in lockstep."""
 
     def __init__(self, out: Recording, n: int, random: np.random.Generator) -> None:
         archive, self.out, self.n, self.random = out.archive, out, n, random
@@ -35,14 +35,14 @@ class Program:
             rank.enter(0, "main")
 
     def compute(self) -> None:
-        """Let every process compute."""
+        """Make every process compute."""
         for p, rank in enumerate(self.ranks):
             duration = int(self.random.lognormal(9.5, 1))
             rank.call(self.now[p], self.now[p] + duration, "compute")
             self.now[p] += duration
 
     def collective(self, name: str, op: int, property_id: str) -> None:
-        """Let all processes create, free or fence the window."""
+        """Make all processes create, free or fence the window."""
         enter = list(self.now)
         last = max(enter)
         for p, rank in enumerate(self.ranks):
@@ -54,7 +54,7 @@ class Program:
             self.out.add(property_id, p, last - enter[p])
 
     def access(self, p: int, target: int, get: bool) -> int:
-        """Put or get; returns when the call ends."""
+        """Put or get; return the time at which the call ends."""
         n, begin = int(self.random.integers(1, 10_000)), self.now[p]
         end = begin + CALL + n // 10
         name = "MPI_Get" if get else "MPI_Put"
@@ -115,7 +115,7 @@ class Program:
             self.out.add("mpi_rma_late_complete", p, min(wait, completed[origin] - accessed[origin]))
 
     def lock(self) -> None:
-        """Let all lock the window of process 0, one after the other."""
+        """Make all processes lock the window of process 0, one after the other."""
         given = {"window": self.window, "remote": 0, "lock": 0}
         free = None
         for p in np.argsort(self.now, kind="stable").tolist():
@@ -140,7 +140,7 @@ class Program:
 
 
 def make_rma(path: Path, n_processes: int, n_threads: int, n_events: int, seed: int) -> Recording:
-    """Go through the program, and write the anchor file, with about so many events; one thread of each process
+    """Run the program and write the anchor file, with about `n_events` events; one thread of each process
     communicates."""
     out = Recording(Archive(path))
     program = Program(out, n_processes, np.random.default_rng(seed))

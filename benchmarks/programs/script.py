@@ -1,4 +1,4 @@
-"""Write down a program: what every process does, step by step, and what it needs to be defined."""
+"""Describe a program: the steps of every process, and the definitions that it needs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Topology:
 
 
 class Script:
-    """A program: what each of its `processes` does; `world` is MPI_COMM_WORLD."""
+    """A program: the steps of each of its `processes`; `world` is MPI_COMM_WORLD."""
 
     def __init__(self, name: str, n_processes: int, n_threads: int) -> None:
         self.name, self.n_processes, self.n_threads = name, n_processes, n_threads
@@ -71,7 +71,7 @@ class Script:
         self.processes = [Process(self, p) for p in range(n_processes)]
 
     def region(self, name: str, role: str = "function", paradigm: str = "user", file: str = "", line: int = 0) -> int:
-        """Define a region, or find the one of that name."""
+        """Return the number of the region of a name; define it if there is none."""
         if name not in self._region:
             self._region[name] = len(self.regions)
             self.regions.append(Region(name, role, paradigm, file, line))
@@ -103,11 +103,11 @@ class Script:
         return self.comms[-1]
 
     def channel(self, source: int, destination: int, comm: Communicator, tag: int) -> int:
-        """Return the number of what messages between two processes go through."""
+        """Return the number of the channel of messages from one process to another."""
         return self.channels.setdefault((source, destination, comm.number, tag), len(self.channels))
 
     def begin(self, *calls: str, comm: Communicator | None = None) -> None:
-        """Let all processes start; calls make communicators."""
+        """Start all processes; `calls` make communicators."""
         for p in self.processes:
             p.step(k.PROGRAM_BEGIN, self.program)
             p.step(k.ENTER, self.main)
@@ -117,7 +117,7 @@ class Script:
             p.body = len(p.steps)
 
     def end(self) -> None:
-        """Let all processes end: what is between is repeated."""
+        """End all processes; the steps since `begin` are repeated."""
         for p in self.processes:
             p.tail = len(p.steps)
             p.management("MPI_Finalize", k.FINALIZE)
@@ -128,14 +128,14 @@ class Script:
 
 
 class Process:
-    """What one process does; every method appends a step."""
+    """The steps of one process; every method appends steps."""
 
     def __init__(self, script: Script, number: int) -> None:
         self.script, self.number = script, number
         self.steps: list[list[int]] = []
         self.weights: list[float] = []
         self.weight = 1.0
-        """How often a step is run in a turn, about: more than once within a loop."""
+        """Approximate number of runs of a step in a turn; more than one within a loop."""
         self.body = self.tail = self.n_requests = self.n_waits = 0
         self.pending: list[list[int]] = []
 
@@ -151,7 +151,7 @@ class Process:
         return row
 
     def management(self, name: str, mode: int = k.PLAIN, comm: Communicator | None = None) -> None:
-        """Call something that all processes call together and that is no communication."""
+        """Make a call that all processes make together and that does not communicate."""
         world = self.script.world if comm is None else comm
         who = {"channel": world.number, "peer": world.rank[self.number], "target": 1}
         self.step(k.MANAGEMENT, self.script.mpi(name), mode=mode, **who)
@@ -234,10 +234,10 @@ class Process:
     def collective(
         self, op: str, comm: Communicator, n_bytes: int = 0, root: int = -1, separates: bool = False
     ) -> None:
-        """Take part in a collective operation, with so many bytes from or to each process.
+        """Take part in a collective operation, with `n_bytes` from or to each process.
 
-        It `separates` if all messages received so far were sent before any that is sent later, as those without a root
-        do in which all take part.
+        It `separates` if all messages received before it were sent before any that is sent later, as operations of all
+        processes without a root do.
         """
         rank, mode, of_all = comm.rank[self.number], MODES[op], n_bytes * len(comm.members)
         separates |= root < 0 and len(comm.members) == self.script.n_processes
@@ -248,8 +248,8 @@ class Process:
         self.step(k.COLLECTIVE, self.script.mpi(f"MPI_{op.capitalize()}"), **who, **what)
 
     def peers(self, members: list[int], comm: Communicator, tag: int, *, are_sources: bool) -> int:
-        """List processes of which messages are received as they come, or that are answered; returns the first of the
-        list."""
+        """List processes whose messages are received in order of arrival, or that are answered; return the position of
+        the first in the list of requests."""
         first = len(self.script.requests)
         for other in members:
             channel = self._message(other, comm, tag, 0, not are_sources)["channel"]
@@ -261,7 +261,7 @@ def grid(n: int, dimensions: int) -> list[int]:
     """Divide processes into a grid as MPI_Dims_create does: as equal as possible, the largest first."""
     if dimensions == 1:
         return [n]
-    # the largest divisor that leaves the others no smaller
+    # the largest divisor for which the other dimensions are not smaller
     best = next(d for d in range(round(n ** (1 / dimensions)) + 1, 0, -1) if n % d == 0 and d**dimensions <= n)
     return [*grid(n // best, dimensions - 1), best]
 

@@ -31,12 +31,12 @@ N_TREES = 64
 N_FUNCTIONS = 48
 TOLERANCE = 0.1
 FEW = 100_000
-"""Programs of half as many steps, or as many events, are run by the plain functions in a second: compiling the kernels
-takes half a minute."""
+"""Limit up to which kernels run as plain functions: these run half as many steps, or as many events, in a second, while
+compiling the kernels takes half a minute."""
 COUNTERS = (("PAPI_TOT_INS", "instructions completed"), ("PAPI_L2_TCM", "level 2 cache misses"))
 
 DEFAULTS = {"flags": 0, "parent": -1, "creator": -1, "first_row": 0, "exponent": 0}
-"""Of columns of definitions; texts are empty."""
+"""Default values of columns of definitions; texts are empty by default."""
 
 _FILLED = {
     "p2p": ("peer", "communicator", "tag", "length", "request"),
@@ -45,7 +45,7 @@ _FILLED = {
     "locks": ("lock", "acquisition"),
     "control": (),
 }
-"""The columns the kernel fills, besides row and kind; in the others is nothing."""
+"""The columns that the kernel fills, besides row and kind; the others are empty."""
 _NULLS = {"model": kernels.OPENMP}
 
 _MISTAKES = {
@@ -55,12 +55,12 @@ _MISTAKES = {
 
 
 Offsets = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Ticks of the common clock, and what is to be added to a local one there."""
+"""Ticks of the common clock, and the offsets to be added to a local clock there."""
 
 
 @dataclass
 class Truth:
-    """What a program has done, from its own schedule, all call paths together."""
+    """The truth about a program, from its own schedule, summed over call paths."""
 
     waits: dict[str, NDArray[np.int64]]  # ticks, or bytes, by property under the conventions of Scalasca and location
     counters: dict[str, NDArray[np.int64]]  # by counter and location
@@ -80,8 +80,7 @@ def quantiles() -> NDArray[np.int64]:
 
 @lru_cache(1)
 def call_trees(depth: int, nodes: int, functions: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Make random call trees, with so many calls of some functions in all of them together (0: small trees, of 8 to 24
-    calls).
+    """Make random call trees with `nodes` calls in total, of some functions (0: small trees, of 8 to 24 calls).
 
     Returns
     -------
@@ -97,7 +96,7 @@ def call_trees(depth: int, nodes: int, functions: int, seed: int) -> tuple[NDArr
     parts = []
     for goes_down in walks:
         time = np.sort(random.integers(0, 65_536, goes_down.size))
-        # of each level ENTER and EXIT take turns
+        # on each level ENTER and EXIT alternate
         level = np.cumsum(np.where(goes_down, 1, -1)) + ~goes_down
         function = np.zeros(goes_down.size, np.int64)
         function[goes_down] = functions * random.random(goes_down.sum()) ** 2
@@ -108,7 +107,7 @@ def call_trees(depth: int, nodes: int, functions: int, seed: int) -> tuple[NDArr
 
 
 def _small_walk(random: np.random.Generator, depth: int, n: int) -> NDArray[np.bool_]:
-    """Walk at random between 0 and depth, from 0 to 0; say of each step whether it goes down a level."""
+    """Walk at random between 0 and depth, from 0 to 0; return a mask of the steps that go down a level."""
     n = 2 * int(random.integers(8, 25))
     result, at = [], 0
     for i in range(n):
@@ -127,9 +126,9 @@ def _large_walk(random: np.random.Generator, depth: int, n: int) -> NDArray[np.b
 
 
 def clock_offsets(n_locations: int, skew: float, span: tuple[int, int], seed: int) -> list[Offsets]:
-    """Make random clocks: readings of what is to be added to them, at the begin, at the end and some in between.
+    """Make random clocks: measurements of their offsets, at the begin, at the end and some in between.
 
-    Clocks are ahead of the common one and run fast: a slow one does not tell all ticks of the common clock apart.
+    Clocks are ahead of the common one and run fast: a slow clock cannot distinguish all ticks of the common one.
 
     The largest offset at the begin is `skew` in seconds; a clock drifts by up to a tenth of that, or of the recording,
     whose first and last tick are `span`.
@@ -197,7 +196,7 @@ class Generated:
         How often the body of the script is run.
     seed : int
     depth, nodes, functions : int
-        Of random call trees within computations (`call_trees`).
+        Parameters of random call trees within computations (`call_trees`).
     counters : bool
         Record counters with every ENTER and EXIT.
     skew : float
@@ -242,7 +241,7 @@ class Generated:
     # -- the first pass --------------------------------------------------------------------------------------------
 
     def _log_sizes(self, slack: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return how many numbers each location and each process will log, at most; loops are guessed."""
+        """Return upper bounds of the numbers that each location and each process logs; loops are estimated."""
         logs, teams = [], []
         single = np.zeros(32)
         single[[kernels.RECV, kernels.RECV_TASK, kernels.WAIT, kernels.COLLECTIVE, kernels.MANAGEMENT]] = 1
@@ -263,7 +262,7 @@ class Generated:
         return np.cumsum([0, *logs]), np.cumsum([0, *teams])
 
     def _simulate(self) -> None:
-        """Find out when everything happens."""
+        """Run the first pass, which finds the times of all events."""
         slack, status = 0.5, kernels.LOG_FULL
         while status == kernels.LOG_FULL:
             slack *= 2
@@ -304,7 +303,7 @@ class Generated:
         return int(self._result.top[kernels.STATUS]), int(self._result.top[kernels.WHO])
 
     def _run(self, kernel: Any, work: int, *arguments: Any) -> None:
-        """Run a kernel, as a plain function if that is faster than to compile it; the result is the same."""
+        """Run a kernel, as a plain function if that is faster than compiling it; the result is the same."""
         if kernel.kinds or work > FEW:
             kernel(*arguments)
             return
@@ -312,7 +311,7 @@ class Generated:
             kernel.py_func(*arguments)
 
     def _largest_step(self) -> int:
-        """Return how many events one step can make, at most."""
+        """Return the maximum number of events of one step."""
         tree = int(np.diff(self._plan.tree_start).max())
         code, count = self._plan.script[:, kernels.CODE], self._plan.script[:, kernels.COUNT]
         n_loops = int(count[code == kernels.PARALLEL].max(initial=1))
@@ -326,7 +325,7 @@ class Generated:
         np.add.at(visits, plan.tree[2, enters], uses[enters])
         counters = {}
         if self._plan.weight == 2:
-            # from the second event of a span to the third last; what a worker counts between its teams has no call path
+            # from the second event of a span to the third last; counts of a worker between its teams have no call path
             rows = n_events - 4 * places[:, kernels.N_SPANS]
             counters[COUNTERS[0][0]] = 3 * places[:, kernels.SPAN] + rows
             counters[COUNTERS[1][0]] = places[:, kernels.SPAN_16].copy()
@@ -394,7 +393,7 @@ class Generated:
     # -- the second pass -------------------------------------------------------------------------------------------
 
     def _columns(self) -> tuple[tuple[NDArray[Any], ...], tuple[NDArray[np.int64], ...]]:
-        """Return the columns to fill, those of this thread: of events, and of attributes as numbers."""
+        """Return the buffers of this thread: columns of events, and of attributes as numbers."""
         if not hasattr(self._local, "events"):
             n = min(ROWS, int(self._result.places[:, kernels.N_EVENTS].max())) + self._room
             self._local.events = np.empty(n, np.int64), np.empty(n, np.uint8), np.empty(n, np.int32)
@@ -403,7 +402,7 @@ class Generated:
         return self._local.events, self._local.sides
 
     def _batch(self, n: NDArray[np.int64]) -> Batch:
-        """Turn filled columns into those of the tables."""
+        """Convert filled buffers to columns of the tables."""
         events, sides = self._columns()
         rows = n[kernels.P2P : kernels.METRICS + 1].tolist()
         batch = Batch(dict(zip(("time", "kind", "region"), (e[: n[kernels.EVENTS]] for e in events), strict=True)))
@@ -447,8 +446,8 @@ class Generated:
 
 
 class SkewedSource:
-    """A trace generated with a skew, with local times in place of the true ones; threads have the clock of their
-    process's first location."""
+    """A trace generated with a skew, with local times instead of true ones; threads have the clock of the first
+    location of their process."""
 
     def __init__(self, source: Generated) -> None:
         if source.clock_offsets is None:
@@ -475,9 +474,8 @@ def make(
 ) -> Generated:
     """Make a trace of a program.
 
-    It has so many events of all locations together, within a tenth, and is the same wherever it is made. Options say
-    what computations call, whether there are counters, and how clocks differ (`Generated`), and whether the grid of
-    `halo` is periodic.
+    It has `events` events in total, within a tenth, and is the same on every machine. Options are those of `Generated`:
+    call trees, counters, and skew; `periodic` makes the grid of `halo` periodic.
     """
     if program not in PROGRAMS:
         raise ValueError(f"no program {program!r}; there are {', '.join(PROGRAMS)}")
@@ -492,7 +490,7 @@ def make(
         smallest = sum(process.tail - process.body for process in script.processes)
         if smallest > 2 * events and size != module.SIZES[-1]:
             continue
-        # what one turn makes on average, from a few
+        # average number of events of one turn, from a few turns
         one, nine = (Generated(script, n, seed, **options).truth.n_events for n in (1, 9))
         turn = (nine - one) / 8
         n_turns = max(round((events - one) / turn) + 1, 1)

@@ -9,7 +9,7 @@ OCTANTS = ((1, 1), (1, 1), (1, -1), (1, -1), (-1, 1), (-1, 1), (-1, -1), (-1, -1
 SIZES = (10, 8, 6, 5, 4, 3, 2, 1)
 """Blocks of an octant."""
 ROW_BYTES, COLUMN_BYTES = 2_400, 48_000
-"""Along the first dimension messages are sent at once, along the second they wait for their receives."""
+"""Bytes of messages: sent at once along the first dimension, waiting for their receives along the second."""
 
 
 def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script:
@@ -23,7 +23,7 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
     sweep, source = s.function("sweep", 40), s.function("source", 30)
     for p in s.processes:
         x, y = places[p.number]
-        # a band of the grid takes longer: waiting there is not the pipeline's
+        # a band of the grid takes longer, which causes waits that are not due to the pipeline
         mean = 18_000 if (x + 2 * y) % 5 else 23_000
         p.compute(source, 40_000)
         for octant, (dx, dy) in enumerate(OCTANTS):

@@ -40,16 +40,16 @@ def train(rank: int, folder: str, world: int, slow: int, seconds: float) -> None
     ----------
     rank : int
     folder : str
-        Where the traces go.
+        Folder of the traces.
     world : int
         Number of processes.
     slow : int
         The rank that sleeps.
     seconds : float
-        How long in each step.
+        Length of the sleep in each step.
     """
     torch.set_num_threads(1)
-    # processes meet by a file: a port that seems free may be taken until they use it
+    # processes meet by a file: a port that seems free may be taken before they use it
     meeting = Path(folder).resolve() / "meeting"
     dist.init_process_group("gloo", init_method=meeting.as_uri(), rank=rank, world_size=world)
     torch.manual_seed(0)

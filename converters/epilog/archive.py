@@ -30,17 +30,17 @@ ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
 
 FINEST = 18
-"""No clock ticks more than 10**18 times a second."""
+"""Largest clock resolution: 10**18 ticks per second."""
 
 LONGEST = float(1 << 40)
-"""Seconds that no time reaches."""
+"""Upper bound for a time, in seconds."""
 
 _KINDS = ("REGION", "CALL_SITE", "MPI_COMM", "MPI_WIN", "LOCATION", "MPI_GROUP")
 _MEANINGS = (records.REGION, records.SITE, records.COMM, records.WINDOW, records.PEER, records.GROUP)
 
 
 def _columns() -> dict[EventKind, list[str]]:
-    """Say which columns the values of each kind fill: those that any of its records has, then computed ones."""
+    """Return the columns that the values of each kind fill: the fields of all its records, then computed ones."""
     result: dict[EventKind, list[str]] = {}
     for event in records.EVENTS:
         if event.kind not in (EventKind.ENTER, EventKind.EXIT):
@@ -60,7 +60,7 @@ SIDE_COLUMNS = sides.side_columns(COLUMNS)
 
 
 class _Tables:
-    """What the kernels need to know about event records, by type."""
+    """Layout of event records for the kernels, by type."""
 
     def __init__(self) -> None:
         self.length = np.full(256, -1, np.int64)
@@ -102,7 +102,7 @@ TABLES = _Tables()
 
 
 def explain(why: int, what: int, which: int) -> str:
-    """Say in words why a kernel stopped."""
+    """Return the message for the status with which a kernel stopped."""
     names = dict(zip(_MEANINGS, _KINDS, strict=True))
     return {
         decode.RUNS_OUT: "the file ends within a record",
@@ -119,7 +119,7 @@ def explain(why: int, what: int, which: int) -> str:
 
 @dataclass
 class _Clock:
-    """How the times of one file become those of the trace (thesis 4.3.3)."""
+    """Conversion of the times of one file to those of the trace (thesis 4.3.3)."""
 
     local: float = 0.0
     offset: float = 0.0
@@ -143,7 +143,7 @@ class _Clock:
         return cls(l0, o0, slope)
 
     def ticks(self, start: float, resolution: int) -> decode.Clock:
-        """Say how times become ticks of the trace, which begins at `start`."""
+        """Return the conversion of times to ticks of the trace, which begins at `start`."""
         return decode.Clock(self.local, self.offset, self.slope, start, float(resolution))
 
     def __call__(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -162,16 +162,16 @@ class EventFile:
     default_location : int
         Row for records without location, -1 none.
     scales : sequence of float
-        Ticks per second of which the first that represents all times exactly is wanted.
+        Ticks per second to try; the first that represents all times exactly is chosen.
 
     Attributes
     ----------
     fault : str
-        What is wrong with the file, so that what follows cannot be distinguished; empty if nothing is.
+        Error after which the records of the file can no longer be separated; empty if there is none.
     faults : dict of int to str
-        By location what is wrong with a record of it, so that it ends there; the others go on.
+        By location, the error in the record at which the location ends; the others continue.
     n_lost : (n_locations,) int64
-        Events of each location from there on.
+        Events of each location from that record on.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class EventFile:
         self.first, self.last = float(bits[0]), float(bits[1])
         self.n_lost_records = int(state[decode.N_LOST])
         why, which = int(state[decode.FAULT]), int(state[decode.DETAIL])
-        # in words: an error that is raised holds the arrays of those it passes, and this would hold the error
+        # kept as text: a raised exception keeps the arrays of all frames it passes alive, and this would keep it alive
         self.fault = ""
         if why in (decode.END, decode.RUNS_OUT) and container.cut:
             self.fault = str(container.error(int(state[decode.AT]), container.cut))
@@ -223,7 +223,7 @@ class EventFile:
         return state
 
     def sort(self, resolution: int) -> int:
-        """Note where the records of each location are; returns how many times lie within a tick of the one before."""
+        """Note the offsets of each location's records; return the number of times within a tick of the previous one."""
         n = self.n_records.size
         self._start = np.concatenate([[0], np.cumsum(self.n_records)])
         self._offsets = scratch(self.total, np.int64)
@@ -260,7 +260,7 @@ def _empty_buffers() -> decode.Buffers:
 
 
 def _identifiers(kinds: list[dict[int, int]]) -> decode.Identifiers:
-    """Make tables of rows by identifier, one after the other; meanings count from 1."""
+    """Concatenate lookup tables from identifier to row; meanings are numbered from 1."""
     tables, starts = [], [0, 0]
     for rows in kinds:
         table = np.full(max(rows, default=-1) + 1, -1, np.int64)
@@ -417,7 +417,7 @@ class Archive:
         if state[decode.EVENTS]:
             yield self._batch(self._buffers(), state)
         if fault:
-            # of a file that breaks off no one knows what else it held of which location
+            # if the file breaks off, the number of lost events of each location is unknown
             expected = int(file.n_rows[location] + file.n_lost[location])
             lost = -1 if file.fault else expected - int(state[decode.BASE])
             report.lost.append(Loss(location, lost, fault.splitlines()[0]))
@@ -431,7 +431,7 @@ class Archive:
     def _batches(
         self, location: int, file: EventFile, clock: _Clock, ids: decode.Identifiers, state: NDArray[np.int64]
     ) -> Iterator[Batch]:
-        """Decode the records of a location and yield full buffers; what is left stays in them."""
+        """Decode the records of a location and yield full buffers; the remaining events stay in the buffers."""
         here, buffers = file.records(location), self._buffers()
         ticks = clock.ticks(self._start, self.clock.resolution)
         meanings = decode.Meanings(file.table, ids, self._communicators, self._regions, ticks, self._n_counters)
@@ -451,7 +451,7 @@ class Archive:
                 yield self._batch(buffers, state)
 
     def _number(self, why: int, state: NDArray[np.int64]) -> int:
-        """Return the identifier an error is about."""
+        """Return the identifier that an error refers to."""
         which = int(state[decode.WHICH])
         return int(self.definitions["locations"]["id"][which]) if why == decode.NO_MEMBER else which
 

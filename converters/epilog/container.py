@@ -22,10 +22,10 @@ MAGIC = b"EPILOG\0"
 HEADER = 10
 LITTLE, BIG = 1, 2
 MAX_RATIO = 100
-"""How many times its size a gzip'ed file may become. Records hold times and numbers: real traces become 2 to 10 times
-as large."""
+"""Maximum ratio of unpacked to stored size of a gzip'ed file. Records hold times and numbers: real traces become 2 to
+10 times as large."""
 MIN_LIMIT = 1 << 22
-"""Bytes that any gzip'ed file may become."""
+"""Unpacked size that is accepted for any gzip'ed file, in bytes."""
 DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what precedes"
 
 
@@ -79,7 +79,7 @@ class Container:
         self.big = bool(head[9] == BIG)
 
     def _check_header(self, head: bytes) -> None:
-        """Refuse what does not begin as an EPILOG file."""
+        """Refuse files that do not begin like an EPILOG file."""
         if len(head) < HEADER or head[:7] != MAGIC:
             raise SourceError(
                 f"{self.path} is not an EPILOG file\n  expected 'EPILOG' at its beginning, found {head[:7]!r}"
@@ -92,7 +92,7 @@ class Container:
             raise SourceError(f"{self.path}: byte 9: states an impossible byte order ({head[9]})\n  {DAMAGED}")
 
     def _unpacked(self, stored: io.FileIO) -> NDArray[np.uint8]:
-        """Unpack into a temporary file: the header first, then no more than `MAX_RATIO` times what is stored."""
+        """Unpack into a temporary file: the header first, then no more than `MAX_RATIO` times the stored size."""
         size = os.fstat(stored.fileno()).st_size
         limit = max(MIN_LIMIT, MAX_RATIO * size)
         with temporary_file() as whole:
@@ -117,7 +117,7 @@ class Container:
                         keep(block)
                         step = 1 << 22
             except BAD_GZIP as error:
-                # nothing is left of the block that was being read: again in small ones, up to the damage
+                # the block that was being read is lost: unpack again in small blocks, up to the damage
                 whole.seek(0)
                 whole.truncate()
                 stored.seek(0)

@@ -4,9 +4,9 @@ itself.
 A merged trace holds the events of all locations in one sequence. `walk_records` goes through it twice: it first counts,
 then notes where the records of each location are. `decode_records` turns the records of one location into columns.
 
-Both have an inner loop for what almost all records are: `walk_plain` takes records of known types, with a location, in
-order of time; `decode_calls` takes ENTER and EXIT. Whatever else there is they leave to parts that take one record at a
-time: attributes (`decode_attributes`), counter values (`decode_counters`), declared fields (`decode_fields`,
+Both have an inner loop for the common case: `walk_plain` handles records of known types that have a location and are in
+order of time; `decode_calls` handles ENTER and EXIT. All other records are handled one at a time, with functions for
+attributes (`decode_attributes`), counter values (`decode_counters`) and declared fields (`decode_fields`,
 `rank_partners`).
 """
 
@@ -25,7 +25,7 @@ from tracecols.kernels.ordered import place_of
 from tracecols.kernels.prefetch import prefetch
 from tracecols.schema.kinds import EventKind
 
-# state of the walk: where it is, what it found, and what it knows of the records before
+# state of the walk: its position, its results, and what it remembers of earlier records
 (
     AT,
     N_RECORDS,
@@ -49,7 +49,7 @@ from tracecols.schema.kinds import EventKind
     WALK_STATE,
 ) = range(20)
 
-# why a walk or a decoding ended
+# status of a walk or a decoding
 (END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, BAD_TIME, UNKNOWN_ID, NO_MEMBER, NO_RANK, BUFFERS_FULL) = range(9)
 
 # state of the decoding of a location
@@ -63,7 +63,7 @@ ENTER, EXIT, OMP_COLLEXIT, ENTER_CS, LOG_OFF, ENTER_TRACING = (
 ATTRIBUTE_UI1, ATTRIBUTE_UI4 = records.ATTRIBUTE_TYPES
 LAST_DEFINITION, FIRST_EVENT = 59, 100
 
-# what they become
+# event kinds that records become
 (
     METRIC,
     ENTER_KIND,
@@ -83,50 +83,50 @@ LAST_DEFINITION, FIRST_EVENT = 59, 100
     )
 )  # fmt: skip
 
-# where the values are that no field fills, see `archive.COLUMNS`
+# positions of the values that no field fills, see `archive.COLUMNS`
 LENGTH_OF_MESSAGE, REQUEST_OF_MESSAGE, OP_OF_COLLECTIVE, OP_OF_WINDOW, MODE = 3, 4, 4, 1, 0
 MODE_ON, MODE_OFF = 1, 2
 
 UNDEFINED = 0xFFFFFFFF
 KNOWN_ATTRIBUTES = len(records.ATTRIBUTES)
 IMPOSSIBLE_TIME = 0x4270000000000000
-"""The bits of 2**40 s, 35,000 years; those of infinity and of what is not a number are larger."""
+"""The bits of 2**40 s, 35,000 years; those of infinity and NaN are larger."""
 MINUS_ZERO = -0x8000000000000000
 """The bits of -0."""
 AHEAD_OF_USE = 24
-"""Records to fetch ahead: those of one location are spread over a merged file, and waiting for memory dominates."""
+"""Prefetch distance in records: those of one location are spread over a merged file, and memory latency dominates."""
 
 MOST_FIELDS = 4
 MOST_EVENTS = 3
-"""More events than a record becomes: METRIC, its own, EXIT."""
+"""Upper bound for the events a record becomes: METRIC, its own event, EXIT."""
 
 
 class File(NamedTuple):
     """A file."""
 
     data: NDArray[np.uint8]
-    """(n,): its bytes."""
+    """(n,): bytes of the file."""
     big: bool
     """Byte order."""
 
 
 class RecordTables(NamedTuple):
-    """What there is to know about records, by type."""
+    """Layout of records and the events they become, by record type."""
 
     length: NDArray[np.int64]
-    """(256,): bytes of the body with a location; -1 for types that are not known."""
+    """(256,): bytes of the body with a location; -1 for unknown types."""
     n_rows: NDArray[np.int64]
-    """(256,): events it becomes."""
+    """(256,): number of events a record becomes."""
     n_fields: NDArray[np.uint8]
     kinds: NDArray[np.uint8]
-    """`n_fields` and `kinds`: (256,), number of fields; the event that holds them."""
+    """`n_fields` and `kinds`: (256,), number of fields; kind of the event that holds them."""
     leaves: NDArray[np.uint8]
-    """(256,): 1 where an EXIT follows."""
+    """(256,): 1 if an EXIT follows."""
     counters: NDArray[np.uint8]
-    """(256,): where counter values are, 0 where there are none."""
+    """(256,): position of the counter values, 0 if there are none."""
     meanings: NDArray[np.uint8]
     places: NDArray[np.uint8]
-    """`meanings` and `places`: (256, MOST_FIELDS), meaning of each field, and which of the event's values it is."""
+    """`meanings` and `places`: (256, MOST_FIELDS), meaning of each field, and its index among the event's values."""
 
 
 class LocationRows(NamedTuple):
@@ -135,97 +135,96 @@ class LocationRows(NamedTuple):
     row_of: NDArray[np.int32]
     """(any,): by identifier, -1 undefined."""
     default: int
-    """Of records without location; -1 none."""
+    """Row for records without location; -1 none."""
 
 
 class Counts(NamedTuple):
-    """What a walk counts, by location."""
+    """Counts of a walk, by location."""
 
     n_records: NDArray[np.int64]
     n_rows: NDArray[np.int64]
     """`n_records` and `n_rows`: (n_locations,), records and events before the first record with an impossible time."""
     n_lost: NDArray[np.int64]
-    """(n_locations,): events from there on."""
+    """(n_locations,): events from that record on."""
     fault_at: NDArray[np.int64]
-    """(n_locations,): where that record is; -1 if there is none."""
+    """(n_locations,): offset of that record; -1 if there is none."""
     latest: NDArray[np.int64]
-    """(n_locations,): bits of the latest time. Zeros before."""
+    """(n_locations,): bits of the latest time, initially zero."""
 
 
 class Notes(NamedTuple):
-    """What a walk notes."""
+    """Offsets and tie orders noted by a walk."""
 
     offsets: NDArray[np.int64]
-    """(n_records,): by location where each record is, attributes included. A walk only counts if there is no room for
-    any."""
+    """(n_records,): offset of each record, attributes included, ordered by location. If it is empty, the walk only
+    counts."""
     free: NDArray[np.int64]
     """(n_locations,): next free element of each location."""
     tied_at: NDArray[np.int64]
     tied_location: NDArray[np.int64]
     tied_place: NDArray[np.int64]
-    """`tied_at`, `tied_location` and `tied_place`: (n_tied,), records whose place among those of the same time is not
-    that of their location. A record whose time is earlier than one of its location before counts as one of that time:
-    it keeps its place in the file."""
+    """`tied_at`, `tied_location` and `tied_place`: (n_tied,), offset, location and place of all records of a time at
+    which the order in the file is not that of the locations. If a record is earlier than a previous one of its
+    location, it counts as one of that previous time: it keeps its place in the file."""
     first_place: int
-    """What places begin with."""
+    """Place of the first record of a time."""
 
 
 class LocationRecords(NamedTuple):
     """The records of one location."""
 
     offsets: NDArray[np.int64]
-    """(n,): where they are, attributes included."""
+    """(n,): offset of each record, attributes included."""
     tied: NDArray[np.int64]
     place: NDArray[np.int64]
-    """`tied` and `place`: (n_tied,), which of them have a place of their own among those of the same time, and what it
-    is."""
+    """`tied` and `place`: (n_tied,), indices of the records with an explicit tie order, and their places."""
 
 
 class Identifiers(NamedTuple):
-    """Identifier to row, -1 undefined, for each meaning."""
+    """Lookup tables from identifier to row, -1 undefined, for each meaning."""
 
     lut: NDArray[np.int64]
-    """(any,): the tables one after the other."""
+    """(any,): the tables, concatenated."""
     start: NDArray[np.int64]
-    """(n_meanings + 1,): where each begins."""
+    """(n_meanings + 1,): start of each table."""
 
 
 class Communicators(NamedTuple):
-    """Communicators and who is in them."""
+    """Communicators and their members."""
 
     peers_are_ranks: bool
     """Whether PEER fields are ranks already."""
     process_of: NDArray[np.int64]
-    """(n_locations,)"""
+    """(n_locations,): process of each location."""
     of_window: NDArray[np.int64]
     """(any,): the communicator of each window; -1 none."""
     member_start: NDArray[np.int64]
-    """(n_communicators + 1,): where the members of each begin."""
+    """(n_communicators + 1,): start of each communicator's members."""
     members: NDArray[np.int64]
     ranks: NDArray[np.int64]
     """`members` and `ranks`: (any,), processes in ascending order and the rank of each."""
 
 
 class Regions(NamedTuple):
-    """What regions mean."""
+    """Regions that records enter, and the operations of regions."""
 
     callee: NDArray[np.int32]
     """(n_sites,): region each call site enters."""
     op: NDArray[np.int64]
     window_op: NDArray[np.int64]
-    """`op` and `window_op`: (n_regions + 1,), collective operation of each, the last for none."""
+    """`op` and `window_op`: (n_regions + 1,), collective operation of each region; the last is for no region."""
     off: int
     tracing: int
-    """`off` and `tracing`: what LOG_OFF and ENTER_TRACING enter."""
+    """`off` and `tracing`: regions that LOG_OFF and ENTER_TRACING enter."""
 
 
 class Clock(NamedTuple):
-    """How the times of a file become ticks of the trace."""
+    """Conversion of the times of a file to ticks of the trace."""
 
     local: float
     offset: float
     slope: float
-    """`local`, `offset` and `slope`: a time gets `offset` and `slope` for each second since `local`."""
+    """`local`, `offset` and `slope`: added to a time are `offset`, and `slope` for each second since `local`."""
     start: float
     """The time that becomes 0."""
     resolution: float
@@ -233,7 +232,7 @@ class Clock(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Buffers of the call sites of ENTERs, `state[SITES]` of them."""
+    """Buffers of the call sites of ENTER events; the first `state[SITES]` entries are filled."""
 
     event: NDArray[np.int64]
     site: NDArray[np.int64]
@@ -241,19 +240,19 @@ class Sites(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """Buffers of other attributes, `state[ATTRIBUTES]` of them."""
+    """Buffers of other attributes; the first `state[ATTRIBUTES]` entries are filled."""
 
     event: NDArray[np.int64]
     name: NDArray[np.int64]
-    """`event` and `name`: (capacity,), number of the event in its location, and which attribute it is."""
+    """`event` and `name`: (capacity,), number of the event in its location, and code of the attribute."""
     record: NDArray[np.uint8]
-    """(capacity,): type of the record, which tells that of the value."""
+    """(capacity,): type of the record, which determines the type of the value."""
     value: NDArray[np.int64]
     """(capacity,)"""
 
 
 class Ties(NamedTuple):
-    """Buffers of events with a place of their own among those of the same time, `state[TIES]` of them."""
+    """Buffers of events with an explicit tie order; the first `state[TIES]` entries are filled."""
 
     event: NDArray[np.int64]
     place: NDArray[np.int64]
@@ -261,7 +260,7 @@ class Ties(NamedTuple):
 
 
 class Meanings(NamedTuple):
-    """What the numbers in the records of one location mean."""
+    """Tables that interpret the records of one location."""
 
     table: RecordTables
     ids: Identifiers
@@ -269,11 +268,11 @@ class Meanings(NamedTuple):
     regions: Regions
     clock: Clock
     n_counters: int
-    """Counter values per record that has them."""
+    """Number of counter values per record that has any."""
 
 
 class Buffers(NamedTuple):
-    """What decoded records fill: the buffers of one thread, reused from location to location."""
+    """Output buffers of one thread, reused from location to location."""
 
     events: Events
     sides: Sides
@@ -295,7 +294,7 @@ _HALF, _EVEN, _LOW = np.uint64(0xFFFFFFFF), np.uint64(0x00FF00FF), np.uint64(0x0
 
 @part
 def swap4(number):
-    """Reverse the four bytes of an unsigned number of eight."""
+    """Reverse the lower four bytes of an unsigned number of eight bytes."""
     halves = (number & _EVEN) << _B1 | number >> _B1 & _EVEN
     return (halves & _LOW) << _B2 | halves >> _B2
 
@@ -303,8 +302,8 @@ def swap4(number):
 @part
 def load4(data, at, big):
     """Read four bytes as an unsigned integer."""
-    # an index is unsigned to spare the question whether it counts from the end. Compiled, the bytes of a little-endian
-    # number are one load, unless they serve a second sum
+    # unsigned indices avoid the check for negative ones. Compiled, the bytes of a little-endian number become one load,
+    # unless they are also used in a second sum
     p = np.uint64(at)
     number = np.uint64(data[p]) | np.uint64(data[p + _1]) << _B1 | np.uint64(data[p + _2]) << _B2
     number |= np.uint64(data[p + _3]) << _B3
@@ -325,20 +324,20 @@ def load8(data, at, big):
 
 @part
 def load_time(data, at, big):
-    """Read a double as its bits, which order like the numbers as long as those are not negative."""
+    """Read the bits of a double; bits of non-negative numbers are ordered like the numbers."""
     bits = load8(data, at, big)
     return np.int64(0) if bits == MINUS_ZERO else bits
 
 
 @part
 def seconds_of(bits):
-    """Return the number that has these bits."""
+    """Return the double with the given bits."""
     return np.int64(bits).view(np.float64)
 
 
 @part
 def tick_at(bits, scale):
-    """Return the bits of the whole number of ticks in a time, which may be more than an integer holds."""
+    """Round a time to ticks; return the bits of the result as a double, since it may exceed the range of int64."""
     return np.float64(np.rint(seconds_of(bits) * scale)).view(np.int64)
 
 
@@ -352,7 +351,7 @@ def ticks_of(bits, clock):
 
 @part
 def exact_scale(bits, scale, scales):
-    """Return the first of some scales, from `scale` on, that gives a time back exactly; their number if none does."""
+    """Return the index of the first scale, from `scale` on, that reproduces a time exactly; `scales.size` if none."""
     time = seconds_of(bits)
     while scale < scales.size and np.rint(time * scales[scale]) / scales[scale] != time:
         scale += 1
@@ -364,10 +363,10 @@ def exact_scale(bits, scale, scales):
 
 @inner_part
 def walk_plain(file, table, locations, scales, counts, notes, state):
-    """Take records of known types, with a location, whose time is not before any other: almost all records.
+    """Process records of known types that have a location and are in order of time: almost all records.
 
-    Whatever is unusual or wrong, or ends a group of records of one time that are to be noted, is left to those who take
-    one record at a time.
+    Stop at any unusual or wrong record, and at the end of a group of records of one time that are to be noted: the
+    caller processes those one at a time.
     """
     data, big, length, row_of = file.data, file.big, table.length, locations.row_of
     noting = notes.offsets.size > 0
@@ -424,7 +423,7 @@ def walk_plain(file, table, locations, scales, counts, notes, state):
 
 @part
 def find_event(file, table, unknown, state):
-    """Go on to the next event record, or to the end of the file; `state[HEAD]` is the first attribute before it, -1
+    """Advance to the next event record, or to the end of the file; `state[HEAD]` is the first attribute before it, -1
     none."""
     data = file.data
     n, p = data.size, state[AT]
@@ -455,7 +454,7 @@ def find_event(file, table, unknown, state):
 
 @part
 def find_location(file, table, locations, state):
-    """Return what is wrong with the location of a record, and its row."""
+    """Find the location of a record; return END or the error, and the row of the location."""
     p = state[AT]
     size, length = np.int64(file.data[p]), table.length[file.data[p + 1]]
     if size != length and size != length - 4:
@@ -473,7 +472,7 @@ def find_location(file, table, locations, state):
 
 @part
 def note_ties(file, table, locations, counts, notes, state):
-    """Note all records of one time, because their locations are not in order."""
+    """Note all records of one time whose locations are not in order."""
     data = file.data
     at, k, start = state[GROUP], np.int64(0), np.int64(-1)
     while k < state[GROUP_SIZE]:
@@ -497,26 +496,26 @@ def note_ties(file, table, locations, counts, notes, state):
 
 @kernel
 def walk_records(file, table, locations, scales, state, counts, notes, unknown):
-    """Go through the records of a file, to count or to note where they are.
+    """Walk through the records of a file, and count them or note their offsets.
 
     Parameters
     ----------
     scales : (n_scales,) float64
-        When counting: ticks per second to try; `state[SCALE]` becomes the first that gives every time back exactly, or
-        n_scales. When noting: the one to use.
+        When counting: ticks per second to try; `state[SCALE]` becomes the index of the first that reproduces every time
+        exactly, or n_scales. When noting: the one to use.
     state : (WALK_STATE,) int64
-        `state[AT]` is where to begin; zeros otherwise. Afterwards: where the walk ended and why, number of records and
-        of tied ones, bits of the earliest and latest time, records whose time differs from the one before by less than
-        a tick, and records earlier than the one before.
+        `state[AT]` is the offset to begin at; zeros otherwise. Afterwards: where the walk ended and why, number of
+        records and of tied records, bits of the earliest and latest time, records whose time differs from that of the
+        previous record by less than a tick, and records earlier than the previous one.
     counts : Counts
-        Filled when counting; when noting, `fault_at` says where each location ends, and `latest` is used.
+        Filled when counting; when noting, `fault_at` is the end of each location, and `latest` is updated.
     unknown : (256,) int64
-        Counts of record types that are not known.
+        Number of records of unknown types, by type.
 
     Returns
     -------
     int
-        END or what is wrong.
+        END or the error.
     """
     data = file.data
     n = data.size
@@ -539,7 +538,7 @@ def walk_records(file, table, locations, scales, state, counts, notes, unknown):
                 break
             own = load_time(data, p + 6 if size == table.length[code] else p + 2, file.big)
             if counts.fault_at[location] < 0 and (own < 0 or own >= IMPOSSIBLE_TIME):
-                # the other locations go on
+                # the other locations continue
                 counts.fault_at[location] = p
             if counts.fault_at[location] >= 0 and p >= counts.fault_at[location]:
                 if not noting:
@@ -610,7 +609,7 @@ def translate(value, meaning, ids):
 
 @part
 def wrong_id(meaning, value, state):
-    """Keep which identifier is not defined."""
+    """Record an undefined identifier in the state, and return UNKNOWN_ID."""
     state[WHAT] = meaning
     state[WHICH] = value
     return UNKNOWN_ID
@@ -620,19 +619,19 @@ def wrong_id(meaning, value, state):
 def decode_calls(file, offsets, i, stop, e, depth, ids, clock, events, stack):
     """Decode ENTER and EXIT without counter values: almost all records.
 
-    Whatever is unusual, wrong or near the end of the buffers is left to those who take one record at a time.
+    Stop at any unusual or wrong record, and near the end of the buffers: the caller decodes those one at a time.
 
     Parameters
     ----------
     i, stop : int
-        The record to begin with, and the first one to leave alone.
+        First record to decode, and the first one not to decode.
     e, depth : int
         Number of events, and of regions on the stack.
 
     Returns
     -------
     i, e, depth : int
-        The same, after the last of them.
+        The values after the last decoded record.
     """
     data, big = file.data, file.big
     regions = ids.lut[ids.start[REGION] : ids.start[REGION + 1]]
@@ -644,7 +643,7 @@ def decode_calls(file, offsets, i, stop, e, depth, ids, clock, events, stack):
         if k + ahead < n_records:
             prefetch(data, offsets[k + ahead])
         p = np.uint64(offsets[k])
-        # from the end of the record, which may or may not have a location
+        # fields are addressed from the end of the record, which may or may not have a location
         end = p + _2 + np.uint64(data[p])
         code = data[p + _1]
         if code == ENTER:
@@ -679,15 +678,15 @@ def decode_attributes(file, p, table, attributes, state):
     why : int
         END or BUFFERS_FULL.
     p : int
-        Where the event is.
+        Offset of the event.
     n : int
-        Attributes that are kept; the event they belong to is not known yet.
+        Number of attributes kept; their events are not filled in yet.
     request : int
-        The one that is not kept; -1 none.
+        Value of the request attribute, which is not kept; -1 none.
     """
     data = file.data
     n, request = np.int64(0), np.int64(-1)
-    # what is not understood may be between an attribute and its event
+    # unknown records may lie between an attribute and its event
     while data[p + 1] < FIRST_EVENT or table.length[data[p + 1]] < 0:
         code = data[p + 1]
         if code == ATTRIBUTE_UI1 or code == ATTRIBUTE_UI4:
@@ -729,9 +728,9 @@ def decode_fields(file, q, code, s, table, ids, communicators, sides, state):
     why : int
         END or UNKNOWN_ID.
     communicator : int
-        The one that partners are members of; -1 none.
+        The communicator of the partners; -1 none.
     absent : int
-        Meaning of the field that should have named it and does not; -1 if there is none.
+        Meaning of the field that should name the communicator but is undefined; -1 if there is none.
     """
     data, values = file.data, sides.values
     communicator, absent = np.int64(-1), np.int64(-1)
@@ -774,7 +773,7 @@ def decode_fields(file, q, code, s, table, ids, communicators, sides, state):
 
 @inner_part
 def rank_partners(code, s, communicator, absent, table, communicators, sides, state):
-    """Turn the partners in a row of `sides` into ranks of the communicator, or into processes where there is none."""
+    """Turn the partners in a row of `sides` into ranks of the communicator, or into processes if there is none."""
     values = sides.values
     for k in range(table.n_fields[code]):
         place = table.places[code, k]
@@ -824,7 +823,7 @@ def complete_values(kind, code, s, top, request, regions, sides):
 
 @inner_part
 def has_room(e, depth, n_counters, filled, state):
-    """Return whether whatever one record becomes fits into the buffers, but for its attributes."""
+    """Return whether everything one record becomes, except its attributes, fits into the buffers."""
     return (
         e + MOST_EVENTS < filled.events.time.size
         and state[SIDES] + MOST_EVENTS <= filled.sides.event.size
@@ -837,7 +836,7 @@ def has_room(e, depth, n_counters, filled, state):
 
 @inner_part
 def put_event(e, time, kind, region, events):
-    """Put an event after the others."""
+    """Write event `e` to the buffers."""
     events.time[e] = time
     events.kind[e] = kind
     events.region[e] = region
@@ -852,14 +851,14 @@ def decode_records(file, here, state, meanings, filled):
     file : File
     here : LocationRecords
     state : (DECODE_STATE,) int64
-        Carried from call to call; `state[RECORD]` is the record to go on with.
+        Carried from call to call; `state[RECORD]` is the next record to decode.
     meanings : Meanings
     filled : Buffers
 
     Returns
     -------
     int
-        END, BUFFERS_FULL, or what is wrong with record `state[RECORD]`, of which nothing is kept then.
+        END, BUFFERS_FULL, or the error in record `state[RECORD]`, of which nothing is kept then.
     """
     table, ids, communicators, regions, clock, n_counters = meanings
     events, sides, extra, sites, attributes, ties, stack = filled
@@ -885,7 +884,7 @@ def decode_records(file, here, state, meanings, filled):
         first, s = e, state[SIDES]
         counted = n_counters > 0 and table.counters[code] != 0
         if counted:
-            # values ahead of the fields, or after the one field there is
+            # counter values precede the fields, or follow the only field
             is_ahead = table.counters[code] == AHEAD
             decode_counters(file, q if is_ahead else q + 4, n_counters, base + e, sides, extra, state)
             if is_ahead:
@@ -897,7 +896,7 @@ def decode_records(file, here, state, meanings, filled):
         if why != END:
             break
 
-        # nothing is wrong with it
+        # the record is valid
         if counted:
             put_event(e, time, METRIC, -1, events)
             state[EXTRAS] += n_counters

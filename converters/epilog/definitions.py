@@ -23,8 +23,8 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 UNDEFINED = 0xFFFFFFFF
 
 MAX_UNKNOWN = 1 << 20
-"""Definition records of unknown types in a file: a newer format has some, a damaged file can seem to hold nothing
-else."""
+"""Maximum number of definition records of unknown types in a file: a newer format has some, a damaged file may seem to
+hold nothing else."""
 
 _BYTES = {"I": 4, "B": 1, "d": 8, "Q": 8}
 _TABLED = {
@@ -39,7 +39,7 @@ _METRIC_MODES = {
 
 
 def largest(n: int) -> int:
-    """Return the largest identifier that is believed of one among `n`: they count from 0, and tables go up to it."""
+    """Return the largest plausible identifier among `n`: they count from 0, and lookup tables extend up to it."""
     return 64 * n + (1 << 16)
 
 
@@ -79,8 +79,8 @@ def parse(container: Container, at: int, name: str, fields: tuple[str, ...], bod
 def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any]]], dict[int, int], int]:
     """Read records up to LAST_DEF, or to the end of a file that holds definitions only.
 
-    Returns records by type, in order, those that are continued put together; counts of record types that are not known;
-    and where events begin.
+    Returns the records by type, in order, with continued records joined; the number of records of each unknown type;
+    and the offset at which the events begin.
     """
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     unknown: dict[int, int] = defaultdict(int)
@@ -102,7 +102,7 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
             if not whole:
                 raise container.error(at, f"a {name} record continues nothing")
             for key, value in record.items():
-                # in place: a copy per record takes time in proportion to their number squared
+                # in place: a copy per record would take quadratic time
                 if isinstance(value, bytes) and not whole[-1]["n_pieces"]:
                     whole[-1][key] = bytearray(whole[-1][key])
                 whole[-1][key] += value
@@ -116,7 +116,7 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
 
 @dataclass
 class Communicators:
-    """Communicators for the decoder: of each the processes in ascending order, and their ranks."""
+    """Communicators for the decoder: the processes of each in ascending order, and their ranks."""
 
     member_start: NDArray[np.int64]
     members: NDArray[np.int64]
@@ -133,14 +133,14 @@ class Communicators:
 
 @dataclass
 class Section:
-    """What epik.map says about one process: its clock, and its numbers for what is defined globally."""
+    """The section of one process in epik.map: its clock offsets, and the maps from its identifiers to global ones."""
 
     offsets: list[tuple[float, float]] = field(default_factory=list)
     maps: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 def read_map(container: Container) -> dict[int, Section]:
-    """Read epik.map: sections by rank."""
+    """Read the sections of epik.map, by rank."""
     found: dict[int, Section] = {}
     section: Section | None = None
     idmap: dict[str, Any] = {}
@@ -183,7 +183,7 @@ def read_map(container: Container) -> dict[int, Section]:
 
 
 class Definitions(DefinitionTables):
-    """The definition tables of the store, and how identifiers of the trace become their rows.
+    """The definition tables of the store, and the maps from identifiers of the trace to their rows.
 
     Parameters
     ----------
@@ -204,12 +204,12 @@ class Definitions(DefinitionTables):
     off_region, tracing_region : int
     op_of_region, window_op_of_region : (n_regions + 1,) int64
     n_events : int
-        As the trace states it; 0 unknown.
+        Number of events that the trace states; 0 unknown.
     events_at : int
-        Where the events begin.
+        Offset at which the events begin.
     unknown : dict of int to int
     n_missing : int
-        Identifiers that no definition has among those that count from 0, as all known writers let them do.
+        Number of undefined identifiers from 0 up to the largest one: all known writers number definitions from 0.
     """
 
     def __init__(self, container: Container, with_events: bool) -> None:
@@ -232,7 +232,7 @@ class Definitions(DefinitionTables):
         self._others()
 
     def _index(self, name: str) -> dict[int, int]:
-        """Index the identifiers of a record type: by themselves, of threads by process and thread."""
+        """Return the rows of a record type by identifier; empty for threads, and for records without identifier."""
         if name == "THREAD":
             return {}
         rows: dict[int, int] = {}
@@ -248,7 +248,7 @@ class Definitions(DefinitionTables):
         return rows
 
     def _row(self, record: dict[str, Any], key: str, name: str) -> int:
-        """Return the row that a field refers to; -1 where it is absent."""
+        """Return the row that a field refers to; -1 if it is absent."""
         value = record[key]
         if value is None or value == UNDEFINED:
             return -1
@@ -354,7 +354,7 @@ class Definitions(DefinitionTables):
         self.callee = np.array([*of, -1], np.int32)
 
     def _groups(self) -> None:
-        """Put together groups and communicators: bit strings of merged traces, groups and references of archives."""
+        """Define groups and communicators: from bit strings in merged traces, groups and references in archives."""
         masters = self.first_location
         groups: list[tuple[int, str, list[int]]] = []
         for r in self._found["MPI_GROUP"]:

@@ -1,4 +1,4 @@
-"""The record types of EPILOG 1.9, declared once: decoding follows them."""
+"""The record types of EPILOG 1.9, declared as data that drives the decoder."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from tracecols.schema import EventKind as K
 
-# what the number in a field means, and so what becomes of it
+# meaning of the number in a field, which determines how it is converted
 PLAIN, REGION, SITE, COMM, WINDOW, PEER, GROUP, FLAG, LOCK_TYPE = range(9)
 """PEER: a location, or a rank in the communicator; GROUP: a communicator that represents its group, or a group; FLAG
 and LOCK_TYPE take one byte, all others four."""
 
 AFTER, AHEAD = 1, 2
-"""Where the counter values of a record are: after its fields, or ahead of them."""
+"""Position of the counter values of a record: after its fields, or ahead of them."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Event:
     name: str
     """`code` and `name`: as in the format."""
     fields: tuple[tuple[str, int], ...]
-    """What follows location and time: column it fills in the side table of its kind, and meaning."""
+    """Fields after location and time: the column each fills in the side table of its kind, and its meaning."""
     kind: K
-    """The event that holds the fields."""
+    """Kind of the event that holds the fields."""
     leaves: bool = False
-    """Whether it also leaves its region: an EXIT of the same time follows."""
+    """Whether the record also leaves its region: an EXIT of the same time follows."""
     counters: int = 0
     """0 if the record has no counter values, else AFTER or AHEAD; with counters a METRIC event precedes."""
 
@@ -119,14 +119,14 @@ DEFINITIONS: dict[int, tuple[str, tuple[str, ...]]] = {
     29: ("MPI_COMM_REF", ("id:I", "group:I")),
     30: ("MPI_COMM_DIST", ("id:I", "root:I", "local:I", "local_rank:I", "size:I")),
 }
-"""Definition records: fields with the code of their type. `*` as many as `n` says (of bytes: all that follow), `~` all
-that follow, `?` absent in older versions, `@` since which version (major * 1000 + minor)."""
+"""Definition records: fields with the code of their type. `*`: `n` elements (of bytes: all that follow), `~`: all that
+follow, `?`: absent in older versions, `@`: first version that has the field (major * 1000 + minor)."""
 
 CONTINUED = {"STRING_CNT": "STRING", "MPI_COMM_CNT": "MPI_COMM", "IDMAP_CNT": "IDMAP", "MPI_GROUP_CNT": "MPI_GROUP"}
-"""Records that go on where the last one of another type ended."""
+"""Records that continue the last record of another type."""
 
 MAPPED = {7: "LOCATION", 9: "REGION", 11: "MPI_COMM", 15: "CALL_SITE", 18: "MPI_WIN", 20: "CALL_PATH", 27: "MPI_GROUP"}
-"""What an IDMAP translates, by the record type it names."""
+"""Kinds of identifiers that an IDMAP translates, by the record type it names."""
 
 REGION_TYPES: dict[int, tuple[str, str]] = {
     2: ("loop", "user"), 3: ("code", "user"), 4: ("barrier", "mpi"), 5: ("coll_one2all", "mpi"),
@@ -137,4 +137,4 @@ REGION_TYPES: dict[int, tuple[str, str]] = {
     23: ("critical_sblock", "openmp"), 24: ("single_sblock", "openmp"), 25: ("ordered", "openmp"),
     26: ("ordered_sblock", "openmp"),
 }  # fmt: skip
-"""Role and paradigm of region types; those of others (unknown, function) follow from the name."""
+"""Role and paradigm of region types; for the others (unknown, function) they are derived from the name."""

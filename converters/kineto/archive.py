@@ -1,4 +1,4 @@
-"""The files of a Kineto trace, one of each rank, as a source of definition tables and event columns."""
+"""The files of a Kineto trace, one per rank, as a source of definition tables and event columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tracecols.given.quantities import counted
 from tracecols.work.jobs import n_jobs
 
 _HOST = re.compile(r"(.+?)_(\d+)\.\d+(\.pt)?\.trace\.json(\.gz)?")
-"""Names of files that torch.profiler.tensorboard_trace_handler gives: host, process and time."""
+"""File names given by torch.profiler.tensorboard_trace_handler: host, process and time."""
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)", re.IGNORECASE)
 
 PHASE_NAMES = {
@@ -38,15 +38,15 @@ PHASE_NAMES = {
     "": "events of other kinds",
 }
 LEFT_OUT = re.compile(r"|gpu_user_annotation|(cuda|xpu)_(sync|event)|overhead|Trace|mtia_.*")
-"""Categories of slices that are left out on purpose: they repeat what others say."""
+"""Categories of slices that are left out on purpose, because they repeat information of others."""
 
 SINCE_1970 = 10**18
-"""Times after this, in ns, are times of day."""
+"""Times after this, in ns, count from 1970."""
 
 
 class Archive:
-    """A Kineto trace (see `tracecols.converters.base.Source`): files `*.json`, plain or gzip, one of each rank; its
-    path is that of the file, or the folder of all."""
+    """A Kineto trace (see `tracecols.converters.base.Source`): files `*.json`, plain or gzip, one per rank; its path is
+    that of the file, or the folder of all files."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self.path, self.format = path, "Kineto"
@@ -65,7 +65,7 @@ class Archive:
         self._recordings, self._ranks = [recordings[k] for k in order], [ranks[k] for k in order]
         self._world = _world_size(self._recordings, self._ranks)
         hosts = [_host_of(recording) for recording in self._recordings]
-        # clocks are compared between hosts; what is not known to be on one host is on its own
+        # clocks are compared between hosts; a rank of unknown host is treated as a host of its own
         apart = [host or f"that of rank {rank}" for host, rank in zip(hosts, self._ranks, strict=True)]
         found = operations.join(self._recordings, self._ranks, apart)
         self._check_joined(found)
@@ -107,7 +107,7 @@ class Archive:
         )
 
     def _put_operations(self, found: Operations) -> None:
-        """Give each location its operations, and define their regions and communicators."""
+        """Assign the operations to locations, and define their regions and communicators."""
         d = self._definitions
         communicators: dict[int, int] = {}
         of: dict[int, list[tuple[int, int, bool, tuple[int, ...]]]] = {}
@@ -122,7 +122,7 @@ class Archive:
                 communicators[instance.group] = d.communicator(group, instance.members)
             root = self._root(instance, found)
             for m in instance.members:
-                assert m.operation is not None  # those that are not known are not joined
+                assert m.operation is not None  # unknown operations are not joined
                 put(m, True, (m.operation.op, communicators[instance.group], root, m.sent, m.received))
         for m in found.others:
             put(m, False, (-1, -1, -1, 0, 0))
@@ -138,7 +138,7 @@ class Archive:
             self._extra.append(events.extra(np.array([r[1] for r in rows], np.int32)))
 
     def _root(self, instance: Instance, found: Operations) -> int:
-        """Return the root of an operation among the given ranks of its group; -1 if it has none, or it is not given."""
+        """Return the root of an operation among the given ranks of its group; -1 if it has none or is not given."""
         root = next((m.root for m in instance.members if m.root >= 0), -1)
         group = found.groups[instance.group]
         if root < 0 or not group.ranks:
@@ -149,7 +149,7 @@ class Archive:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _facts(self, found: Operations) -> dict[str, Any]:
-        """Return what the manifest is to say."""
+        """Return the facts for the manifest."""
         left_out: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         for recording in self._recordings:
@@ -169,7 +169,7 @@ class Archive:
         return {k: v for k, v in facts.items() if v}
 
     def _notes(self, found: Operations) -> Iterator[str]:
-        """Say what people have to know."""
+        """Yield notes for the user."""
         n = len(self._ranks)
         if self._world > n:
             yield f"{n} of {self._world} ranks are given: waits for other ranks are lower bounds"
@@ -239,7 +239,7 @@ class Archive:
             yield found
 
 
-# -- what files say of themselves --------------------------------------------------------------------------------------
+# -- ranks and hosts of files ------------------------------------------------------------------------------------------
 
 
 def _info(recording: Recording) -> dict[str, Any]:
@@ -248,12 +248,12 @@ def _info(recording: Recording) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> int:
-    """Return a number of a rank, or of ranks; -1 if it is none."""
+    """Return a rank or a number of ranks; -1 if the value is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else -1
 
 
 def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
-    """Return the ranks of files: what they say, or else their names, or else their order. Raises SourceError if a rank
+    """Return the ranks of files, from their content, else their names, else their order. Raises SourceError if a rank
     has two files."""
     ranks = [_whole(_info(recording).get("rank")) for recording in recordings]
     if -1 in ranks:
@@ -277,8 +277,8 @@ def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
 
 
 def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
-    """Return of how many ranks the run was, at least those that are given. Raises SourceError if files disagree, or
-    have more ranks."""
+    """Return the number of ranks of the run, at least the number given. Raises SourceError if files disagree, or if a
+    rank is not below it."""
     sizes = {size: r.path for r in recordings if (size := _whole(_info(r).get("world_size"))) > 0}
     if len(sizes) > 1:
         (one, first), (other, second), *_ = sorted(sizes.items())
@@ -294,8 +294,8 @@ def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
 
 
 def _host_of(recording: Recording) -> str:
-    """Return the host of a file: what it says, or else its name, if that has the number of its process as well; empty
-    if neither tells."""
+    """Return the host of a file, from its content, else from its name if that also has the number of its process; empty
+    if unknown."""
     for key in ("hostname", "host_name"):
         if isinstance(recording.head.get(key), str):
             return str(recording.head[key])

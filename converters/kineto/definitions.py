@@ -19,13 +19,13 @@ _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
 """Python functions: `torch/optim/sgd.py(12): step`."""
 
 PHASE = 1 | 2
-"""Flags of regions of which each instance is a phase."""
+"""Flags of regions whose instances are phases."""
 
 _LIBRARIES = {"HIP": ("hip",), "XPU": ("ur", "ze", "pi", "sycl"), "CUDA": ("cu",)}
-"""How calls for devices begin."""
+"""Prefixes of the names of device calls."""
 
 ROLES = {scan.KERNEL: "kernel", scan.MEMCPY: "data_transfer", scan.MEMSET: "kernel"}
-"""Roles of what streams do."""
+"""Roles of the regions of streams, by category."""
 
 
 class Definitions(DefinitionTables):
@@ -34,13 +34,11 @@ class Definitions(DefinitionTables):
     Attributes
     ----------
     order : list of (int, int)
-        Of each location its recording and its place there.
+        Recording of each location, and its index in `Recording.places`.
     number : dict of (int, int) to int
-        The location of a recording and a place.
-    correlation, size : int
-        The attributes that join calls with what devices do, and of the bytes of copies.
+        Location by recording and index in `Recording.places`.
     regions : list of (n_names,) int32
-        By recording the region of each name.
+        Region of each name, by recording.
     """
 
     def __init__(self, recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[str]) -> None:
@@ -98,7 +96,7 @@ class Definitions(DefinitionTables):
         return self._rows[key]
 
     def _regions(self, number: int, recording: Recording) -> NDArray[np.int32]:
-        """Define the regions of a recording; returns that of each name."""
+        """Define the regions of a recording; return the region of each name."""
         device = "hip" if self._devices[number] == "HIP" else "cuda"  # OTF2 has no paradigm for other devices
         has_gloo = any(place.is_gloo for place in recording.places)
         result = np.zeros(len(recording.names), np.int32)
@@ -127,7 +125,7 @@ class Definitions(DefinitionTables):
     # -- communicators -------------------------------------------------------------------------------------------------
 
     def communicator(self, group: Group, members: Sequence[Member]) -> int:
-        """Define the communicator of a group, given the members of one of its operations; returns its number."""
+        """Define the communicator of a group, given the members of one of its operations; return its row."""
         streams = [self.number[m.recording, m.location] for m in members]
         name = " ".join(
             text
@@ -138,14 +136,14 @@ class Definitions(DefinitionTables):
 
 
 def _device_of(recording: Recording) -> str:
-    """Return what the streams are of, as the names of the calls tell."""
+    """Return the kind of device of the streams, from the names of the calls."""
     calls = [text for of, text in recording.names if of in (scan.CUDA_RUNTIME, scan.CUDA_DRIVER)]
     found = [device for device, begins in _LIBRARIES.items() if any(call.startswith(begins) for call in calls)]
     return next(iter(found), "DEVICE" if calls else "CUDA")
 
 
 def _threads_first(recording: Recording) -> list[int]:
-    """Return the places of a recording: the main thread, the other threads, the streams."""
+    """Return the indices of the places of a recording: the main thread, the other threads, the streams."""
     threads = [i for i, place in enumerate(recording.places) if not place.is_device]
     steps = {k for k, (of, text) in enumerate(recording.names) if of in ANNOTATIONS and STEP.fullmatch(text)}
 

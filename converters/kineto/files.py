@@ -1,4 +1,4 @@
-"""The files of a Kineto trace: windows of text of a JSON file, plain or gzip, and what is beside its events."""
+"""The files of a Kineto trace: windows of text of a JSON file, plain or gzip, and its values other than events."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from tracecols.given.files import advice, open_regular
 WINDOW = 1 << 23
 """Bytes of text that are read at once."""
 LARGEST = 1 << 28
-"""Bytes that no event and no other value has."""
+"""Upper bound for the bytes of an event or another value."""
 HEAD = 1 << 16
-"""Bytes at the beginning of a file that tell whether it is a Kineto trace."""
+"""Bytes at the beginning of a file that are searched for keys of a Kineto trace."""
 
 DAMAGED = "the trace is damaged or incomplete; copy it again"
 
 KNOWN = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"')
-"""Keys of which each trace has one near its beginning."""
+"""Keys, at least one of which is near the beginning of every trace."""
 
 _KEPT = ("distributedInfo", "baseTimeNanoseconds", "traceName", "hostname", "host_name", "nccl_version")
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
 def begins_as_kineto(path: Path) -> bool:
-    """Whether a file, plain or gzip, begins as a trace of the PyTorch profiler does."""
+    """Return whether a file, plain or gzip, begins like a trace of the PyTorch profiler."""
     try:
         with open_regular(path) as stored, _opened(stored) as file:
             head = file.read(HEAD)
@@ -43,12 +43,12 @@ def begins_as_kineto(path: Path) -> bool:
 
 
 ENDINGS = (".json", ".json.gz")
-"""How files in a folder end that may be of a trace."""
+"""File name endings of files in a folder that may belong to a trace."""
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; none if
-    there are none."""
+    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; may be
+    empty."""
     if not path.is_dir():
         return [path] if begins_as_kineto(path) else []
     try:
@@ -65,7 +65,7 @@ def _opened(stored: BinaryIO) -> BinaryIO:
 
 
 class Text:
-    """A window of the text of a file, which is moved on: `size` bytes of text in `data`, read up to `at`."""
+    """A moving window of the text of a file: `size` bytes of text in `data`, read up to `at`."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self._file = path, file
@@ -74,12 +74,12 @@ class Text:
 
     @property
     def place(self) -> int:
-        """Byte of the unpacked file at which reading is."""
+        """Current position, in bytes of the unpacked file."""
         return self._before + self.at
 
     def more(self) -> bool:
-        """Drop what has been read, and read on; returns whether there was more. Raises SourceError if the file cannot
-        be read, or a value has no end."""
+        """Drop the text already read, and read more; return whether there was more. Raises SourceError if the file
+        cannot be read, or a value has no end."""
         rest = self.size - self.at
         if rest > LARGEST:
             raise self.wrong(f"an event or another value has more than {LARGEST:,} bytes")
@@ -97,18 +97,18 @@ class Text:
         return bool(n)
 
     def wrong(self, what: str) -> SourceError:
-        """Make an error about the place at which reading is."""
+        """Make an error about the current position."""
         near = self.data[self.at : min(self.at + 60, self.size)].tobytes().decode("utf-8", "replace")
         return SourceError(f"{self.path}: byte {self.place}: {what}: {near!r}\n  {DAMAGED}")
 
     def cut(self) -> SourceError:
-        """Make the error about a file that ends too early."""
+        """Make the error for a file that ends too early."""
         return SourceError(
             f"{self.path}: the file ends at byte {self._before + self.size}, within the trace\n  {DAMAGED}"
         )
 
     def peek(self) -> int:
-        """Move on to the next byte that is no white space, and return it; -1 at the end of the file."""
+        """Advance to the next byte that is not white space, and return it; -1 at the end of the file."""
         while True:
             self.at = int(scan.find_text(self.data, self.size, self.at))
             if self.at < self.size:
@@ -141,8 +141,8 @@ class Text:
 
 
 def parsed(text: bytes) -> Any:
-    """Return what a JSON value says; None if it is none. Control characters within texts are accepted: PyTorch writes
-    them."""
+    """Parse a JSON value; return None if it is not valid. Control characters within texts are accepted, because PyTorch
+    writes them."""
     try:
         return json.loads(text.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
@@ -150,7 +150,7 @@ def parsed(text: bytes) -> Any:
 
 
 def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
-    """Yield the keys of a trace with their values; of `traceEvents` the text is at its first event, to be read on.
+    """Yield the keys of a trace with their values; for `traceEvents`, the text to read is at the first event.
     Raises SourceError if the file cannot be read, is not a JSON object, or ends too early."""
     try:
         with open_regular(path) as stored, _opened(stored) as file:

@@ -1,12 +1,12 @@
-"""Mend slices that overlap: those of a thread enclose each other or follow each other, those of a stream follow each
+"""Mend overlapping slices, so that those of a thread enclose or follow each other, and those of a stream follow each
 other.
 
-Of two slices of a thread that cross, the one that begins later is changed, and the change is the smaller of two:
-its begin moves to the end of what it crosses, or its end to the end of the slice around it. So `ProfilerStep#10`, which
-begins shortly before the Python function that opens it returns, keeps nearly all of its time.
+If two slices of a thread cross, the one that begins later is changed, by the smaller of two changes: its begin moves to
+the end of the slice it crosses, or its end to the end of the slice around it. So `ProfilerStep#10`, which begins
+shortly before the Python function that opens it returns, keeps nearly all of its time.
 
-On a stream the earlier one ends where the next begins, but a kernel of a collective operation is never cut: what
-overlaps it goes to a further location.
+On a stream, the earlier one ends when the next begins, but a kernel of a collective operation is never cut: slices that
+overlap it go to another location.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 MOST_DELAYS = 8
-"""How often the begin of a slice moves; then its end does, so that hostile input cannot take for ever."""
+"""Maximum number of times the begin of a slice moves; then its end does, so that hostile input cannot take forever."""
 
 
 @inner_part
 def precedes(a, b, begin, end):
-    """Whether slice a comes before slice b: it begins earlier, or at the same time and ends later."""
+    """Return whether slice a comes before slice b: it begins earlier, or at the same time and ends later."""
     if begin[a] != begin[b]:
         return begin[a] < begin[b]
     if end[a] != end[b]:
@@ -31,7 +31,7 @@ def precedes(a, b, begin, end):
 
 @part
 def push(heap, size, s, begin, end):
-    """Put a slice among those whose begin has moved."""
+    """Push a slice onto the heap of those whose begin has moved."""
     at = size
     while at > 0:
         above = (at - 1) >> 1
@@ -44,7 +44,7 @@ def push(heap, size, s, begin, end):
 
 @part
 def pop(heap, size, begin, end):
-    """Take the first slice of those whose begin has moved."""
+    """Pop the first slice from the heap of those whose begin has moved."""
     found, s = heap[0], heap[size - 1]
     at, n = 0, size - 1
     while 2 * at + 1 < n:
@@ -74,18 +74,18 @@ def outermost_crossed(until, depth, stack, end):
 
 @kernel
 def mend_thread(begin, end, heap, delays, stack, order):
-    """Let the slices of a thread enclose or follow each other.
+    """Mend the slices of a thread so that they enclose or follow each other.
 
     Parameters
     ----------
     begin, end : (n,) int64
         Ordered by begin, those of one begin by decreasing end; changed.
     heap, stack : (n,) int64
-        Used by the kernel.
+        Work space.
     delays : (n,) uint8
-        Zeros; how often each begin has moved afterwards.
+        Zeros; afterwards the number of times each begin has moved.
     order : (n,) int64
-        Filled: the slices in their order afterwards.
+        Filled: the slices in their new order.
     """
     n = begin.size
     i = size = depth = k = 0
@@ -116,7 +116,8 @@ def mend_thread(begin, end, heap, delays, stack, order):
 
 @kernel
 def mend_stream(begin, end, is_collective, level, this, most):
-    """Let the slices of a stream follow each other; those that overlap a collective operation move up a level.
+    """Mend the slices of a stream so that they follow each other; those that overlap a collective operation move up a
+    level.
 
     Parameters
     ----------
@@ -125,16 +126,16 @@ def mend_stream(begin, end, is_collective, level, this, most):
     is_collective : (n,) uint8
         Whether a slice is not cut.
     level : (n,) int64
-        The location of each among those of the stream; changed.
+        Location of each slice among those of the stream; changed.
     this : int
-        The level to look at.
+        The level to process.
     most : int
         The last level; nothing moves from there.
 
     Returns
     -------
     int
-        How many move.
+        Number of slices moved.
     """
     last, n_moved = -1, 0
     for i in range(begin.size):

@@ -1,9 +1,9 @@
 """Operations of NCCL and RCCL in Kineto traces, joined over the ranks whose files are given.
 
-Operations of several ranks are joined by the first of these keys that all of their members have:
-the identifier of the operation (`Comms Id`); process group and sequence number (`Seq`); process group and order; stream
-and order. Order is trusted only within training steps in which all ranks have the same operations, of those launched
-within the recording, and only where no operation of all with all ends before its last member begins.
+Operations of several ranks are joined by the first of these keys that all of their members have: the identifier of the
+operation (`Comms Id`); process group and sequence number (`Seq`); process group and order; stream and order. Order is
+trusted only within training steps in which all ranks have the same operations, counting only those launched within the
+recording, and only if no operation that waits for all members ends before its last member begins.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tracecols.converters.kineto.recording import Detail, Recording
 from tracecols.converters.nccl import Operation, bytes_of_type, find_operation, fits_kernel, operation_of_kernel
 
 OF_OPERATION, OF_SEQUENCE, OF_GROUP, OF_STREAM = range(1, 5)
-"""Keys in the order of trust."""
+"""Keys, the most trusted first."""
 
 MAX_OFFSET, TIMES_DEVIATION, LEAST_INSTANCES = 20_000, 3, 3
-"""Offsets between clocks of hosts are corrected if they are more than so many ns, and more than so many times the
-median deviation from them, in at least so many operations."""
+"""Offsets between clocks of hosts are corrected if they exceed MAX_OFFSET ns and TIMES_DEVIATION times the median
+deviation from them, in at least LEAST_INSTANCES operations."""
 
 _SAME_SIZE = ("ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclBarrier")
 """Operations in which all members have the same number of elements."""
 
 GLOO = -1
-"""Instead of a stream: the threads of gloo, which all execute operations of the same order."""
+"""Replaces the stream number for threads of gloo, which all execute operations of the same order."""
 
 Key = tuple[Any, ...]
 
@@ -49,17 +49,17 @@ class Member:
     end: int
     """`begin` and `end`: in ns."""
     launch: int
-    """When it was launched, in ns; -1 unknown."""
+    """Time of its launch, in ns; -1 unknown."""
     operation: Operation | None
-    """What it does; None if that is not known."""
+    """The kind of operation; None if unknown."""
     given: dict[str, Any]
     """Its parameters."""
     stream: int
     sent: int = 1
     received: int = 1
-    """`sent` and `received`: bytes; 1 where they are not known."""
+    """`sent` and `received`: bytes; 1 if unknown."""
     is_assumed: bool = True
-    """Whether they are not known."""
+    """Whether `sent` and `received` are unknown."""
     root: int = -1
     """Rank in the group; -1 none."""
 
@@ -81,13 +81,13 @@ class Group:
     name: str
     description: str
     recordings: list[int]
-    """The given ranks in rank order."""
+    """Recordings of the given ranks, in rank order."""
     ranks: tuple[int, ...]
-    """All its ranks in order; none if they are not known."""
+    """All its ranks in order; empty if unknown."""
     size: int
-    """Of how many ranks it is."""
+    """Number of ranks."""
     key: int
-    """By what its operations are joined."""
+    """Key by which its operations are joined."""
 
 
 @dataclass
@@ -97,11 +97,11 @@ class Operations:
     groups: list[Group] = field(default_factory=list)
     instances: list[Instance] = field(default_factory=list)
     others: list[Member] = field(default_factory=list)
-    """Those that are not joined."""
+    """Operations that are not joined."""
     counts: Counter[str] = field(default_factory=Counter)
-    """What became of operations, for people."""
+    """Number of operations by outcome, for people."""
     offsets: dict[str, int] = field(default_factory=dict)
-    """By host: what is added to its times, in ns."""
+    """By host: offset added to its times, in ns."""
     distrusted: list[str] = field(default_factory=list)
     """Why operations of groups could not be joined."""
 
@@ -110,7 +110,7 @@ class Operations:
 
 
 class _Around:
-    """Slices of a thread with arguments, to be found by what they enclose."""
+    """Slices with arguments, searched by a time that they enclose."""
 
     def __init__(self, recording: Recording, kind: int) -> None:
         self._found: dict[int, list[tuple[int, int, Detail]]] = defaultdict(list)
@@ -123,7 +123,7 @@ class _Around:
         self._begins = {of: np.array([one[0] for one in found]) for of, found in self._found.items()}
 
     def find(self, location: int, time: int) -> Detail | None:
-        """Return the slice that began last on a location and holds a time."""
+        """Return the slice of a location that began last among those that enclose a time."""
         if location not in self._begins:
             return None
         at = int(np.searchsorted(self._begins[location], time, "right")) - 1
@@ -169,7 +169,7 @@ def _name_of(recording: Recording, detail: Detail) -> str:
 
 
 def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> None:
-    """Find out what an operation does, and how many bytes it sends and receives."""
+    """Determine the kind of an operation, its root, and the bytes that it sends and receives."""
     by_name = operation_of_kernel(kernel)
     named = m.given.get("Collective name")
     if m.stream == GLOO:
@@ -192,7 +192,7 @@ def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> N
 
 
 def _number(value: Any) -> int:
-    """Return a number that is not negative; -1 if it is none."""
+    """Return a value if it is a non-negative integer below 2**48, else -1."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 48 else -1
 
 
@@ -213,7 +213,7 @@ def _bytes(given: dict[str, Any], around: dict[str, Any], operation: Operation, 
 
 
 def _bytes_of_inputs(dims: Any, types: Any) -> int:
-    """Return the bytes of the tensors that an operator got; -1 unknown."""
+    """Return the bytes of the input tensors of an operator; -1 unknown."""
     if not isinstance(dims, list) or not isinstance(types, list) or not dims or len(types) < 1:
         return -1
     each = bytes_of_type(str(types[0]))
@@ -239,7 +239,7 @@ def _configured(recordings: Sequence[Recording]) -> dict[tuple[int, str], tuple[
 
 
 def _ranks(value: Any) -> tuple[int, ...]:
-    """Return ranks from a list or its text; none if it is cut, or no list."""
+    """Return ranks from a list or its text; empty if it is truncated or not a list."""
     if isinstance(value, str):
         if not re.fullmatch(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]", value):
             return ()
@@ -250,7 +250,7 @@ def _ranks(value: Any) -> tuple[int, ...]:
 
 
 def _ranks_of(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the ranks of the group of an operation; none if they are not known."""
+    """Return the ranks of the group of an operation; empty if unknown."""
     if ranks := _ranks(m.given.get("Process Group Ranks")):
         return ranks
     if ranks := configured.get((m.recording, str(m.given.get("Process Group Name"))), ()):
@@ -332,7 +332,7 @@ class _Joining:
                 self.ids[number] = {key: m for key, m in mine.items() if key[0] in agreeing}
 
     def _choose(self) -> None:
-        """Keep what all ranks have, do alike, and begin in the same order."""
+        """Keep the operations that all ranks have, that are alike on all of them, and begin in the same order."""
         first = next(iter(self.ids.values()))
         common = [key for key in first if all(key in mine for mine in self.ids.values())]
         common = [key for key in common if first[key].operation is not None and first[key].operation.op >= 0]  # type: ignore[union-attr]
@@ -351,7 +351,7 @@ class _Joining:
         self.left += [m for mine in self.ids.values() for key, m in mine.items() if key not in taken]
 
     def _are_alike(self, members: list[Member]) -> bool:
-        """Whether members of an operation do the same."""
+        """Return whether the members of an operation do the same."""
         functions = {m.operation.function if m.operation is not None else "" for m in members}
         if len(functions) > 1:
             return False
@@ -393,7 +393,7 @@ def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[
 
 
 def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int]) -> None:
-    """Take the operations of a group, if they are trusted."""
+    """Add the operations of a group to the result; if they are not trusted, as ones that are not joined."""
     numbers = list(joining.of)
     n_apart = sum(not _overlap(i, shift) for i in joining.instances)
     if joining.key >= OF_GROUP and n_apart:
@@ -424,7 +424,7 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
 
 
 def _overlap(members: list[Member], shift: Sequence[int]) -> bool:
-    """Whether an operation is possible: one of all with all ends nowhere before all have begun."""
+    """Return whether an operation is possible: if it waits for all members, none ends before all have begun."""
     operation = members[0].operation
     if operation is None or not operation.waits_for_all:
         return True
@@ -432,16 +432,16 @@ def _overlap(members: list[Member], shift: Sequence[int]) -> bool:
 
 
 def find_offsets(instances: list[list[Member]], hosts: Sequence[str]) -> dict[str, int]:
-    """Find by how much the clocks of hosts differ: the members of an operation of all with all end together.
+    """Find the offsets between clocks of hosts: members of an operation that waits for all members end together.
 
-    Returns what is to be added to the times of hosts, in ns; hosts that need nothing are left out.
+    Returns the ns to add to the times of each host; hosts that need no correction are left out.
     """
     late: dict[str, list[float]] = defaultdict(list)
     for members in instances:
         operation = members[0].operation
         if operation is None or not operation.waits_for_all or len({hosts[m.recording] for m in members}) < 2:
             continue
-        # differences, since floating-point numbers do not hold times of day in ns
+        # differences, since floating-point numbers cannot represent absolute times in ns
         since = [m.end - members[0].end for m in members]
         median = float(np.median(since))
         for m, end in zip(members, since, strict=True):

@@ -1,5 +1,4 @@
-"""One file of a Kineto trace, which is what one process recorded: its threads and streams with their slices in
-order."""
+"""One file of a Kineto trace, recorded by one process: its threads and streams with their slices in order."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ from tracecols.errors import SourceError
 from tracecols.kernels.arrays import empty
 
 ROWS, DETAILS = 1 << 17, 1 << 14
-"""Slices, and events with arguments, that are kept between two looks at them."""
+"""Capacity of the buffers of slices, and of events with arguments."""
 IN_MEMORY = 1 << 22
 """Arrays of slices up to this many bytes are held in memory."""
 MOST_LOCATIONS = 1 << 20
-"""Threads and streams of a file: a damaged one must not take all memory."""
+"""Maximum number of threads and streams of a file: a damaged one must not exhaust memory."""
 MOST_LEVELS = 64
-"""Locations that a stream is divided into where collective operations overlap."""
+"""Maximum number of locations that a stream is split into if collective operations overlap."""
 LATEST = 1 << 62
-"""No time is later, in ns."""
+"""Upper bound for times, in ns."""
 
 ROW = np.dtype(
     [("begin", "i8"), ("duration", "i8"), ("name", "i4"), ("slot", "i4"), ("correlation", "i8"), ("size", "i8")]
@@ -46,7 +45,7 @@ PARAMETERS = (
     "Process Group Description", "Process Group Ranks", "Rank", "Seq", "Comms Id", "Src Rank", "Dst Rank", "Is P2P",
     "Input Dims", "Input type", "Global rank start", "Global rank stride",
 )  # fmt: skip
-"""Arguments that are kept."""
+"""Names of the arguments that are kept."""
 
 WHAT_IS_WRONG = {
     scan.BAD_EVENT: "expected an event, a JSON object, found",
@@ -56,13 +55,13 @@ WHAT_IS_WRONG = {
 
 
 class Located(NamedTuple):
-    """The slices of a location, ordered, each within one before it or after it."""
+    """The slices of a location in order; each lies within an earlier one or after it."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
     """`begin` and `end`: (n,)"""
     name: NDArray[np.int32]
-    """(n,): number among the names of the file."""
+    """(n,): index into the names of the file."""
     correlation: NDArray[np.int64]
     size: NDArray[np.int64]
     """`correlation` and `size`: (n,), -1 none."""
@@ -75,7 +74,7 @@ class Detail:
     kind: int
     """`scan.COLLECTIVE`, `scan.PARAM_COMMS` or `scan.ANNOTATION`."""
     given: dict[str, Any]
-    """`PARAMETERS`."""
+    """Those named in `PARAMETERS`."""
     location: int = -1
     row: int = -1
     """`location` and `row`: location in its recording, and slice in the location."""
@@ -90,25 +89,25 @@ class Place:
     tid: int
     """`pid` and `tid`: process and thread; device and stream."""
     level: int
-    """Of a stream 0, or of what overlaps its collective operations 1, ..."""
+    """0; for slices of a stream that overlap its collective operations 1, ..."""
     slices: Located
     is_gloo: bool = False
-    """Whether it is a thread of gloo, which executes collective operations that other threads ask for, like a
+    """Whether it is a thread of gloo, which executes collective operations that other threads request, like a
     stream."""
 
 
 @dataclass
 class Mended:
-    """Slices that were changed so that they enclose or follow each other."""
+    """Number and size of changes to slices so that they enclose or follow each other."""
 
     n: int = 0
     largest: int = 0
     """Largest change, in ns."""
     total: int = 0
-    """All changes, in ns."""
+    """Sum of all changes, in ns."""
 
     def add(self, change: Ints) -> None:
-        """Count what changed."""
+        """Add changes of slices, in ns; 0 for unchanged ones."""
         self.n += int(np.count_nonzero(change))
         self.largest = max(self.largest, int(change.max(initial=0)))
         self.total += int(change.sum())
@@ -116,7 +115,7 @@ class Mended:
 
 @dataclass
 class _Tables:
-    """Tables of texts, threads and streams, which grow."""
+    """Growing tables of texts, threads and streams."""
 
     names: scan.Names = field(default_factory=lambda: _new_names(1 << 12, 1 << 18))
     categories: scan.Names = field(default_factory=lambda: _new_names(scan.MOST_CATEGORIES, 1 << 16))
@@ -135,7 +134,7 @@ def _new_slots(n: int) -> scan.Slots:
 
 
 def _copy(old: scan.Names | scan.Slots, new: scan.Names | scan.Slots) -> None:
-    """Copy what is in a table to a larger one, except where things are looked for."""
+    """Copy the contents of a table to a larger one, except the hash slots."""
     for name in old._fields:
         if name != "slots":
             small, large = getattr(old, name), getattr(new, name)
@@ -143,7 +142,7 @@ def _copy(old: scan.Names | scan.Slots, new: scan.Names | scan.Slots) -> None:
 
 
 class Recording:
-    """What one process recorded.
+    """The recording of one process.
 
     Parameters
     ----------
@@ -154,7 +153,7 @@ class Recording:
     ----------
     path : Path
     head : dict
-        What the file says besides events.
+        Values in the file other than events, by key.
     fault : str
         Why the file could not be read to its end; empty if it could.
     names : list of (int, str)
@@ -162,15 +161,15 @@ class Recording:
     places : list of Place
         Threads, and then streams.
     thread_names, process_names : dict
-        By process and thread; by process.
+        Names by process and thread; by process.
     details : list of Detail
-        Kernels of collective operations, and what is known of them.
+        Arguments of kernels of collective operations, and of the operators and annotations that describe them.
     left_out : Counter of (str, str)
-        Events that are no slices of threads and streams, by category and phase.
+        Number of events that are not slices of threads and streams, by category and phase.
     n_strange, n_negative, n_untimed : int
-        Slices without process, thread or time; with a negative duration; without any.
+        Number of slices without process, thread or time; with a negative duration; without a duration.
     threads, streams : Mended
-        What was changed so that slices enclose or follow each other.
+        Changes of slices so that they enclose or follow each other.
     """
 
     def __init__(self, path: Path) -> None:
@@ -212,7 +211,7 @@ class Recording:
             scan.number_category(data, fields, self._tables.categories, state)
 
     def _read(self, file: BinaryIO) -> bool:
-        """Read the file; returns whether it has events."""
+        """Read the file; return whether it has events."""
         has_events = False
         try:
             for key, value, text in read_values(self.path):
@@ -228,7 +227,7 @@ class Recording:
         return has_events
 
     def _read_events(self, text: Text, file: BinaryIO) -> None:
-        """Read all events; the slices go to a file."""
+        """Read all events, and write the slices to a file."""
         state, slices, details = self._state, empty(scan.Slices, ROWS), empty(scan.Details, DETAILS)
         fields = np.zeros(scan.FIELDS, np.int64)
         while True:
@@ -277,7 +276,7 @@ class Recording:
         self._tables.slots = new
 
     def _keep(self, text: Text, slices: scan.Slices, details: scan.Details, file: BinaryIO) -> None:
-        """Keep what is in the buffers, and empty them."""
+        """Store the contents of the buffers, and empty them."""
         n, n_details = int(self._state[scan.N_SLICES]), int(self._state[scan.N_DETAILS])
         for d in range(n_details):
             words = text.data[int(details.start[d]) : int(details.end[d])].tobytes()
@@ -312,7 +311,7 @@ class Recording:
                 self.process_names[pid] = given["name"]
 
     def _note(self) -> None:
-        """Keep the names of slices, and how many events are left out."""
+        """Store the names of slices, and the numbers of events left out."""
         names, state = self._tables.names, self._state
         n = int(state[scan.N_NAMES])
         start = names.start.tolist()
@@ -331,7 +330,7 @@ class Recording:
     # -- order ---------------------------------------------------------------------------------------------------------
 
     def _put_in_order(self, rows: NDArray[Any]) -> None:
-        """Put the slices of each thread and stream in order, mended."""
+        """Sort and mend the slices of each thread and stream."""
         slots, n_slots = self._tables.slots, int(self._state[scan.N_SLOTS])
         slot = rows["slot"].astype(np.int32)
         by_slot = np.argsort(slot, kind="stable")
@@ -347,7 +346,7 @@ class Recording:
 
     @property
     def base(self) -> int:
-        """What is to be added to all times, in ns. Raises SourceError if it is not a number."""
+        """Offset to add to all times, in ns. Raises SourceError if it is not a number."""
         given = self.head.get("baseTimeNanoseconds", 0)
         if isinstance(given, bool) or not isinstance(given, int) or abs(given) > LATEST:
             raise SourceError(
@@ -356,7 +355,7 @@ class Recording:
         return given
 
     def _place(self, k: int, rows: NDArray[Any], numbers: Ints, base: int) -> None:
-        """Put the slices of a thread or a stream in order."""
+        """Sort and mend the slices of one thread or stream."""
         slots = self._tables.slots
         begin, duration = rows["begin"].astype(np.int64), rows["duration"].astype(np.int64)
         if int(begin.max()) + base > LATEST or int(begin.min()) + base < -LATEST:
@@ -392,13 +391,13 @@ class Recording:
         return order
 
     def _add(self, place: Place, numbers: Ints) -> None:
-        """Add a thread or stream, and tell the arguments where their slices are."""
+        """Add a thread or stream, and set location and row of the arguments of its slices."""
         for row in np.flatnonzero(np.isin(numbers, self._rows)).tolist():
             detail = self._detail_of[int(numbers[row])]
             detail.location, detail.row = len(self.places), row
         self.places.append(place)
 
-    # -- what is in it -------------------------------------------------------------------------------------------------
+    # -- contents ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def steps(self) -> list[tuple[int, int, int]]:
@@ -417,7 +416,7 @@ class Recording:
         return sorted(result, key=lambda step: step[1:])
 
     def launches(self, wanted: Ints) -> dict[int, tuple[int, int]]:
-        """Find calls of the runtime by correlation: the location and the begin of each."""
+        """Find runtime calls by correlation: the location and the begin of each."""
         result: dict[int, tuple[int, int]] = {}
         for location, place in enumerate(self.places):
             if place.is_device or not wanted.size:
@@ -429,15 +428,15 @@ class Recording:
 
 
 C10D = "c10d::"
-"""How the operators of torch.distributed begin."""
+"""Prefix of the names of torch.distributed operators."""
 
 DAMAGED_BASE = "the trace is damaged; copy it again"
 
 
 def find_gloo(recording: Recording) -> None:
-    """Find the threads of gloo, and let the calls that ask them for operations have correlations with these.
+    """Find the threads of gloo, and correlate their operations with the calls that request them.
 
-    The k-th operation of a kind belongs to the k-th call of its kind (`c10d::allreduce_`) that begins before it.
+    An operation belongs to the earliest unmatched call of its kind (`c10d::allreduce_`), if that begins before it.
     """
     performed: dict[str, list[tuple[int, int, int]]] = {}
     for location, place in enumerate(recording.places):
@@ -458,7 +457,7 @@ def find_gloo(recording: Recording) -> None:
 
 
 def _correlate(recording: Recording, performed: dict[str, list[tuple[int, int, int]]]) -> None:
-    """Number calls and the operations that they ask for alike."""
+    """Give calls and the operations that they request the same correlation."""
     number = max(int(place.slices.correlation.max(initial=0)) for place in recording.places)
     calls: dict[str, list[tuple[int, int, int]]] = {}
     functions = {
@@ -481,7 +480,7 @@ def _correlate(recording: Recording, performed: dict[str, list[tuple[int, int, i
 
 
 def _located(begin: Ints, end: Ints, rows: NDArray[Any], order: Ints) -> Located:
-    """Put the columns of slices in order, in files if they are large."""
+    """Put the columns of slices in the given order; large ones are kept in files."""
     n = order.size
     columns = {
         "begin": begin,
@@ -497,7 +496,7 @@ def _located(begin: Ints, end: Ints, rows: NDArray[Any], order: Ints) -> Located
 
 
 def _text(words: bytes) -> str:
-    """Return a text as it is meant, from how JSON writes it."""
+    """Decode a JSON text, including its escapes."""
     if b"\\" not in words:
         return words.decode("utf-8", "replace")
     found = parsed(b'"' + words + b'"')

@@ -1,8 +1,8 @@
-"""Find the slices of a Kineto trace in its text: a scanner of bytes, without building objects.
+"""Scan the text of a Kineto trace for slices, byte by byte, without building objects.
 
 The text of `traceEvents` comes in windows; the scanner reads as many whole events as a window holds. Times are decimal
-numbers of microseconds with up to three digits after the point: as text they are exact in 64-bit nanoseconds, as
-floating-point numbers they are not.
+numbers of microseconds with up to three digits after the point: read from the text, they are exact in 64-bit
+nanoseconds; read as floating-point numbers, they are not.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from tracecols.kernels.kernel import inner_part, kernel, part
 """State of a scan."""
 
 (END, INCOMPLETE, BUFFERS_FULL, NAMES_FULL, SLOTS_FULL, BAD_EVENT, BAD_TIME, TOO_LARGE) = range(8)
-"""Why a scan ended."""
+"""Status of a scan."""
 
 CATEGORIES = (
     "", "cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy",
     "gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead", "Trace", "Operator", "Runtime", "Kernel", "Memcpy",
     "Memset", "xpu_runtime", "xpu_driver", "privateuse1_runtime", "privateuse1_driver",
 )  # fmt: skip
-"""Categories that are known, by number; the empty one is that of events without a category. The last ones, from
-`Operator` on, are other names of the first: those of 2021 and 2022, and of devices that have no CUDA."""
+"""Known categories, by number; the empty one is for events without a category. Those from `Operator` on are other names
+of the first ones: names used in 2021 and 2022, and by devices without CUDA."""
 CPU_OP, USER_ANNOTATION, PYTHON_FUNCTION, CUDA_RUNTIME, CUDA_DRIVER, KERNEL, MEMCPY, MEMSET = range(1, 9)
 LAST_KEPT = MEMSET
 _SAME_AS = (CPU_OP, CUDA_RUNTIME, KERNEL, MEMCPY, MEMSET, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME, CUDA_DRIVER)
-"""What the last categories are the same as."""
+"""The categories that the last ones are other names of."""
 _FIRST_OTHER = len(CATEGORIES) - len(_SAME_AS)
 
 MOST_CATEGORIES = 1 << 12
-"""Categories that are counted apart."""
+"""Maximum number of categories that are counted separately."""
 
 PHASES = ("X", "s", "t", "f", "M", "i", "C", "")
-"""Phases of events that are counted apart: slices, flows, metadata, instants, counters, others."""
+"""Phases of events that are counted separately: slices, flows, metadata, instants, counters, others."""
 _SLICE, _METADATA, _OTHER = 0, 4, 7
 
 (NO_DETAIL, COLLECTIVE, PARAM_COMMS, ANNOTATION, METADATA) = range(5)
-"""Events whose arguments are read in Python: kernels of collective operations (of gloo, ranges on its threads), the
+"""Events whose arguments are read in Python: kernels of collective operations (for gloo, ranges on its threads), the
 operators that record their parameters, annotations around them, names of threads."""
 
 FIELDS = 17
@@ -78,11 +78,11 @@ class Slices(NamedTuple):
     duration: NDArray[np.int64]
     """`begin` and `duration`: (capacity,), nanoseconds, without the base of the file."""
     name: NDArray[np.int32]
-    """(capacity,): number among the names, which tells the category as well."""
+    """(capacity,): number of the name, which also determines the category."""
     slot: NDArray[np.int32]
     """(capacity,): thread or stream."""
     correlation: NDArray[np.int64]
-    """(capacity,): what a call of the runtime and its kernels and copies have in common; -1 none."""
+    """(capacity,): identifier shared by a runtime call and its kernels and copies; -1 none."""
     size: NDArray[np.int64]
     """(capacity,): bytes of a copy; -1 unknown."""
 
@@ -96,19 +96,19 @@ class Details(NamedTuple):
     """(capacity,)"""
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    """`start` and `end`: (capacity,), where the arguments are in the window, of metadata the event; the same if there
+    """`start` and `end`: (capacity,), range of the arguments (for metadata, of the event) in the window; equal if there
     are none."""
 
 
 class Names(NamedTuple):
-    """Texts, each once, as they are written in the file."""
+    """Distinct texts, as they are written in the file."""
 
     slots: NDArray[np.int64]
-    """(2**n,): where to look for a text; -1 nothing."""
+    """(2**n,): number of a text, by hash; -1 empty."""
     start: NDArray[np.int64]
-    """(capacity + 1,): where each begins in `text`."""
+    """(capacity + 1,): start of each in `text`."""
     what: NDArray[np.uint8]
-    """(capacity,): what it names: its category."""
+    """(capacity,): category of the slices that it names."""
     detail: NDArray[np.uint8]
     """(capacity,): which arguments of such slices are read in Python."""
     text: NDArray[np.uint8]
@@ -119,7 +119,7 @@ class Slots(NamedTuple):
     """Threads and streams."""
 
     slots: NDArray[np.int64]
-    """(2**n,): where to look for one; -1 nothing."""
+    """(2**n,): number of a thread or stream, by hash; -1 empty."""
     is_device: NDArray[np.uint8]
     """(capacity,)"""
     pid: NDArray[np.int64]
@@ -132,7 +132,7 @@ class Slots(NamedTuple):
 
 @inner_part
 def end_of_text(data, n, p):
-    """Return where the quote is that ends a text; n if the window ends before it."""
+    """Return the position of the quote that ends a text; n if the window ends before it."""
     while p < n:
         c = data[p]
         if c == _QUOTE:
@@ -143,7 +143,7 @@ def end_of_text(data, n, p):
 
 @inner_part
 def after_space(data, n, p):
-    """Return the place of the first byte that is no white space."""
+    """Return the position of the first byte that is not white space."""
     while p < n and data[p] <= 32:
         p += 1
     return p
@@ -151,7 +151,7 @@ def after_space(data, n, p):
 
 @part
 def after_nested(data, n, p):
-    """Return the place after an object or a list that begins at p; n + 1 if the window ends before it."""
+    """Return the position after an object or a list that begins at p; n + 1 if the window ends before it."""
     depth = 0
     while p < n:
         c = data[p]
@@ -169,7 +169,7 @@ def after_nested(data, n, p):
 
 @part
 def after_value(data, n, p):
-    """Return the place after a value; n + 1 if the window ends before it is known to be complete."""
+    """Return the position after a value; n + 1 if the window ends before it is known to be complete."""
     if p >= n:
         return n + 1
     c = data[p]
@@ -187,10 +187,10 @@ def after_value(data, n, p):
 
 @inner_part
 def read_decimal(data, n, p, scale):
-    """Read a decimal number times 10**scale, rounded to the nearest integer; returns it, what it is, and the place
-    after it.
+    """Read a decimal number times 10**scale, rounded to the nearest integer; return it, its status (`_NUMBER`,
+    `_NO_NUMBER` or `_HUGE`), and the position after it.
 
-    The text is exact whatever its length: digits are counted, never added up as a floating-point number.
+    The result is exact whatever the length of the text: digits are accumulated in integers, never in floating point.
     """
     negative = data[p] == 45
     if negative:
@@ -248,7 +248,7 @@ def read_decimal(data, n, p, scale):
 
 @inner_part
 def read_integer(data, n, p):
-    """Read an integer; returns it, and what it is."""
+    """Read an integer; return it and its status, see `read_decimal`."""
     value, what, q = read_decimal(data, n, p, 0)
     if what == _NUMBER:
         for i in range(p, q):
@@ -259,7 +259,7 @@ def read_integer(data, n, p):
 
 @inner_part
 def read_number(data, q, p):
-    """Read the number between two places of a process, thread or stream; up to 2022 these are texts, "456" and
+    """Read the number of a process, thread or stream between two positions; up to 2022 these are texts, "456" and
     "stream 7"."""
     if data[p] == _QUOTE:
         p, q = p + 1, q - 1
@@ -273,7 +273,7 @@ def read_number(data, q, p):
 
 @inner_part
 def is_text(data, p, text):
-    """Whether a text, which fits, is at a place."""
+    """Return whether a text is at position p; it must fit there."""
     same = True
     for i in range(len(text)):
         same = same and data[p + i] == text[i]
@@ -292,7 +292,7 @@ _NCCL, _CCL, _NCCL_RANGE, _GLOO_RANGE, _PARAM_COMMS = (
 
 @part
 def read_field(data, n, key, length, p, fields):
-    """Read the value at p of a key of an event; returns the place after it, n + 1 if the window ends before."""
+    """Read the value at p of a key of an event; return the position after it, n + 1 if the window ends before."""
     q = after_value(data, n, p)
     if q > n:
         return q
@@ -325,15 +325,15 @@ def read_field(data, n, key, length, p, fields):
 
 @inner_part
 def whole_decimal(data, p, q):
-    """Read the microseconds between two places as nanoseconds."""
+    """Read the microseconds between two positions as nanoseconds; return them and their status."""
     value, what, end = read_decimal(data, q, p, 3)
     return value, what if end == q else _NO_NUMBER
 
 
 @part
 def scan_event(data, n, p, fields):
-    """Find the fields of the event that begins at p; returns the place after it, n + 1 if the window ends before, -1
-    where it is not JSON."""
+    """Find the fields of the event that begins at p; return the position after it, n + 1 if the window ends before, -1
+    if it is not JSON."""
     fields[:] = 0
     fields[_CORRELATION] = fields[_SIZE] = -1
     p = after_space(data, n, p + 1)
@@ -369,7 +369,7 @@ def scan_event(data, n, p, fields):
 
 @part
 def read_arguments(data, fields):
-    """Find correlation and bytes among the arguments of an event; returns whether these name a collective operation."""
+    """Find correlation and bytes among the arguments of an event; return whether these name a collective operation."""
     n, p = fields[_ARGS_END], fields[_ARGS] + 1
     is_collective = False
     while True:
@@ -415,13 +415,13 @@ def hash_of(data, start, end, what):
 
 @inner_part
 def slot_of(h, size):
-    """Return where to look first for what has a hash."""
+    """Return the first slot to probe for a hash."""
     return np.int64((h * _SPREAD) >> _SHIFT) & (size - 1)
 
 
 @part
 def find_name(data, start, end, what, names, n_names, n_bytes):
-    """Return the number of a text; -1 if it is new, -2 if it is new and there is no room."""
+    """Return the number of a text; -1 if it is new and was added, -2 if it is new and there is no room."""
     size, length = names.slots.size, end - start
     at = slot_of(hash_of(data, start, end, what), size)
     while names.slots[at] >= 0:
@@ -447,7 +447,7 @@ def find_name(data, start, end, what, names, n_names, n_bytes):
 
 @part
 def detail_of(data, start, length, what):
-    """Say which arguments of slices of a name and category are read in Python."""
+    """Return which arguments of slices of a name and category are read in Python."""
     if what == KERNEL:
         if length >= 4 and is_text(data, start, _NCCL):
             return COLLECTIVE
@@ -465,7 +465,7 @@ def detail_of(data, start, length, what):
 
 @part
 def find_slot(is_device, pid, tid, slots, state):
-    """Return the number of a thread or stream; -2 if it is new and there is no room."""
+    """Return the number of a thread or stream, adding it if it is new; -2 if there is no room."""
     size = slots.slots.size
     h = (np.uint64(pid) * _PRIME ^ np.uint64(tid)) * _PRIME ^ np.uint64(is_device)
     at = slot_of(h, size)
@@ -485,7 +485,7 @@ def find_slot(is_device, pid, tid, slots, state):
 
 @kernel
 def rehash(names, n_names):
-    """Put the texts of a larger table where they are looked for."""
+    """Rebuild the hash slots of an enlarged table of texts."""
     names.slots[:] = -1
     size = names.slots.size
     for k in range(n_names):
@@ -497,7 +497,7 @@ def rehash(names, n_names):
 
 @kernel
 def rehash_slots(slots, n_slots):
-    """Put the threads and streams of a larger table where they are looked for."""
+    """Rebuild the hash slots of an enlarged table of threads and streams."""
     slots.slots[:] = -1
     size = slots.slots.size
     for k in range(n_slots):
@@ -531,8 +531,8 @@ def phase_of(code):
 
 @part
 def category_of(data, fields, categories, state):
-    """Return the number of the category of an event, which is that of CUDA for all devices; the last one for all beyond
-    those that are counted apart."""
+    """Return the number of the category of an event, that of CUDA for all devices; the last number if there are too
+    many categories to count separately."""
     k = find_name(data, fields[_CAT], fields[_CAT_END], 0, categories, state[N_CATEGORIES], state[N_CATEGORY_BYTES])
     if k == -1:
         k = state[N_CATEGORIES]
@@ -545,7 +545,7 @@ def category_of(data, fields, categories, state):
 
 @part
 def keep_slice(data, category, fields, names, slots, slices, details, state):
-    """Keep a slice; returns END, or which table is full."""
+    """Keep a slice; return END, or which table is full."""
     k = find_name(data, fields[_NAME], fields[_NAME_END], category, names, state[N_NAMES], state[N_BYTES])
     if k == -2:
         return NAMES_FULL
@@ -585,20 +585,20 @@ def scan_events(data, n, fields, categories, names, slots, slices, details, coun
     data : (capacity,) uint8
         The text.
     n : int
-        Its bytes.
+        Number of bytes of the text.
     fields : (FIELDS,) int64
-        Used by the scan.
+        Work space.
     counts : (MOST_CATEGORIES, 8) int64
-        Number of events by category and phase; added to.
+        Number of events by category and phase; incremented.
     strange : (1,) int64
-        Number of slices of kept categories without numbers for process and thread, or without a time; added to.
+        Number of slices of kept categories without numbers for process and thread, or without a time; incremented.
     state : (SCAN_STATE,) int64
         `state[AT]` is where to begin.
 
     Returns
     -------
     int
-        Why the scan ended; `state[AT]` is the begin of the event it has not read, or after the list of events.
+        Status of the scan; `state[AT]` is the position of the first event not read, or after the list of events.
     """
     p = state[AT]
     while True:
@@ -642,18 +642,18 @@ def scan_events(data, n, fields, categories, names, slots, slices, details, coun
 
 @kernel
 def number_category(data, fields, categories, state):
-    """Return the number of a category, which gets one if it has none."""
+    """Return the number of a category, assigning one if it is new."""
     return category_of(data, fields, categories, state)
 
 
 @kernel
 def find_end(data, n, p):
-    """Return the place after a JSON value that follows white space; n + 1 if the text ends before it is known to be
+    """Return the position after a JSON value that follows white space; n + 1 if the text ends before it is known to be
     complete."""
     return after_value(data, n, after_space(data, n, p))
 
 
 @kernel
 def find_text(data, n, p):
-    """Return the place of the first byte that is no white space."""
+    """Return the position of the first byte that is not white space."""
     return after_space(data, n, p)

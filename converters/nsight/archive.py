@@ -69,10 +69,10 @@ class Archive:
         self._survey()
         self.properties = self._facts(contents, joined, mpi)
 
-    # -- what belongs together ---------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------------------------
 
     def _payloads(self) -> list[tuple[int, int, Payload]]:
-        """Read what ranges of NCCL carry."""
+        """Read the payloads of NCCL ranges."""
         schemas: dict[int, Any] = {}
         for content in self._recording.contents:
             schemas |= read_schemas(content)
@@ -80,7 +80,7 @@ class Archive:
         return [(thread, begin, payload) for thread, begin, payload in found if payload is not None]
 
     def _created(self, payloads: Sequence[tuple[int, int, Payload]]) -> dict[int, int]:
-        """Return the rank of each process in the largest communicator that it makes."""
+        """Return the rank of each process in the largest communicator that it creates."""
         process = {number: p for (p, _), number in self._recording.threads.items()}
         largest: dict[int, tuple[int, int]] = {}
         self._ranks: dict[tuple[int, int], int] = {}
@@ -92,13 +92,13 @@ class Archive:
         return {p: rank for p, (_, rank) in largest.items()}
 
     def _find_span(self, realtime: int) -> None:
-        """Set the clock: it begins with the first event."""
+        """Set the clock, which begins at the first event."""
         spans = [(low, high) for low, high in self._recording.spans if low <= high]
         first, self._last = min((low for low, _ in spans), default=0), max((high for _, high in spans), default=0)
         self.clock = Clock(10**9, first, self._last - first, realtime + first if realtime >= 0 else -1)
 
     def _join(self, payloads: list[tuple[int, int, Payload]], of_mpi: Communicators) -> tuple[Joined, Found]:
-        """Find the operations of NCCL and of MPI, and their events."""
+        """Find the operations of NCCL and MPI, and their events."""
         r, kernels = self._recording, self._kernels
         launches = np.concatenate([np.zeros((0, 3), np.int64), *r.launches])
         hints = np.concatenate([np.zeros((0, 4), np.int64), *r.hints])
@@ -124,7 +124,7 @@ class Archive:
         return joined, mpi
 
     def _add_programs(self) -> None:
-        """Add the region of the program around all of each thread; the master's lasts as long as its report."""
+        """Add the region of the program around all intervals of each thread; that of a master spans its report."""
         r, places = self._recording, self._places
         programs = {
             row: value
@@ -153,7 +153,7 @@ class Archive:
         return Writer(self._extra, KERNELS if is_stream else CALLS, self._keeps, self._last)
 
     def _pieces(self, location: int) -> Iterator[NDArray[Any]]:
-        """Yield the intervals of a location, references to streams as rows, operations by their final numbers."""
+        """Yield the intervals of a location, with rows as references to streams, and final numbers of operations."""
         for piece in self._sorted.pieces(location):
             found = piece.copy()
             found["stream"] = self._number_rows[found["stream"]]
@@ -161,7 +161,7 @@ class Archive:
             yield found
 
     def _survey(self) -> None:
-        """Count the events of every location, and what overlaps."""
+        """Count the events and the overlapping intervals of every location."""
         locations = self.definitions["locations"]
         with ThreadPoolExecutor(n_jobs(None)) as pool:
             surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
@@ -177,7 +177,7 @@ class Archive:
         """Yield the events of one location as batches of columns (`converters.base.Source`)."""
         yield from self._writer(location).batches(self._pieces(location))
 
-    # -- what the manifest says ----------------------------------------------------------------------------------------
+    # -- facts for the manifest ----------------------------------------------------------------------------------------
 
     def _facts(self, contents: Sequence[Content], joined: Joined, mpi: Found) -> dict[str, Any]:
         skipped = sum((content.skipped for content in contents), start=contents[0].skipped.__class__())
@@ -204,7 +204,7 @@ class Archive:
         return {k: v for k, v in found.items() if v}
 
     def _cut(self, on_streams: bool) -> Nested:
-        """Return how many intervals of streams or threads overlapped, and what was changed because of that."""
+        """Return the number of overlapping intervals of streams or threads, and the changes made to them."""
         mine = [
             nested
             for nested, stream in zip(self._nested, self._places.streams, strict=True)
@@ -213,7 +213,7 @@ class Archive:
         return sum(mine, Nested())
 
     def _notes(self, contents: Sequence[Content], joined: Joined, mpi: Found, skipped: dict[str, int]) -> Iterator[str]:
-        """Yield what a user should know."""
+        """Yield notes for the user."""
         for name in self._without_texts:
             yield (
                 f"{name} has no texts (table StringIds): calls and kernels have numbers for names, and operations "
@@ -256,7 +256,7 @@ class Archive:
 
 
 def _offsets(contents: Sequence[Content]) -> tuple[list[int], int]:
-    """Return what is to be added to the times of each export, and the nanoseconds since 1970 at time 0; -1 unknown."""
+    """Return the offset to add to the times of each export, and the nanoseconds since 1970 at time 0; -1 unknown."""
     utc = [content.utc() for content in contents]
     if len(contents) == 1:
         return [0], -1 if utc[0] is None else utc[0]

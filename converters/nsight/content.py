@@ -1,4 +1,4 @@
-"""What is in an export of Nsight Systems: rows of its tables, as columns of numbers."""
+"""The contents of an export of Nsight Systems: rows of its tables, as columns of numbers."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tracecols.converters.nsight.tables import DAMAGED, Tables, Types, latest, o
 from tracecols.errors import SourceError
 
 NOTHING = -1
-"""Instead of a number that is not recorded."""
+"""Value of numbers that are not recorded."""
 
 NULL = np.iinfo(np.int64).min
-"""A time that is not recorded."""
+"""Value of times that are not recorded."""
 
 MOST_RANKS = 1 << 31
-"""Ranks are less."""
+"""Exclusive upper bound for ranks."""
 
 LARGEST = 1 << 61
-"""Times are less, so that no sum or difference of them overflows."""
+"""Exclusive upper bound for times, so that sums and differences of two do not overflow."""
 
 OPEN = np.iinfo(np.int64).max
 """End of a range that was not closed."""
 
 PROCESS_BITS, THREAD_BITS = 24, 24
-"""A global identifier holds machine, process and thread."""
+"""Bits of process and thread in a global identifier, which holds machine, process and thread."""
 
 RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH = (
     f"CUPTI_ACTIVITY_KIND_{name}"
@@ -43,7 +43,7 @@ NVTX = "NVTX_EVENTS"
 MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
 
 READ = (RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH, NVTX, *MPI, "MPI_RANKS", "MPI_COMMUNICATORS")
-"""Tables with times that are read; rows of others are counted."""
+"""Tables with times that are read; the rows of others are only counted."""
 
 PUSH_POP, START_END, MARK, DOMAIN, THREAD_NAME, CATEGORY = 59, 60, 34, 75, 39, 33
 """Types of rows of `NVTX_EVENTS`, and of names in them."""
@@ -55,7 +55,7 @@ _VERSIONED = re.compile(r"_v\d+$")
 _INT, _TEXT = pa.int64(), pa.string()
 
 _PYTORCH = r"(?s), (?:op_id|seq|sizes|input_op_ids) = .*"
-"""What PyTorch appends to the name of each range, so that every call would be a region."""
+"""Text that PyTorch appends to the name of each range; with it, every call would be a region of its own."""
 
 DEVICE_COLUMNS: Types = dict.fromkeys(
     ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"), _INT
@@ -63,13 +63,13 @@ DEVICE_COLUMNS: Types = dict.fromkeys(
 
 
 def api_name(name: str) -> str:
-    """Return the name of a function without the version of its interface."""
+    """Return the name of an API function without its version suffix."""
     return _VERSIONED.sub("", name)
 
 
 @dataclass
 class Rows:
-    """Some rows of a table."""
+    """Rows of a table."""
 
     columns: dict[str, NDArray[np.int64]]
     """dict of str to (n,) int64: NOTHING for nulls, NULL for times that are null."""
@@ -106,7 +106,7 @@ class Content:
 
     path: Path
     skipped: Counter[str] = field(default_factory=Counter)
-    """Rows that are left out, by what they are."""
+    """Number of rows that are left out, by description."""
 
     def __post_init__(self) -> None:
         self.tables: Tables = open_tables(self.path)
@@ -114,7 +114,7 @@ class Content:
 
     @cached_property
     def facts(self) -> dict[str, str]:
-        """What the export says about itself."""
+        """Metadata of the export, by name."""
         found: dict[str, str] = {}
         for table in ("EXPORT_META_DATA", "META_DATA_EXPORT"):
             for batch in self.tables.batches(table, {"name": _TEXT, "value": _TEXT}):
@@ -138,15 +138,15 @@ class Content:
             )
 
     def name(self, table: str) -> str:
-        """Return the name of a table in this version."""
+        """Return the name of a table in this version of the export."""
         return latest(self.tables, table)
 
     def has(self, table: str, column: str) -> bool:
-        """Whether a table has a column."""
+        """Return whether a table has a column."""
         return column in self.tables.columns_of(self.name(table))
 
     def utc(self) -> int | None:
-        """Return the nanoseconds since 1970 at which its times are 0; None if that is not recorded."""
+        """Return the nanoseconds since 1970 at time 0; None if not recorded."""
         for rows in self.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": _INT, "systemClockNs": _INT}):
             if len(rows) and rows["utcEpochNs"][0] > 0:
                 return int(rows["utcEpochNs"][0]) - max(int(rows["systemClockNs"][0]), 0)
@@ -181,7 +181,7 @@ class Content:
         return found
 
     def named(self, table: str, key: str, text: str) -> dict[int, str]:
-        """Return texts of a table, or those that its numbers refer to, by a number."""
+        """Return the texts in a column of a table, or those that its numbers refer to, by the numbers in another."""
         found: dict[int, str] = {}
         is_number = text.endswith("Id")
         for batch in self.tables.batches(table, {key: _INT, text: _INT if is_number else _TEXT}):
@@ -190,9 +190,9 @@ class Content:
         return found
 
     def ranges(self) -> Iterator[tuple[Rows, pa.DictionaryArray, pa.Array]]:
-        """Yield the rows of NVTX: numbers, names, payloads.
+        """Yield the NVTX rows: numbers, names, payloads.
 
-        Names are literal texts, else registered ones; without what PyTorch appends.
+        Names are literal texts, else registered ones, without the text that PyTorch appends.
         """
         columns = ("start", "end", "eventType", "textId", "domainId", "globalTid")
         for batch in self.tables.batches(
@@ -221,10 +221,10 @@ class Content:
                 self.skipped[table] += self.tables.count(table)
 
     def valid(self, rows: Rows, table: str, *, may_be_open: bool = False) -> Rows:
-        """Return the rows that have times in order, and count the others; if `may_be_open`, ranges without an end last
-        to the end of the recording."""
+        """Return the rows whose times are valid and in order, and count the others; if `may_be_open`, ranges without an
+        end last to the end of the recording."""
         begin, end = rows["start"], rows["end"]
-        # NULL has no absolute value
+        # the absolute value of NULL overflows
         has_begin = (begin > -LARGEST) & (begin < LARGEST)
         good = has_begin & (end < LARGEST) & (end >= begin)
         if may_be_open:

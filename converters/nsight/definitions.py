@@ -14,11 +14,11 @@ from tracecols.converters.nsight.gather import Recording, Stream
 from tracecols.converters.nsight.operations import Communicator
 
 _RANK = re.compile(r"MPI Rank (\d+)")
-"""Names of threads that tell ranks, in older versions."""
+"""Thread names that contain the rank, in older versions."""
 
 
 class Places:
-    """Which row each process and each location has.
+    """The rows of processes and locations.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Places:
     process : list of int
         Row of the process, by row of the location.
     identifiers : list of int
-        Of threads, by row; -1 of streams.
+        Identifiers of threads, by row; -1 for streams.
     streams : list of Stream or None
-        By row.
+        Streams, by row; None for threads.
     are_known : bool
         Whether the ranks are recorded.
     """
@@ -54,7 +54,7 @@ class Places:
             threads = {t: n for (of, t), n in recording.threads.items() if of == p}
             main = process_id(keys[p][1])
             if not threads:
-                # a process needs one that launches
+                # a process needs a thread that launches
                 threads = {main: -1}
             for t in sorted(threads, key=lambda t: (t != main, t)):
                 self._add(row, threads[t], t, None)
@@ -76,9 +76,9 @@ class Places:
 
 
 def recorded_ranks(recording: Recording, created: Mapping[int, int]) -> dict[int, int]:
-    """Return the ranks of processes that MPI or the names of threads tell, else those in a communicator of NCCL.
+    """Return the ranks of processes, from MPI, else from thread names, else from an NCCL communicator.
 
-    `created` is, by process, its rank in the largest communicator of NCCL whose making is recorded.
+    `created` is, by process, its rank in the largest NCCL communicator whose creation is recorded.
     """
     found: dict[int, int] = {}
     for report, content in enumerate(recording.contents):
@@ -140,7 +140,7 @@ class Definitions(DefinitionTables):
             thread[process] += 1
         threads = [row for row, stream in enumerate(places.streams) if stream is None]
         if len(threads) > len(places.processes):
-            # libraries create threads as they need them: none of them is a CPU that idles
+            # libraries create threads as needed: they are not CPUs that idle
             self.add("groups", type="comm_locations", paradigm="pthread", flags=0, members=threads)
 
     def add_communicators(self, communicators: Sequence[Communicator], paradigm: str) -> None:

@@ -21,19 +21,18 @@ from tracecols.errors import SourceError
 
 CORRELATION_BITS = 40
 NO_STREAM = (1 << 32) - 1
-"""Number of a stream in a row of a call that waits for no single one."""
+"""Stream number in rows of calls that do not wait for a single stream."""
 
 ROOT_LEVEL, RANGE_LEVEL, MPI_LEVEL, CALL_LEVEL = range(4)
-"""Which of intervals that begin and end together hold the others: the program, ranges, calls of MPI, calls of
-CUDA."""
+"""Nesting of intervals that begin and end together, outermost first: the program, ranges, MPI calls, CUDA calls."""
 
 MAX_LOCATIONS = 1 << 20
-"""Of how many threads and streams exports are read: a damaged column must not take all memory."""
+"""Maximum number of threads and streams of exports: a damaged column must not exhaust memory."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream in a process: contexts are of one device, which rows of calls do not name reliably."""
+    """A stream in a process. A context belongs to one device, which rows of calls do not name reliably."""
 
     context: int
     number: int
@@ -41,25 +40,22 @@ class Stream:
 
 @dataclass
 class Kernels:
-    """Kernels of NCCL, in the order of the tables.
+    """NCCL kernels, in the order of the tables.
 
     Attributes
     ----------
-    location : (n,) int64
-        Stream, by the number it got here.
-    begin, end, correlation : (n,) int64
-    name : (n,) int64
-        Region.
+    rows : list of (n, 5) int64
+        Columns: number of the location of the stream, begin, end, correlation, region.
     """
 
     rows: list[NDArray[np.int64]] = field(default_factory=list)
 
     def add(self, *columns: NDArray[np.int64]) -> None:
-        """Add some: location, begin, end, correlation, region."""
+        """Add kernels, given by columns: location, begin, end, correlation, region."""
         self.rows.append(np.stack(columns, axis=1))
 
     def joined(self) -> NDArray[np.int64]:
-        """Return all; (n, 5)."""
+        """Return all kernels, (n, 5)."""
         return np.concatenate([np.zeros((0, 5), np.int64), *self.rows])
 
 
@@ -74,7 +70,7 @@ class References:
     """`stream` and `event`: (n,)"""
 
     def of(self, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return stream and event of calls, NOTHING where a call refers to none."""
+        """Return stream and event of calls, NOTHING if a call refers to none."""
         if not self.key.size:
             return np.full(key.size, NOTHING), np.full(key.size, NOTHING)
         at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
@@ -83,7 +79,7 @@ class References:
 
 
 class Recording:
-    """What the reports of a run hold.
+    """The contents of the reports of a run.
 
     Attributes
     ----------
@@ -94,22 +90,22 @@ class Recording:
     devices : dict of int to int
         Device of every stream, by the number of the location.
     n_unused : int
-        References of calls to streams on which nothing ran.
+        Number of references of calls to streams on which nothing ran.
     regions : Regions
     intervals : Gathered
-        By the number of the location; times in nanoseconds since `origin`.
+        By the number of the location; times in nanoseconds since the time 0 that the reports have in common.
     kernels : Kernels
-        Those of NCCL.
+        NCCL kernels.
     launches : list of (n, 3) int64
-        Their launches: number of the kernel, thread, begin.
+        Launches of these kernels: number of the kernel, thread, begin.
     hints : list of (n, 4) int64
-        Ranges around launches that name operations of NCCL: thread, begin, end, region.
+        Ranges around launches that name NCCL operations: thread, begin, end, region.
     payloads : list of (int, int, bytes)
-        What ranges of NCCL hold: thread, begin, bytes.
+        Payloads of NCCL ranges: thread, begin, bytes.
     spans : list of (int, int)
         First and last time of each report.
     counted : Counter
-        Rows that are kept, by table.
+        Number of rows that are kept, by table.
     mpi_calls : mpi.Calls
     thread_names : dict of int to str
         Names that programs give to threads, by the number of the location.
@@ -159,17 +155,17 @@ class Recording:
                 self._add_mpi(content, table, rows)
         content.leave_out()
 
-    # -- where -------------------------------------------------------------------------------------------------------
+    # -- locations ---------------------------------------------------------------------------------------------------
 
     def _processes(self, identifiers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number the processes of global identifiers."""
+        """Return the numbers of the processes of global identifiers, adding new ones."""
         found, of = np.unique(process_of(identifiers), return_inverse=True)
         return np.array(
             [self.processes.setdefault((self._report, p), len(self.processes)) for p in found.tolist()] or [0]
         )[of]
 
     def _threads(self, identifiers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number the threads of global identifiers among the locations."""
+        """Return the location numbers of the threads of global identifiers, adding new ones."""
         found, of = np.unique(identifiers, return_inverse=True)
         process = self._processes(found)
         numbers = [
@@ -180,7 +176,7 @@ class Recording:
         return np.array(numbers or [0])[of]
 
     def _streams(self, process: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
-        """Number the streams of what devices do among the locations."""
+        """Return the location numbers of the streams of device rows, adding new ones."""
         where = np.stack([process, rows["contextId"], rows["streamId"], rows["deviceId"]])
         found, of = np.unique(where, axis=1, return_inverse=True)
         numbers = []
@@ -191,7 +187,7 @@ class Recording:
         return np.array(numbers or [0])[of.reshape(-1)]
 
     def _referred(self, process: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
-        """Return the streams that rows about calls name; NOTHING where it is none, or nothing ran on it."""
+        """Return the streams that rows of calls name; NOTHING if a row names none, or nothing ran on it."""
         where = np.stack([process, rows["contextId"], rows["streamId"]])
         found, of = np.unique(where, axis=1, return_inverse=True)
         numbers = [self.streams.get((p, Stream(*stream)), NOTHING) for p, *stream in found.T.tolist()]
@@ -204,7 +200,7 @@ class Recording:
             )
 
     def _key(self, process: NDArray[np.int64], correlation: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return process and correlation ID as one number; NOTHING where there is no such number."""
+        """Return process and correlation ID as one number; NOTHING if the ID is negative or too large."""
         known = (correlation >= 0) & (correlation < 1 << CORRELATION_BITS)
         return np.where(known, process << CORRELATION_BITS | correlation, NOTHING)
 
@@ -224,7 +220,7 @@ class Recording:
             self.last = max(self.last, int(found["begin"].max()), int(closed.max(initial=c.NULL)))
 
     def _references(self, content: Content) -> References:
-        """Find which streams and events calls refer to: those that wait, and those that record events."""
+        """Find the streams and events that calls refer to: calls that wait, and calls that record events."""
         keys, streams, events = ([np.zeros(0, np.int64)] for _ in range(3))
         columns = ("contextId", "streamId", "correlationId", "globalPid", "eventId")
         for table in (c.EVENT, c.SYNC):
@@ -242,8 +238,8 @@ class Recording:
         return References(key, stream[first], event[first])
 
     def _launched(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return process and correlation ID of the kernels of NCCL of this report, in ascending order, and which
-        kernels they are."""
+        """Return process and correlation ID (`_key`) of the NCCL kernels of this report, in ascending order, and the
+        numbers of these kernels."""
         kernels = self.kernels.joined()
         streams = {number: process for (process, _), number in self.streams.items()}
         report = [report for report, _ in self.processes]
@@ -260,7 +256,7 @@ class Recording:
         references: References,
         launched: tuple[NDArray[np.int64], NDArray[np.int64]],
     ) -> None:
-        """Add calls of CUDA; other rows of their table are parts of them, or stacks."""
+        """Add CUDA calls; other rows of the table are parts of calls, or stacks, and only counted."""
         others = ~np.isin(rows["eventClass"], (*c.API_CLASSES, NOTHING))
         if others.any():
             labels = content.enumeration("ENUM_NSYS_EVENT_CLASS")
@@ -292,7 +288,7 @@ class Recording:
         )
 
     def _add_ranges(self, content: Content, rows: Rows, names: pa.DictionaryArray, payload: pa.Array) -> None:
-        """Add ranges of NVTX that are pushed and popped."""
+        """Add NVTX push/pop ranges."""
         self._name(rows, names)
         kinds = content.enumeration("ENUM_NSYS_EVENT_TYPE")
         is_range = rows["eventType"] == c.PUSH_POP
@@ -330,7 +326,7 @@ class Recording:
                 self.payloads.append((int(location[i]), begin, blobs[int(rows["payload"][i])]))
 
     def _add_mpi(self, content: Content, table: str, rows: Rows) -> None:
-        """Add calls of MPI; of those that wait for several requests there is a row for each."""
+        """Add MPI calls; a call that waits for several requests has a row for each."""
         rows = content.valid(rows, table)
         location = self._threads(rows["globalTid"])
         names, of = np.unique(rows["textId"], return_inverse=True)
@@ -342,7 +338,7 @@ class Recording:
         call = call.reshape(-1)
         first = np.zeros(calls.shape[1], np.int64)
         first[call[::-1]] = np.arange(len(rows))[::-1]
-        # the rows of a call may have been divided
+        # the rows of a call may have been split between two batches
         is_known = (calls == self._last_call[:3, None]).all(axis=0)
         numbers = np.where(is_known, self._last_call[3], self.mpi_calls.n_operations + np.arange(calls.shape[1]))
         operation = numbers[call]
@@ -360,13 +356,13 @@ class Recording:
         self.mpi_calls.parts.append({name: given.get(name, rows.columns.get(name, nothing)) for name in mpi.FIELDS})
         self.counted[table] += len(rows)
         first = first[~is_known]
-        # numbered apart from the kernels of NCCL, see `Recording.operations`
+        # numbered separately from the NCCL kernels, see `Recording.operations`
         self._add(
             location[first], rows.at(first), region=region[first], operation=-2 - operation[first], level=MPI_LEVEL
         )
 
     def operations(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers of operations of intervals: the kernels of NCCL come first, then the calls of MPI."""
+        """Return the numbers of operations of intervals: NCCL kernels come first, then MPI calls."""
         return np.where(numbers < NOTHING, self.n_operations - 2 - numbers, numbers)
 
     def _name(self, rows: Rows, names: pa.DictionaryArray) -> None:

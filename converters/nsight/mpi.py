@@ -1,8 +1,8 @@
-"""Calls of MPI: messages and their requests, collective operations, communicators.
+"""MPI calls: messages and their requests, collective operations, communicators.
 
-Handles of communicators are those of a process, and used again: the last definition before a call counts, and those
-with the same root of their group and its number are one communicator. Handles of requests are used again as well: what
-starts a request ends with the last call that names it before it is started again.
+Communicator handles belong to a process and are reused: a call refers to the last definition before it, and definitions
+with the same root of the group and the same number there are one communicator. Request handles are reused as well: a
+request ends with the last call that names its handle before the handle is used for the next request.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     START_WAIT: ("requestHandle",),
     OTHERS: (),
 }
-"""Columns of each table besides times, thread and name."""
+"""Columns of each table other than times, thread and name."""
 
 SEND, RECEIVE, START_SEND, START_RECEIVE, WAIT, PLAIN, FIRST_COLLECTIVE = range(7)
-"""What calls do; a collective operation is its number in `COLLECTIVE_OPS` after those."""
+"""Kinds of calls; a collective operation is FIRST_COLLECTIVE plus its index in `COLLECTIVE_OPS`."""
 
 _WHAT = (
     (SEND, "mpi_[bsr]?send"),
@@ -47,7 +47,7 @@ _WHAT = (
 
 
 def what_of(name: str) -> int:
-    """Say what a call does, by its name."""
+    """Return the kind of a call, from its name."""
     lower = name.lower().rstrip("_")
     found = re.fullmatch(COLLECTIVE_NAMES, lower)
     if found and not lower.startswith("mpi_i"):
@@ -68,7 +68,7 @@ class Calls:
     parts: list[dict[str, Ints]] = field(default_factory=list)
     """list of dict of str to (n,) int64: `FIELDS`; `operation` is the number of the interval among those of MPI."""
     n_operations: int = 0
-    """Intervals."""
+    """Number of intervals."""
 
     def joined(self) -> dict[str, Ints]:
         """Return all calls."""
@@ -77,16 +77,16 @@ class Calls:
 
 @dataclass
 class Found:
-    """What calls of MPI are part of."""
+    """The communicators of MPI calls, and the number of calls left out."""
 
     communicators: list[Communicator]
     """Members are processes."""
     n_unknown: int = 0
-    """Messages whose other side, and operations whose communicator is not recorded."""
+    """Number of messages whose partner or communicator, and operations whose communicator is not recorded."""
 
 
 class Communicators:
-    """The communicators of MPI: `all`, whose members are processes."""
+    """The MPI communicators, in `all`; their members are processes."""
 
     def __init__(self, contents: list[Content], process_of_rank: Mapping[int, int], offsets: list[int]) -> None:
         self.all: list[Communicator] = []
@@ -118,7 +118,7 @@ class Communicators:
         if not self._are_defined:
             return np.zeros(process.size, np.int64)
         n = self._process.size
-        # definitions and calls in one order, each call after the definitions of its time
+        # definitions and calls sorted together, each call after the definitions of its time
         order = np.lexsort(
             (
                 np.repeat([0, 1], [n, process.size]),
@@ -136,7 +136,7 @@ class Communicators:
 
 
 def _last_definition(order: Ints, n: int) -> Ints:
-    """Return for every row in an order the last one before it that is one of the first n; -1 none."""
+    """Return for every element of an order the last one up to it that is less than n; -1 none."""
     at = np.maximum.accumulate(np.where(order < n, np.arange(order.size), -1))
     return np.where(at >= 0, order[at], -1)
 
@@ -144,8 +144,8 @@ def _last_definition(order: Ints, n: int) -> Ints:
 def write_calls(
     calls: Calls, first_operation: int, communicators: Communicators, first_row: int, events: OperationEvents
 ) -> Found:
-    """Write the events of calls; `first_operation` is the number of the first operation of MPI among all, and
-    `first_row` the row of its first communicator."""
+    """Write the events of calls; `first_operation` is the number of the first MPI operation among all, and `first_row`
+    the row of the first MPI communicator."""
     c = calls.joined()
     c["operation"] = c["operation"] + first_operation
     found = Found(communicators.all)
@@ -188,7 +188,7 @@ def write_calls(
 
 
 def _requests(c: dict[str, Ints]) -> Ints:
-    """Number requests by the call that starts them, and find which one each call ends; NOTHING if none."""
+    """Return the request that each call starts or ends, as the index of the call that starts it; NOTHING if none."""
     result = np.full(c["what"].size, NOTHING)
     starts = np.isin(c["what"], (START_SEND, START_RECEIVE))
     ends = (c["what"] == WAIT) & (c["requestHandle"] != NOTHING)
@@ -202,7 +202,7 @@ def _requests(c: dict[str, Ints]) -> Ints:
     start = np.where(at >= 0, order[at], -1)
     fits = ~is_start & (start >= 0)
     fits &= (c["process"][start] == c["process"][order]) & (c["requestHandle"][start] == c["requestHandle"][order])
-    # the last that names it: tests before it were without success
+    # only the last call that names a request ends it: earlier tests were unsuccessful
     is_last = np.append(~(fits[1:] & (start[1:] == start[:-1])), True)
     fits &= is_last
     result[order[fits]] = start[fits]

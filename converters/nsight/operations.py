@@ -1,8 +1,8 @@
-"""Operations of NCCL: what each kernel executes, and which kernels of the ranks belong together.
+"""NCCL operations: the operation that each kernel executes, and the kernels of all ranks that belong together.
 
-The name of the kernel, the payloads of the library (`nsys export --include-blobs=true`) and the ranges around the
-launch tell the operation. Without payloads no communicator is recorded: then the streams of NCCL of each process belong
-together in the order of their use, if the same operations are on them.
+The operation is found from the name of the kernel, the payloads of the library (`nsys export --include-blobs=true`) and
+the ranges around the launch. Without payloads, no communicator is recorded: then the k-th NCCL streams of all
+processes, in the order of their use, belong together, if the same operations are on them.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from tracecols.distinct import distinct
 Ints = NDArray[np.int64]
 
 ENOUGH = 0.9
-"""Share of the operations that wait for all whose kernels must overlap in time, so that kernels are taken to belong
-together."""
+"""Kernels are joined only if at least this share of their operations that wait for all members overlap in time."""
 
 
 @dataclass
 class Communicator:
-    """A communicator of NCCL."""
+    """An NCCL communicator."""
 
     name: str
-    """Its number in the library; empty if that is not recorded."""
+    """Its number in the library; empty if not recorded."""
     members: list[int]
     """One stream of each rank, in rank order."""
 
 
 @dataclass
 class Member:
-    """What a kernel of NCCL takes part in."""
+    """The participation of an NCCL kernel in an operation."""
 
     operation: Operation | None
-    """None if it is not known."""
+    """None if unknown."""
     payloads: list[Payload] = field(default_factory=list)
 
 
@@ -52,11 +51,11 @@ def find_members(
     of_hint: Mapping[int, tuple[int, Operation]],
     payloads: Iterable[tuple[int, int, Payload]],
 ) -> list[Member]:
-    """Say what each kernel executes.
+    """Find the operation that each kernel executes.
 
     `kernels` are rows of stream, begin, end, correlation ID and region; `launches` of the number of the kernel, thread
     and begin; `hints`, ranges that name operations, of thread, begin, end and region; `payloads` of thread, begin and
-    payload. `of_kernel` and `of_hint` are by region what names tell.
+    payload. `of_kernel` and `of_hint` are the operations that the names of regions indicate, by region.
     """
     result = [Member(None) for _ in range(kernels.shape[0])]
     inside = _innermost(launches, hints, of_hint)
@@ -74,7 +73,7 @@ def find_members(
 
 
 def _conclude(members: list[Member], kernels: Ints, launches: Ints) -> None:
-    """Let kernels whose launches are not recorded be what all others of their name on their stream are."""
+    """Assign to kernels without recorded launch the operation that all others of their name on their stream have."""
     is_launched = np.zeros(len(members), bool)
     is_launched[launches[:, 0]] = True
     known: dict[tuple[int, int], set[Operation | None]] = {}
@@ -88,7 +87,7 @@ def _conclude(members: list[Member], kernels: Ints, launches: Ints) -> None:
 
 
 def _innermost(launches: Ints, hints: Ints, of_hint: Mapping[int, tuple[int, Operation]]) -> dict[int, list[Operation]]:
-    """Find the ranges around launches, of each sort the innermost; by number of the kernel."""
+    """Find the innermost range of each sort around launches; by number of the kernel."""
     result: dict[int, list[Operation]] = {}
     if not launches.size or not hints.size:
         return result
@@ -106,7 +105,7 @@ def _innermost(launches: Ints, hints: Ints, of_hint: Mapping[int, tuple[int, Ope
 
 
 def _give_payloads(members: list[Member], launches: Ints, payloads: list[tuple[int, int, Payload]]) -> None:
-    """Give each kernel the payloads since the launch before its own on the thread."""
+    """Assign to each kernel the payloads since the previous launch on its thread."""
     by_thread: dict[int, list[tuple[int, Payload]]] = {}
     for thread, begin, payload in payloads:
         if payload.function:
@@ -123,7 +122,7 @@ def _give_payloads(members: list[Member], launches: Ints, payloads: list[tuple[i
 
 
 def _of_payloads(payloads: Sequence[Payload]) -> Operation | None:
-    """Return the operation that payloads tell: sends to all and receives from all are all-to-all."""
+    """Return the operation that payloads describe: sends to all and receives from all are an all-to-all."""
     if len(payloads) == 1:
         return find_operation(payloads[0].function)
     sends, receives = ({p.peer for p in payloads if p.function == name} for name in ("ncclSend", "ncclRecv"))
@@ -137,12 +136,12 @@ class Ranks:
     """Ranks of processes."""
 
     recorded: Mapping[tuple[int, int], int]
-    """By communicator of the library and process."""
+    """Recorded ranks, by communicator of the library and process."""
     of_run: Mapping[int, int]
-    """By process."""
+    """Ranks in the run, by process."""
 
     def of(self, communicator: int, process: int) -> tuple[int, int]:
-        """Return what orders the processes of a communicator: their rank in it, else that in the run."""
+        """Return the sort key of a process in a communicator: its rank there, else in the run; then in the run."""
         rank = self.of_run[process]
         return self.recorded.get((communicator, process), rank), rank
 
@@ -153,13 +152,13 @@ class Joined:
 
     communicators: list[Communicator] = field(default_factory=list)
     n_operations: int = 0
-    """Collective operations."""
+    """Number of collective operations."""
     n_alone: int = 0
-    """Kernels whose partners are not known, or which are no collective operation."""
+    """Number of kernels whose partners are unknown, or which are no collective operation."""
     n_without_bytes: int = 0
-    """Kernels of which it is not known how many bytes they send and receive."""
+    """Number of kernels for which the bytes sent and received are unknown."""
     n_before: int = 0
-    """Kernels that were launched before the recording, and belong to operations of which others lack theirs."""
+    """Number of kernels launched before the recording, in operations whose kernels on other ranks are missing."""
 
 
 def join_members(
@@ -170,10 +169,9 @@ def join_members(
     ranks: Ranks,
     events: OperationEvents,
 ) -> tuple[Joined, dict[int, Operation]]:
-    """Join the kernels of each communicator, the k-th of every rank; also return the operations of the kernels that are
-    events of one.
+    """Join the kernels of each communicator, the k-th of every rank; also return the operations of the joined kernels.
 
-    `members` and `process` are of each kernel (`find_members`), `is_launched` is whether its launch is recorded.
+    `members`, `process` and `is_launched` are by kernel (`find_members`); the last is whether its launch is recorded.
     """
     joined, operations = Joined(), dict[int, Operation]()
     for name, of_process in _communicators(members, kernels, process):
@@ -196,7 +194,7 @@ def join_members(
 
 
 def _communicators(members: Sequence[Member], kernels: Ints, process: Ints) -> list[tuple[int, dict[int, list[int]]]]:
-    """Group the kernels of collective operations by communicator and process, each in the order of the begins."""
+    """Group the kernels of collective operations by communicator and process, in order of their begins."""
     found: dict[int, dict[int, list[int]]] = {}
     by_stream: dict[tuple[int, int], list[int]] = {}
     for i in np.argsort(kernels[:, 1], kind="stable").tolist():
@@ -220,8 +218,8 @@ def _communicators(members: Sequence[Member], kernels: Ints, process: Ints) -> l
 def _align(
     rows: list[list[int]], members: Sequence[Member], kernels: Ints, is_launched: NDArray[np.bool_]
 ) -> tuple[list[list[int]], int]:
-    """Return the kernels of the same operations, and how many were left out because they began before the recording of
-    the others; nothing if they do not fit."""
+    """Return the kernels of the same operations by rank, and how many were left out because they were launched before
+    the recording; nothing if they do not fit."""
     for dropped in (False, True):
         some = rows
         if dropped:
@@ -233,7 +231,7 @@ def _align(
 
 
 def _overlap(rows: list[list[int]], kinds: list[Operation | None], kernels: Ints) -> bool:
-    """Whether the kernels of operations in which all wait for all overlap in time."""
+    """Return whether the kernels of operations that wait for all members overlap in time, at least `ENOUGH` of them."""
     some = np.array([k is not None and k.waits_for_all for k in kinds], bool)
     begin = np.stack([kernels[row, 1] for row in rows])[:, some]
     end = np.stack([kernels[row, 2] for row in rows])[:, some]
@@ -243,7 +241,7 @@ def _overlap(rows: list[list[int]], kinds: list[Operation | None], kernels: Ints
 def _write(
     kernels: list[int], members: Sequence[Member], place: Mapping[int, int], communicator: int, events: OperationEvents
 ) -> None:
-    """Write the events of the kernels of a communicator, whose recorded ranks are numbered anew."""
+    """Add the events of the kernels of a communicator; its recorded ranks are renumbered."""
     operation = np.array(kernels, np.int64)
     given = [_bytes(members[i], members[i].operation or GROUP, place) for i in kernels]
     root, sent, received = np.array(given, np.int64).reshape(-1, 3).T
@@ -252,7 +250,7 @@ def _write(
 
 
 def _bytes(member: Member, operation: Operation, place: Mapping[int, int]) -> tuple[int, int, int]:
-    """Return root, and bytes that a rank sends and receives: 1 if they are not recorded."""
+    """Return the root, and the bytes that a rank sends and receives: 1 if not recorded."""
     if not member.payloads:
         return -1, 1, 1
     p = member.payloads[0]

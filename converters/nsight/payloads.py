@@ -1,4 +1,4 @@
-"""What ranges of NCCL carry: communicator, bytes, root or peer, as the schemas in an export say."""
+"""Payloads of NCCL ranges: communicator, bytes, root or peer, read according to the schemas in an export."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ import pyarrow as pa
 from tracecols.converters.nsight.content import Content
 
 NCCL_SCHEMAS = 1 << 24
-"""Numbers of the schemas of NCCL count from here."""
+"""Offset of the schema numbers of NCCL."""
 
 FUNCTIONS = {
     4: "ncclAllGather", 5: "ncclAllReduce", 6: "ncclBroadcast", 7: "ncclReduceScatter", 8: "ncclReduce", 9: "ncclSend",
     10: "ncclRecv",
 }  # fmt: skip
-"""By schema."""
+"""Functions by schema."""
 
 _COMMUNICATOR, _SIZE, _ROOT, _PEER, _RANK, _N_RANKS = (
     "NCCL communicator ID", "Message size [bytes]", "Root", "Peer rank", "Rank", "No. of ranks",
 )  # fmt: skip
 
 _BYTES_OF_TYPE = {5: 4, 18: 8, 22: 8}
-"""Of int32, uint64 and size_t."""
+"""Bytes of int32, uint64 and size_t, by type number."""
 
 _LARGEST = 1 << 48
-"""Bytes of a message at most; more is damage."""
+"""Maximum number of bytes of a message; more is damage."""
 
 _HEADER, _SCHEMA_AT, _SIZE_AT = 32, 8, 16
-"""Bytes before the payload, and where in them are its schema and its size."""
+"""Bytes of the header before the payload, and the positions of schema and size in it."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """What a range carries."""
+    """The payload of a range."""
 
     function: str
-    """Of the library; empty where a communicator is made."""
+    """Function of the library; empty if a communicator is created."""
     communicator: int
     size: int = 0
     """Bytes of the message."""
     peer: int = -1
-    """Root, or the other side; -1 none."""
+    """Rank of the root, or of the peer; -1 none."""
     rank: int = -1
     n_ranks: int = -1
-    """`rank` and `n_ranks`: of the process that makes a communicator; -1 elsewhere."""
+    """`rank` and `n_ranks`: of the process that creates a communicator, and its size; -1 elsewhere."""
 
 
 Schemas = dict[int, dict[str, tuple[int, int]]]
-"""By number: where each field is, and how many bytes it has."""
+"""By number: offset and number of bytes of each field."""
 
 
 def read_schemas(content: Content) -> Schemas:
@@ -64,9 +64,9 @@ def read_schemas(content: Content) -> Schemas:
 
 
 def read_payload(data: bytes, schemas: Schemas) -> Payload | None:
-    """Read what a range carries; None if it is not of NCCL."""
+    """Read the payload of a range; None if it is not of NCCL."""
     if len(data) % 2 == 0:
-        # as text: two digits a byte
+        # written as text: two hexadecimal digits per byte
         with suppress(ValueError):
             data = bytes.fromhex(data.decode("ascii"))
     if len(data) < _HEADER:
@@ -88,7 +88,7 @@ def read_payload(data: bytes, schemas: Schemas) -> Payload | None:
         return None
     return Payload(
         FUNCTIONS.get(schema, ""),
-        # as a signed number, as other columns are
+        # signed, like other columns
         int.from_bytes(body[fields[_COMMUNICATOR][0] :][:8], "little", signed=True),
         min(value(_SIZE, 0), _LARGEST),
         value(_PEER, value(_ROOT, -1)),

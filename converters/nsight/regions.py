@@ -11,8 +11,8 @@ from tracecols.converters.region_names import REGION_NAMES
 from tracecols.schema.enums import NCCL
 
 _HINT = re.compile(r"(nccl:|c10d::|(?:nccl|rccl)(?=[A-Z]))")
-"""Begin of the names of ranges that tell which operation a kernel inside executes: of PyTorch around the library, of
-its operators, of the library."""
+"""Prefixes of the names of ranges that name the operation of a kernel inside: of PyTorch around the library, of its
+operators, of the library."""
 HINTS = ("nccl:", "c10d::", "nccl", "rccl")
 
 _MPI = [(re.compile(pattern), role) for pattern, role, paradigm in REGION_NAMES if paradigm == "mpi"]
@@ -20,14 +20,14 @@ _MPI = [(re.compile(pattern), role) for pattern, role, paradigm in REGION_NAMES 
 
 @dataclass
 class Regions:
-    """The regions, each once."""
+    """The distinct regions."""
 
     rows: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
-    """Name, canonical name, role and paradigm; and its number."""
+    """Number of each region, by name, canonical name, role and paradigm."""
     communicates: dict[int, Operation | None] = field(default_factory=dict)
-    """Those that are kernels of NCCL, and what their names tell."""
+    """Regions that are NCCL kernels, with the operation in their name; None if it names none."""
     hints: dict[int, tuple[int, Operation]] = field(default_factory=dict)
-    """Ranges that name operations of NCCL: which of `HINTS`, and the operation."""
+    """Regions of ranges that name NCCL operations: index in `HINTS`, and the operation."""
 
     def _row(self, name: str, role: str, paradigm: str, canonical: str = "") -> int:
         return self.rows.setdefault((name, canonical or name, role, paradigm), len(self.rows))
@@ -37,7 +37,7 @@ class Regions:
         return self._row(name, "function", "user")
 
     def range(self, name: str, domain: str) -> int:
-        """Return the region of a range; those of the domain MPI are calls of it."""
+        """Return the region of a range; ranges of the domain MPI are MPI calls."""
         if domain == "MPI" and name.startswith("MPI_"):
             return self.mpi(name)
         row = self._row(name, "function", "user")
@@ -46,12 +46,12 @@ class Regions:
         return row
 
     def mpi(self, name: str) -> int:
-        """Return the region of a call of MPI."""
+        """Return the region of an MPI call."""
         lower = name.lower()
         return self._row(name, next((role for fits, role in _MPI if fits.fullmatch(lower)), "function"), "mpi")
 
     def call(self, name: str) -> int:
-        """Return the region of a call of CUDA."""
+        """Return the region of a CUDA call."""
         return self._row(api_name(name), "wrapper", "cuda")
 
     def kernel(self, name: str) -> int:
@@ -67,6 +67,6 @@ class Regions:
         return self._row(name, "data_transfer", "cuda")
 
     def operation(self, kernel: int, operation: Operation) -> int:
-        """Return the region of a kernel that executes an operation of NCCL."""
+        """Return the region of a kernel that executes an NCCL operation."""
         name = list(self.rows)[kernel][0]
         return self._row(name, operation.role, NCCL, operation.function)

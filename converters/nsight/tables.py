@@ -1,5 +1,5 @@
-"""The tables of an export of Nsight Systems, whatever their columns are in its version: a SQLite file or a folder of
-Parquet files."""
+"""The tables of an export of Nsight Systems, whose columns depend on its version: a SQLite file or a folder of Parquet
+files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ROWS = 1 << 13
 """Rows of a table that are in memory at once."""
 
 KNOWN = ("StringIds", "META_DATA_EXPORT", "EXPORT_META_DATA")
-"""Tables of which every export has at least one, and other files of the same kind have none."""
+"""Every export has at least one of these tables; other files of the same kind have none."""
 
 ENDING = ".sqlite"
 
 DAMAGED = "the export is damaged or incomplete; make it again: nsys export --type sqlite REPORT.nsys-rep"
 
 Types = Mapping[str, pa.DataType]
-"""Columns that are asked for, and what they are."""
+"""Requested columns and their types."""
 
 
 class Tables(Protocol):
@@ -40,14 +40,14 @@ class Tables(Protocol):
         """Return the names of all tables."""
 
     def columns_of(self, table: str) -> list[str]:
-        """Return the names of a table's columns; none if there is no such table."""
+        """Return the names of a table's columns; empty if there is no such table."""
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
 
     def batches(self, table: str, columns: Types) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table, a bounded number at a time; columns that it lacks are null. Raises SourceError if
-        it cannot be read, or a column holds something else than numbers or texts."""
+        it cannot be read, or a column holds anything other than numbers or texts."""
 
     def close(self) -> None:
         """Close its files."""
@@ -59,10 +59,10 @@ def open_tables(path: Path) -> Tables:
 
 
 def exports_of(path: Path) -> tuple[Path, ...]:
-    """Return the exports that a path names: itself, or those of several reports of a run in a folder; none if it
-    is no export.
+    """Return the exports that a path names: itself, or those of several reports of a run in a folder; empty if it is
+    not an export.
 
-    SQLite files in a folder have the usual ending, so that not every file of a folder is opened.
+    SQLite files in a folder must have the usual ending, so that not every file of a folder is opened.
     """
     if is_export(path):
         return (path,)
@@ -75,7 +75,7 @@ def exports_of(path: Path) -> tuple[Path, ...]:
 
 
 def is_export(path: Path) -> bool:
-    """Whether a file or folder is one export of Nsight Systems, by what it holds."""
+    """Return whether a file or folder is one export of Nsight Systems, by its content."""
     try:
         if path.is_dir():
             return any((path / f"{name}.parquet").is_file() for name in KNOWN)
@@ -92,11 +92,11 @@ def is_export(path: Path) -> bool:
 
 
 class Database:
-    """A SQLite file; it is not written to, and may be in a folder without permission to write."""
+    """A SQLite file, opened read-only; its folder may be read-only, too."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # without files of a transaction beside it nothing changes it, and it is read where no lock can be taken
+        # without transaction files beside it, the file does not change, and can be read even if no lock can be taken
         is_busy = any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))
         uri = f"{path.absolute().as_uri()}?mode=ro{'' if is_busy else '&immutable=1'}"
         try:
@@ -117,7 +117,7 @@ class Database:
         return list(self._columns)
 
     def columns_of(self, table: str) -> list[str]:
-        """Return the names of a table's columns; none if there is no such table."""
+        """Return the names of a table's columns; empty if there is no such table."""
         return self._columns.get(table, [])
 
     def count(self, table: str) -> int:
@@ -155,7 +155,7 @@ def _quoted(name: str) -> str:
 
 
 def _batch(path: Path, table: str, given: Mapping[str, Any], columns: Types) -> pa.RecordBatch:
-    """Make columns of values; what is not a number where one is expected is an error."""
+    """Make columns of values. Raises SourceError if a value does not have the type of its column."""
     arrays = []
     for name, kind in columns.items():
         try:
@@ -182,7 +182,7 @@ class Folder:
             return int(file.metadata.num_rows)
 
     def columns_of(self, table: str) -> list[str]:
-        """Return the names of a table's columns; none if there is no such table."""
+        """Return the names of a table's columns; empty if there is no such table."""
         if table not in self._files:
             return []
         with self._opened(table) as file:
@@ -221,7 +221,7 @@ class Folder:
         )
 
     def close(self) -> None:
-        """Close nothing: files are open while they are read only."""
+        """Do nothing: files are open only while they are read."""
 
 
 def latest(tables: Tables, table: str) -> str:

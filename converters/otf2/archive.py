@@ -28,20 +28,20 @@ ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
 
 TOGETHER = 1 << 16
-"""Events of small locations that become one batch: to turn what is decoded into columns takes longer than to decode
+"""Events of small locations that are combined into one batch: turning a batch into columns takes longer than decoding
 1,000 events."""
 
 SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what precedes"
 
 NO_CLOCK = empty(decode.Clock, 0)
-"""Of locations without clock offsets."""
+"""Clock of locations without clock offsets."""
 
 _DIRECT = 1 << 16
 """Identifiers below this are looked up in a table, larger ones by bisection."""
 
 
 class Translation:
-    """Local identifier to row, for every kind of identifier, as arrays for the kernels."""
+    """Maps from local identifier to row, for every kind of identifier, as arrays for the kernels."""
 
     def __init__(self, keys: list[NDArray[np.int64]], rows: list[NDArray[np.int64]]) -> None:
         self.keys, self.rows = keys, rows
@@ -70,8 +70,8 @@ class Translation:
         )
 
     def with_mappings(self, mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Translation:
-        """Put a location's mapping tables in front: local identifiers in them mean global ones, others mean
-        themselves."""
+        """Apply a location's mapping tables first: they map local identifiers to global ones; all others are global
+        already."""
         keys, rows = list(self.keys), list(self.rows)
         for m, (local, target) in mappings.items():
             at = np.searchsorted(self.keys[m], target)
@@ -88,11 +88,11 @@ class Translation:
 
 
 class GlobalRanks:
-    """Ranks of events that count in the list of locations of a paradigm (`Definitions.global_ranks`), to ranks in the
-    communicator (GLOBAL_MEMBERS)."""
+    """Conversion of ranks that are positions in a paradigm's list of locations (GLOBAL_MEMBERS) to ranks in the
+    communicator (`Definitions.global_ranks`)."""
 
     def __init__(self, ranks: dict[int, NDArray[np.int64]], definitions: dict[str, dict[str, list[Any]]]) -> None:
-        # there is none after the last communicator
+        # the last element is for no communicator, -1
         size = np.zeros(len(definitions["communicators"]["id"]) + 1, np.int64)
         for row, known in ranks.items():
             size[row] = known.size
@@ -108,7 +108,7 @@ class GlobalRanks:
         }
 
     def resolve(self, batch: Batch) -> None:
-        """Put ranks in communicators in place of global ones; -1 in place of those that are no member."""
+        """Replace global ranks by ranks in communicators, -1 if they are not members."""
         if not self._is_global.any():
             return
         for family, (by, of, columns) in self._communicator.items():
@@ -135,7 +135,7 @@ class Buffers:
         self.chunk: NDArray[np.uint8] | None = None
 
     def make_room(self, wanted: int) -> None:
-        """Let one record that lists `wanted` values fit into the empty buffers."""
+        """Enlarge the empty buffers so that one record with `wanted` values fits."""
         if wanted > self.attributes.event.size:
             self.attributes = empty(decode.Attributes, 2 * wanted)
         if wanted + 255 > self.extras.size:
@@ -240,9 +240,9 @@ class Archive:
         return self.read_together([location], report, [location] if salvage else [])
 
     def read_together(self, locations: Sequence[int], report: Report, damaged: Collection[int] = ()) -> Iterator[Batch]:
-        """Yield the events of locations that follow each other as batches of columns, those of small ones together.
+        """Yield the events of consecutive locations as batches of columns, those of small ones together.
 
-        Of `damaged` locations events end at the first fault. Raises SourceError: as `read` does.
+        The events of `damaged` locations end at the first fault. Raises SourceError as `read` does.
         """
         n_events = self.definitions["locations"]["n_events"]
         state = np.zeros(decode.N_STATE, np.int64)
@@ -253,7 +253,7 @@ class Archive:
             if state[decode.EVENTS] and n_events[location] >= TOGETHER:
                 yield self._batch(buffers, state, parts)
                 parts = []
-            # where its events begin in the buffers; how many were in batches before
+            # start of its events in the buffers, and number of its events in earlier batches
             start, done = int(state[decode.EVENTS]), 0
             try:
                 for _ in self._fill(location, buffers, state, unknown):
@@ -279,7 +279,7 @@ class Archive:
     def _fill(
         self, location: int, buffers: Buffers, state: NDArray[np.int64], unknown: NDArray[np.int64]
     ) -> Iterator[None]:
-        """Decode a location chunk by chunk; yields when buffers are full, and goes on once they have been emptied."""
+        """Decode a location chunk by chunk; yield when buffers are full, and continue once they have been emptied."""
         path = self._file(location, ".evt")
         expected = self.definitions["locations"]["n_events"][location]
         state[[decode.RAW_TIME, decode.FLUSH]] = -1
@@ -364,7 +364,7 @@ class Archive:
         if n_attributes:
             of, name, kind_of, value = (a[:n_attributes] for a in buffers.attributes)
             if counts[EventKind.BUFFER_FLUSH]:
-                # those of a flush that went after another event are to follow it
+                # attributes of a flush that was moved after another event have to follow that event's
                 order = np.argsort(of, kind="stable")
                 of, name, kind_of, value = of[order], name[order], kind_of[order], value[order]
             batch.sides["attributes"] = {"row": of, "attribute": name.astype(np.int32), "type": kind_of, "value": value}
@@ -402,7 +402,7 @@ class Archive:
         values: NDArray[np.int64],
         extra: NDArray[np.int64],
     ) -> None:
-        """Put the values of METRIC events, which are those of their classes, into a table per class."""
+        """Put the values of METRIC events into a table per metric class."""
         rows = np.flatnonzero(kind == EventKind.METRIC)
         source, start = values[rows, 0], values[rows, 2]
         of = self._metric_class[source]

@@ -1,4 +1,4 @@
-"""What archives before OTF2 1.2 say: one region type for role and paradigm, other numbers for group types."""
+"""Codes of archives before OTF2 1.2: one region type for role and paradigm, other numbers for group types."""
 
 from __future__ import annotations
 

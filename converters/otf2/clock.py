@@ -1,5 +1,4 @@
-"""The clock of a location that is not the common one: what it showed when an event happened, the inverse of
-`decode.correct`."""
+"""Local clocks of locations: conversion of times to the readings of a local clock, the inverse of `decode.correct`."""
 
 from __future__ import annotations
 
@@ -7,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Readings = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Ticks of the common clock in increasing order, and what is to be added to a local clock there; at least two."""
+"""Ticks of the common clock in increasing order, and the offsets to add to a local clock there; at least two."""
 
 
 class LocalClock:
-    """A clock between whose readings is interpolated linearly (OTF2 ClockOffset): ticks of the common clock, and what
-    is to be added to the local one there.
+    """A local clock, interpolated linearly between readings (OTF2 ClockOffset): ticks of the common clock, and the
+    offsets to add to the local one there.
 
     Raises ValueError if there are fewer than two readings, or the local clock goes backwards or shows less than 0.
     """
@@ -23,7 +22,7 @@ class LocalClock:
         if local.size < 2 or local[0] < 0 or (np.diff(local) <= 0).any() or (np.diff(common) <= 0).any():
             raise ValueError("readings of a clock are two or more, not negative and increasing")
         self._common, self._offset, self._at = common, offset, local
-        # as the reader has it
+        # the same slope as in the reader
         self._slope = np.diff(offset).astype(np.float64) / np.diff(local).astype(np.float64)
 
     @property
@@ -40,9 +39,9 @@ class LocalClock:
         return ticks
 
     def local(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the first local ticks at which the common clock shows given ones; (n,) int64, -1 where it never does.
+        """Return the first local ticks that correspond to given common ones; (n,) int64, -1 if there are none.
 
-        A clock that runs slow does not distinguish all ticks of the common one.
+        A local clock that runs slow does not distinguish all ticks of the common one.
         """
         k = np.clip(np.searchsorted(self._common, time) - 1, 0, self._slope.size - 1)
         near = self._at[k] + np.rint((time - self._common[k]) / (1 + self._slope[k])).astype(np.int64)

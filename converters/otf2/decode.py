@@ -1,12 +1,12 @@
 """Decode OTF2 chunks: event records into columns, definition records into flat values.
 
-One call decodes one chunk that lies in memory with 64 bytes of padding after it, so that every load of a field stays
-in bounds with one check per record. All state that outlives a chunk is in `state`; when a column buffer is full the
-call returns at a record boundary, the caller empties the buffers and calls again.
+One call decodes one chunk in memory, which is followed by 64 bytes of padding, so that every load of a field stays in
+bounds with one check per record. All state that outlives a chunk is in `state`. If a column buffer is full, the call
+returns at a record boundary; the caller empties the buffers and calls again.
 
-`decode_events` takes one record after the other and leaves it to one part for each kind: almost all are time stamps,
-ENTER and LEAVE, which `decode_calls` takes in its inner loop; attribute lists (`decode_attributes`), and all others,
-whose fields are declared (`decode_fields`), some with values after (`decode_metric_values`, `decode_arguments`).
+`decode_events` takes one record after the other and has one function for each kind. Almost all are time stamps, ENTER
+and LEAVE, which `decode_calls` decodes in its inner loop; then there are attribute lists (`decode_attributes`), and
+records with declared fields (`decode_fields`), some followed by values (`decode_metric_values`, `decode_arguments`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tracecols.schema.kinds import EventKind
 
 PADDING = 64
 
-# state: what a location's decoding carries from call to call
+# state that the decoding of a location carries from call to call
 (
     POSITION,
     EVENTS,
@@ -42,7 +42,7 @@ PADDING = 64
     N_STATE,
 ) = range(14)
 
-# how a call ends
+# status of a call
 (
     END_OF_CHUNK,
     END_OF_FILE,
@@ -62,11 +62,11 @@ PADDING = 64
 # types of fields
 U8, C32, C64, S64, TS, F64, STR, U8S, C32S, C64S, IDMAP, VALUE = range(12)
 
-# types of attribute values, those of numbers; then come references, which are compressed numbers
+# types of numeric attribute values; larger types are references, which are compressed numbers
 UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, DOUBLE = range(1, 11)
 LOCATION_REFERENCE, LAST_TYPE = 13, 25
 
-# record types that are no events; those of events are kinds
+# record types other than events; the types of events are their kinds
 CHUNK_ENDS, FILE_ENDS, TIME_STAMP, ATTRIBUTE_LIST, FIRST_EVENT = 0, 2, 5, 6, 10
 ENTER, LEAVE = int(EventKind.ENTER), int(EventKind.EXIT)
 BUFFER_FLUSH, METRIC, PROGRAM_BEGIN = (
@@ -74,27 +74,27 @@ BUFFER_FLUSH, METRIC, PROGRAM_BEGIN = (
 )
 UNKNOWN_KIND = int(EventKind.UNKNOWN)
 UNKNOWN_RECORD = 255
-"""Instead of the number of fields."""
+"""Stored instead of the number of fields for unknown record types."""
 
 NO_MAP = 255
 STRINGS, ATTRIBUTE_NAMES, REGIONS = (MAPS.index(m) for m in ("STRING", "ATTRIBUTE", "REGION"))
 
 NULL32 = 0xFFFFFFFF
-"""An undefined identifier; as a size, it is written as 255."""
+"""An undefined identifier, which is written as a size of 255."""
 UNDEFINED_SIZE = 255
 
 FLUSH_ROOM = 64
-"""Events there has to be room for after a BUFFER_FLUSH, so that it and the event it goes after come into the same
-batch."""
+"""Events that must fit into the buffers at a BUFFER_FLUSH, so that it is in the same batch as the event it is moved
+after."""
 MOST_VALUES = 255
-"""A METRIC has at most so many values."""
+"""Maximum number of values of a METRIC."""
 
 
 class Chunk(NamedTuple):
     """A chunk of a file."""
 
     buffer: NDArray[np.uint8]
-    """(n + PADDING,): the chunk, its header included, and padding."""
+    """(n + PADDING,): the chunk, header included, and padding."""
     n: int
     """Bytes of the chunk."""
     big: bool
@@ -107,7 +107,7 @@ class EventTables(NamedTuple):
     has_length: NDArray[np.uint8]
     n_fields: NDArray[np.uint8]
     """`has_length` and `n_fields`: (256,), whether a record states its length; number of fields, UNKNOWN_RECORD for
-    types that are not known."""
+    unknown types."""
     field_type: NDArray[np.uint8]
     field_map: NDArray[np.uint8]
     """`field_type` and `field_map`: (256, 8), types and identifier maps of the fields; NO_MAP none."""
@@ -116,25 +116,25 @@ class EventTables(NamedTuple):
 
 
 class Identifiers(NamedTuple):
-    """Local identifier to row, -2 undefined, per map: a table for small identifiers, sorted keys for others."""
+    """Maps from local identifier to row, -2 undefined: a table for small identifiers, sorted keys for others."""
 
     lut: NDArray[np.int64]
-    """(any,): the tables one after the other."""
+    """(any,): the tables, concatenated."""
     lut_start: NDArray[np.int64]
     lut_size: NDArray[np.int64]
-    """`lut_start` and `lut_size`: (n_maps,), where each begins, and its size."""
+    """`lut_start` and `lut_size`: (n_maps,), start and size of each table."""
     keys: NDArray[np.int64]
     targets: NDArray[np.int64]
     """`keys` and `targets`: (any,), identifiers in ascending order for each map, and their rows."""
     key_start: NDArray[np.int64]
-    """(n_maps + 1,): where those of each map begin."""
+    """(n_maps + 1,): start of each map's keys."""
 
 
 class MetricValues(NamedTuple):
-    """The values of each metric class or instance."""
+    """Types of the values of each metric class or instance."""
 
     start: NDArray[np.int64]
-    """(n_sources + 1,): where those of each begin in `is_float`."""
+    """(n_sources + 1,): start of each one's values in `is_float`."""
     is_float: NDArray[np.uint8]
     """(n_values,)"""
 
@@ -145,11 +145,11 @@ class Clock(NamedTuple):
     Attributes
     ----------
     since, until : (n,) int64
-        Ticks from which and until which each holds.
+        Ticks at which each interval begins and ends.
     offset : (n,) int64
-        Ticks to add at its begin.
+        Ticks to add at the beginning of each.
     slope : (n,) float64
-        What the offset grows with each tick.
+        Increase of the offset per tick.
     """
 
     since: NDArray[np.int64]
@@ -159,7 +159,7 @@ class Clock(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """Buffers of the attributes in attribute lists, `state[ATTRIBUTES]` of them."""
+    """Buffers of the attributes in attribute lists; the first `state[ATTRIBUTES]` entries are filled."""
 
     event: NDArray[np.int64]
     """(capacity,): number of the event in its location."""
@@ -180,8 +180,8 @@ _16, _24, _32, _40, _48, _56 = (np.uint64(8 * i) for i in range(2, 8))
 @part
 def load(buffer, at, size, big):
     """Read `size` bytes as an unsigned integer in the file's byte order."""
-    # all eight bytes at once, of which the others are shifted out; the padding allows it. An index is unsigned to spare
-    # the question whether it counts from the end, a shift is done in halves because 64 is too much for one
+    # load eight bytes at once, which the padding allows, and shift out the others. Unsigned indices avoid the check for
+    # negative ones; each shift is done in halves because 64 is too much for one
     p = np.uint64(at)
     b0, b1 = np.uint64(buffer[p]), np.uint64(buffer[p + _1])
     b2, b3 = np.uint64(buffer[p + _2]), np.uint64(buffer[p + _3])
@@ -204,8 +204,8 @@ def load8(buffer, at, big):
 
 @part
 def load_number(chunk, at, most, undefined):
-    """Read a compressed number: its size, at most `most`, then so many bytes; return the position after, -1 if it is
-    larger."""
+    """Read a compressed number: its size, at most `most`, then that many bytes; return the position after it, -1 if
+    the size is larger, and the number."""
     size = np.int64(chunk.buffer[at])
     if size == UNDEFINED_SIZE:
         return at + 1, np.int64(undefined)
@@ -227,14 +227,14 @@ def translate(value, which, ids):
 
 @part
 def unknown_id(value, which, state):
-    """Keep which identifier is not defined."""
+    """Record an undefined identifier in the state, and return UNKNOWN_ID."""
     state[FAULT_DETAIL] = (value << 8) | which
     return UNKNOWN_ID
 
 
 @part
 def interval_of(raw, interval, clock):
-    """Find the clock offset interval a time stamp lies in, from that of another one; 0 without correction."""
+    """Find the clock offset interval of a time stamp, starting the search at `interval`; 0 without correction."""
     while interval > 0 and raw <= clock.until[interval - 1]:
         interval -= 1
     while interval < clock.until.size - 1 and raw > clock.until[interval]:
@@ -259,7 +259,7 @@ def correct(raw, interval, clock):
 def decode_calls(chunk, q, e, raw, now, interval, ids, clock, events):
     """Decode ENTER and LEAVE of regions with small identifiers, and time stamps between them: almost all records.
 
-    Whatever is unusual, wrong or near the end of chunk or buffers is left to those who take one record at a time.
+    Stop at any unusual or wrong record, and near the end of chunk or buffers: the caller decodes those one at a time.
 
     Parameters
     ----------
@@ -269,10 +269,10 @@ def decode_calls(chunk, q, e, raw, now, interval, ids, clock, events):
     Returns
     -------
     q, e, raw, now : int
-        The same, after the last of them.
+        The values after the last decoded record.
     """
     buffer = chunk.buffer
-    # indices are unsigned, which spares the question whether they count from the end
+    # unsigned indices avoid the check for negative ones
     safe = np.uint64(0 if chunk.big else max(chunk.n - 15, 0))
     room, known = np.uint64(events.time.size), np.uint64(ids.lut_size[REGIONS])
     regions = ids.lut[ids.lut_start[REGIONS] : ids.lut_start[REGIONS] + ids.lut_size[REGIONS]]
@@ -330,7 +330,7 @@ def decode_calls(chunk, q, e, raw, now, interval, ids, clock, events):
 
 @part
 def decode_region(chunk, q, ids, state):
-    """Decode the region of one ENTER or LEAVE; return how that ended, the position after, and the row."""
+    """Decode the region of one ENTER or LEAVE; return the status, the position after it, and the row."""
     at, value = load_number(chunk, q + 1, np.int64(4), np.int64(NULL32))
     if at < 0:
         return BAD_INTEGER, q, np.int64(-1)
@@ -344,7 +344,7 @@ def decode_region(chunk, q, ids, state):
 
 @part
 def decode_length(chunk, q, state):
-    """Decode the length of a record; return how that ended, where the record's fields begin, and where it ends."""
+    """Decode the length of a record; return the status, and the positions where its fields begin and where it ends."""
     length = np.int64(chunk.buffer[q])
     q += 1
     if length == 255:
@@ -358,7 +358,7 @@ def decode_length(chunk, q, state):
 
 @part
 def decode_value(chunk, q, of):
-    """Decode the value of an attribute; return the position after, -1 if it does not fit its type, and the value."""
+    """Decode the value of an attribute; return the position after it, -1 if it does not fit its type, and the value."""
     buffer, big = chunk.buffer, chunk.big
     if of == UINT8 or of == INT8:
         value = np.int64(buffer[q])
@@ -380,7 +380,7 @@ def decode_value(chunk, q, of):
 
 @part
 def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
-    """Decode the attributes of a list, which belong to the event that follows; return how that ended."""
+    """Decode the attributes of a list, which belong to the event that follows; return the status."""
     size = np.int64(chunk.buffer[q])
     if size > 4:
         return BAD_INTEGER
@@ -412,7 +412,7 @@ def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
         if which != NO_MAP:
             row_of_value = translate(value, which, ids)
             if row_of_value < -1 and of == LOCATION_REFERENCE:
-                # a stream of a device that is not defined: an analysis counts such references
+                # refers to an undefined stream of a device: an analysis counts such references
                 row_of_value = np.int64(-1)
             if row_of_value < -1:
                 return unknown_id(value, which, state)
@@ -427,8 +427,7 @@ def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
 
 @inner_part
 def decode_fields(chunk, q, end, code, table, ids, clock, sides, state):
-    """Decode the declared fields of an event into the next row of `sides`; return how that ended, and the position
-    after."""
+    """Decode the declared fields of an event into the next row of `sides`; return the status and the position after."""
     s = state[SIDES]
     n_fields = table.n_fields[code]
     for f in range(N_VALUES):
@@ -469,7 +468,7 @@ def decode_fields(chunk, q, end, code, table, ids, clock, sides, state):
 
 @part
 def make_extras(q, end, sides, extra, state):
-    """Let the values after the fields of an event, whose number is the second of them, begin where `extra` is free."""
+    """Reserve `extra` entries for the values after an event's fields (their number is field 1); return the status."""
     s = state[SIDES]
     count = sides.values[s, 1]
     if count < 0 or count > end - q:
@@ -483,7 +482,7 @@ def make_extras(q, end, sides, extra, state):
 
 @part
 def decode_metric_values(chunk, q, end, metrics, sides, extra, state):
-    """Decode the values of a METRIC, each with its type; return how that ended, and the position after."""
+    """Decode the values of a METRIC, each with its type; return the status and the position after."""
     ends = make_extras(q, end, sides, extra, state)
     if ends != GOES_ON:
         return ends, q
@@ -504,7 +503,7 @@ def decode_metric_values(chunk, q, end, metrics, sides, extra, state):
 
 @part
 def decode_arguments(chunk, q, end, ids, sides, extra, state):
-    """Decode the arguments of a program; return how that ended, and the position after."""
+    """Decode the arguments of a program; return the status and the position after."""
     ends = make_extras(q, end, sides, extra, state)
     if ends != GOES_ON:
         return ends, q
@@ -525,7 +524,7 @@ def decode_arguments(chunk, q, end, ids, sides, extra, state):
 
 @part
 def has_room(n, n_events, events, sides, extra, attributes, state):
-    """Return whether n more events fit into the buffers, with attribute lists if they are several."""
+    """Return whether n more events fit into the buffers, with attribute lists if n > 1."""
     return (
         n_events + n <= events.time.size
         and state[SIDES] + n <= sides.event.size
@@ -536,15 +535,15 @@ def has_room(n, n_events, events, sides, extra, attributes, state):
 
 @part
 def put_flush_after(flush, last, events, sides, attributes, state):
-    """Put a BUFFER_FLUSH after the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong
+    """Move a BUFFER_FLUSH after the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong
     to.
 
     Parameters
     ----------
     flush, last : int
-        The BUFFER_FLUSH and the ENTER or LEAVE, among the events of the buffers.
+        Indices of the BUFFER_FLUSH and of the ENTER or LEAVE in the buffers.
     events, sides, attributes
-        Changed. Attributes keep their order, their events change.
+        Changed in place. Attributes keep their order, their event numbers change.
     """
     base, n_sides = state[BASE], state[SIDES]
     for i in range(flush, last):
@@ -571,7 +570,7 @@ def put_flush_after(flush, last, events, sides, attributes, state):
 
 @part
 def put_event(n_events, now, code, region, events):
-    """Put an event after the others."""
+    """Write event `n_events` to the buffers."""
     events.time[n_events] = now
     events.kind[n_events] = code
     events.region[n_events] = region
@@ -579,9 +578,9 @@ def put_event(n_events, now, code, region, events):
 
 @part
 def leave_attributes(ends, event, code, attributes, state):
-    """Drop attributes whose event was not reached; return how the call ends then.
+    """Drop attributes whose event was not reached; return the status, and whether it concerns the attribute list.
 
-    They are read again when there is room, else they belong to no event.
+    If the buffers are full, the list is read again by the next call; at the end of a chunk it belongs to no event.
     """
     n = state[ATTRIBUTES]
     reached = n
@@ -606,7 +605,7 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
     Parameters
     ----------
     state : (N_STATE,) int64
-        Carried from call to call; `state[POSITION]` is where to go on.
+        Carried from call to call; `state[POSITION]` is where to continue.
     events : buffers.Events
         Filled: one entry per event.
     sides : buffers.Sides
@@ -616,26 +615,26 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
     attributes : Attributes
         Filled: one entry per attribute of an attribute list.
     unknown : (256,) int64
-        Counts of record types that are not known, by type.
+        Number of records of unknown types, by type.
 
     Returns
     -------
     int
-        END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, or what is wrong with the record at `state[FAULT]`.
+        END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, or the error in the record at `state[FAULT]`.
 
     Notes
     -----
-    Events are in the order of the records, which is that of the program, also where time decreases. The exception is a
-    BUFFER_FLUSH: the recorder took the time of an event, found the buffer full, wrote it out, recorded that with the
-    time of the event, and then the event. So an ENTER or LEAVE of the same time that follows comes first, with its
-    METRICs.
+    Events are in the order of the records, which is program order, even where time decreases. The exception is a
+    BUFFER_FLUSH: the recorder took the time of an event, found the buffer full, wrote it out, recorded the flush with
+    the time of the event, and then the event. So a following ENTER or LEAVE of the same time, with its METRICs, is put
+    before the flush.
     """
     q = state[POSITION]
     n_events = state[EVENTS]
     base = state[BASE]
     raw = state[RAW_TIME]
     now = state[TIME]
-    # the last BUFFER_FLUSH, as long as the event that it was recorded in front of may follow; -1 none
+    # the last BUFFER_FLUSH, as long as the event it was recorded in front of may still follow; -1 none
     flush = state[FLUSH]
     first = n_events - state[CHUNK_EVENTS]
     state[FAULT_DETAIL] = 0
@@ -690,7 +689,7 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
             state[FAULT_DETAIL] = np.int64(code)
             break
 
-        # every other record; those with a length state it first
+        # all other records; if they have a length, it comes first
         end = np.int64(chunk.n)
         q += 1
         has_length = table.has_length[code] != 0
@@ -771,11 +770,11 @@ def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, 
     buffer : (n + PADDING,) uint8
         The chunk and padding.
     at, n : int
-        Where the records begin and how many bytes the chunk has.
+        Where the records begin, and the number of bytes of the chunk.
     big : bool
         Byte order.
     n_fields, optional_from : (256,) uint8
-        By record type; 255 fields for types that are not known.
+        By record type; 255 fields for unknown types.
     field_type : (256, 12) uint8
         Types of the fields.
     values : (capacity,) int64
@@ -787,7 +786,7 @@ def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, 
     Returns
     -------
     ends : int
-        END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, or what is wrong with the last record.
+        END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, or the error in the last record.
     n_records, n_values, q : int
         Records and values filled; where decoding stopped.
     """

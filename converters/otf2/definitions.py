@@ -22,13 +22,13 @@ from tracecols.errors import SourceError
 from tracecols.schema import DEFINITIONS, enums
 
 DEVICES = ("cuda", "hip", "unknown")
-"""Paradigms that recorders give kernels."""
+"""Paradigms that recorders assign to kernels."""
 
 UNDEFINED = 0xFFFFFFFF
 _NULLS = (UNDEFINED, -1)
 GLOBAL_FILE = tables.GLOBAL, {r.code: r for r in DEFINITION_RECORDS}
 MARKER_FILE = tables.MARKERS, {r.code: r for r in MARKER_RECORDS}
-"""Records of files of definitions and of markers, by their codes."""
+"""Field tables and records, by code, of definition files and of marker files."""
 
 # Record types that get tables of their own; the others are kept as JSON.
 _TABLED = {
@@ -40,7 +40,7 @@ _TABLED = {
 }  # fmt: skip
 
 GLOBAL_MEMBERS = 1
-"""Flag of a group: events that use it count ranks in the list of locations of its paradigm, not in the group."""
+"""Flag of a group: ranks in events that use it are positions in the paradigm's list of locations, not in the group."""
 
 _METRIC_DTYPES = {4: "uint64", 8: "int64", 10: "float64"}
 
@@ -50,7 +50,7 @@ def split_records(
 ) -> tuple[list[tuple[NDArray[np.int64], NDArray[np.int64], bytes]], bool]:
     """Decode a whole definition file, chunk by chunk; also return whether its byte order is big.
 
-    Of every chunk: record type, first value and position of each record, (n, 3); the values; the chunk itself, for
+    For every chunk: type, first value and position of each record, (n, 3); the values; the bytes of the chunk, for
     texts.
     """
     result = []
@@ -103,8 +103,8 @@ def _value_width(record: Record) -> int:
 def read_records(
     path: Path, chunk_size: int, of: tuple[tables.DefinitionTables, dict[int, Record]] = GLOBAL_FILE
 ) -> tuple[dict[str, dict[str, list[Any]]], int]:
-    """Read the records of a file of definitions (`GLOBAL_FILE` or `MARKER_FILE`) as they are: per record type a list
-    per field, and how many there are."""
+    """Read the raw records of a definition file (`GLOBAL_FILE` or `MARKER_FILE`): for each record type a list per
+    field; also return the number of records."""
     table, by_code = of
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     n = 0
@@ -153,8 +153,8 @@ def read_records(
 
 
 def read_markers(path: Path, chunk_size: int, locations: Ids) -> dict[str, list[Any]]:
-    """Read the table `markers` from a marker file. Raises SourceError if the file is damaged, or a marker is of a kind
-    that it does not define."""
+    """Read the table `markers` from a marker file. Raises SourceError if the file is damaged, or the kind of a marker
+    is not defined in it."""
     found, _ = read_records(path, chunk_size, MARKER_FILE)
     kinds, markers = found["DefMarker"], found["Marker"]
     kind = Ids(kinds["self"])
@@ -192,7 +192,7 @@ class Ids:
 
 
 class Definitions:
-    """The definition tables of the store, and how identifiers of the archive become their rows.
+    """The definition tables of the store, and the maps from identifiers of the archive to their rows.
 
     Attributes
     ----------
@@ -204,11 +204,13 @@ class Definitions:
     metric_types : list of list of str
         Dtypes of the members of every metric class.
     global_ranks : dict of int to (n_listed,) int64
-        By communicator (row) whose events count ranks in the list of locations of the paradigm: the ranks in it; -1 no
-        member.
-    regions : dict
-        `off`, `flush`: rows of the artificial regions; `program`: region row by row of the program's name; `unknown`:
-        what a calling context without a region enters, -1 where there are no calling contexts.
+        For communicators (rows) whose events use positions in the paradigm's list of locations: the rank of each listed
+        location in the communicator; -1 no member.
+    off_region, flush_region, any_program, unknown_region : int
+        Artificial regions: measurement off, buffer flush, programs that no region names, calling contexts without a
+        region (-1 if there are no calling contexts).
+    program_region : dict of int to int
+        Region by row of the program's name.
     """
 
     def __init__(self, path: Path, chunk_size: int, n_expected: int) -> None:
@@ -266,7 +268,7 @@ class Definitions:
         return ids
 
     def _dangling(self, record: str, number: int, field: str, value: int) -> SourceError:
-        """Make the error about a reference that leads nowhere."""
+        """Make the error for a reference to an undefined identifier."""
         owner = self._found[record].get("self", self._found[record].get("of"))
         which = f" {owner[number]}" if owner else ""
         return SourceError(
@@ -275,7 +277,7 @@ class Definitions:
         )
 
     def _refs(self, record: str, field: str, ids: Ids) -> list[int]:
-        """Return the rows that a field of all records of a type refers to; -1 where it is undefined or absent."""
+        """Return the rows that a field of all records of a type refers to; -1 if it is undefined or absent."""
         values = self._found[record][field]
         rows = [ids(v) for v in values]
         for i, (row, value) in enumerate(zip(rows, values, strict=True)):
@@ -305,7 +307,7 @@ class Definitions:
         return parents
 
     def _texts(self, record: str, field: str = "name") -> list[str]:
-        """Return the texts that a field of all records of a type names; empty where it is undefined or absent."""
+        """Return the texts that a field of all records of a type names; empty if it is undefined or absent."""
         text = self._text
         values = self._found[record][field]
         for i, value in enumerate(values):
@@ -338,7 +340,7 @@ class Definitions:
         self._locations()
 
     def _ranks(self) -> dict[int, int]:
-        """Return the ranks of location groups that the MPI ranks list."""
+        """Return the ranks of the location groups in the lists of MPI ranks."""
         locations, g = self._found["Location"], self._found["Group"]
         group_of = dict(zip(locations["self"], locations["location_group"], strict=True))
         rank_of: dict[int, int] = {}
@@ -353,7 +355,7 @@ class Definitions:
         return rank_of
 
     def _processes(self, known: set[int]) -> None:
-        """Put the processes in the order of their ranks; others follow by identifier."""
+        """Fill the table of processes in order of rank; others follow by identifier, accelerators last."""
         groups, rank_of = self._found["LocationGroup"], self._ranks()
         # a group that represents an accelerator is not a process, so it has no rank
         kinds = [enums.name_of(enums.LOCATION_GROUP_TYPES, t) for t in groups["location_group_type"]]
@@ -380,7 +382,7 @@ class Definitions:
         }
 
     def _locations(self) -> None:
-        """Put the locations in the order of their processes."""
+        """Fill the table of locations in order of their processes."""
         locations, processes = self._found["Location"], self.ids["LOCATION_GROUP"]
         order = sorted(
             range(len(locations["self"])),
@@ -417,7 +419,7 @@ class Definitions:
             "canonical_name": canonical,
             "description": self._texts("Region", "description"),
             "role": [t[0] for t in types],
-            # no format numbers NCCL
+            # no format has a number for NCCL
             "paradigm": [
                 enums.NCCL if t[1] in DEVICES and communicates(n) else t[1] for t, n in zip(types, name, strict=True)
             ],
@@ -429,7 +431,7 @@ class Definitions:
         ids = list(r["self"])
         self.ids["REGION"] = self._ids("Region")
 
-        # Artificial regions that records without a region of their own enter; made where the source has none.
+        # Artificial regions for records that name no region; added if the source does not define them.
         artificial = {n: i for i, n in enumerate(name) if columns["role"][i] == "artificial"}
 
         def made(region: str, paradigm: str) -> int:
@@ -511,7 +513,7 @@ class Definitions:
         self._communicators(rows, listed)
 
     def _communicators(self, rows: list[list[int]], listed: dict[str, list[int]]) -> None:
-        """Define the communicators from the members of each group and the locations by rank of each paradigm."""
+        """Define the communicators from the members of each group and the list of locations of each paradigm."""
         kinds, paradigms = self._group_types()
         c, inter, group = self._found["Comm"], self._found["InterComm"], self.ids["GROUP"]
         ids = c["self"] + inter["self"]
@@ -540,7 +542,7 @@ class Definitions:
         made = self.tables["communicators"]
         for k, r in enumerate(of):
             if r >= 0 and is_global[r] and paradigms[r] in listed:
-                # an inter-communicator has two groups, which have no member in common
+                # an inter-communicator has two disjoint groups
                 rank = {
                     m: i for column in ("remote_members", "members") for i, m in enumerate(made[column][k])
                 } | dict.fromkeys(listed[paradigms[r]] if made["kind"][k] == "self" else (), 0)
@@ -604,7 +606,7 @@ class Definitions:
             rank = number if known is None else int(known[number]) if number < known.size else -1
             ranks.append(rank)
             of_rank = members[on] if on >= 0 else []
-            # of MPI_COMM_SELF the members are not listed
+            # the members of MPI_COMM_SELF are not listed
             if not 0 <= rank < max(len(of_rank), 1):
                 raise self._dangling("CartCoordinate", i, "rank", number)
             location.append(of_rank[rank] if of_rank else -1)
@@ -696,7 +698,7 @@ class Definitions:
         )
 
     def _value_text(self, of: int, bits: int) -> str:
-        """Write the value of a property as text."""
+        """Format the value of a property."""
         if of == 11:
             return self._text.get(bits, "")
         if of in (9, 10):

@@ -1,8 +1,8 @@
 """Encode columns into OTF2 chunks: the inverse of `decode.decode_events`, driven by the same declared records.
 
-One call fills one chunk, which has 64 bytes of padding after it, so that every number is stored as eight bytes of
-which the next store overwrites what does not count. All state that outlives a call is in `state`; at the end of a batch
-or of a chunk the call returns at a record boundary.
+One call fills one chunk, which is followed by 64 bytes of padding: every number is stored as eight bytes, and the next
+store overwrites the excess ones. All state that outlives a call is in `state`; at the end of a batch or of a chunk the
+call returns at a record boundary.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ HEADER = 18
 TAIL = 2
 """Bytes at the end of a chunk: end of file and one more, or end of chunk."""
 
-# state: what a location's encoding carries from call to call
+# state that the encoding of a location carries from call to call
 (POSITION, EVENT, BASE, TIME, SHIFT, CHUNK_EVENTS, ATTRIBUTE, METRIC, ARGUMENT, LARGEST_REGION, FIELD, N_STATE) = range(
     12
 )
 
-# how a call ends
+# status of a call
 DONE, CHUNK_FULL, TOO_LONG, BAD_TIME, NO_REGION, NO_VALUES, TOO_LARGE, BAD_TYPE = range(8)
 
 NO_TIME = -1
@@ -37,7 +37,7 @@ METRIC_FAMILY = 254
 @kernel
 def store8(out, at, value):
     """Write eight bytes, the least significant first."""
-    # an index is unsigned to spare the question whether it counts from the end; the compiler makes one store of these
+    # unsigned indices avoid the check for negative ones; the compiler combines these into one store
     p, v = np.uint64(at), np.uint64(value)
     out[p] = v & np.uint64(255)
     out[p + np.uint64(1)] = (v >> np.uint64(8)) & np.uint64(255)
@@ -51,7 +51,7 @@ def store8(out, at, value):
 
 @kernel
 def put32(out, at, value):
-    """Write a compressed number of four bytes, -1 as UNDEFINED; returns where the next one goes."""
+    """Write a compressed number of four bytes, -1 as UNDEFINED; return the position after it."""
     v = np.uint64(value) & np.uint64(0xFFFFFFFF)
     if v == np.uint64(0xFFFFFFFF):
         out[np.uint64(at)] = 255
@@ -68,7 +68,7 @@ def put32(out, at, value):
 
 @kernel
 def put64(out, at, value):
-    """Write a compressed number of eight bytes, -1 as UNDEFINED; returns where the next one goes."""
+    """Write a compressed number of eight bytes, -1 as UNDEFINED; return the position after it."""
     v = np.uint64(value)
     if v == np.uint64(0xFFFFFFFFFFFFFFFF):
         out[np.uint64(at)] = 255
@@ -85,7 +85,7 @@ def put64(out, at, value):
 
 @kernel
 def put_length(out, at, end):
-    """Write the length of a record whose payload is from `at + 1` to `end`; returns where the next record goes."""
+    """Write the length of a record whose payload is from `at + 1` to `end`; return the position after the record."""
     length = end - at - 1
     if length < 255:
         out[np.uint64(at)] = length
@@ -98,7 +98,7 @@ def put_length(out, at, end):
 
 
 class Layout(NamedTuple):
-    """How the events of each kind are encoded, by number of the kind (`tables.EVENTS`, `write.FAMILY`)."""
+    """The encoding of events, by number of their kind (`write.LAYOUT`)."""
 
     has_length: Any
     """(256,) bool: whether the record has a length."""
@@ -122,16 +122,16 @@ class Events(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """The side tables of a batch, one after the other in one array, column by column, the first of which is `row`."""
+    """The side tables of a batch, concatenated in one array, column by column; the first column of each is `row`."""
 
     values: Any
     """(any,) int64: the columns, and the values of METRIC events."""
     column: Any
-    """(256, 6) int64: how far after a row's place in `values` each field is, by kind."""
+    """(256, 6) int64: distance in `values` from a row to each of its fields, by kind."""
     next: Any
-    """(n_families,) int64: place of the next row of each side table in `values`; moved on."""
+    """(n_families,) int64: position of the next row of each side table in `values`; advanced."""
     end: Any
-    """(n_families,) int64: where the rows of each side table end in `values`."""
+    """(n_families,) int64: end of the rows of each side table in `values`."""
 
 
 class Attributes(NamedTuple):
@@ -155,13 +155,13 @@ class Metrics(NamedTuple):
     source: Any
     """(n,) int64: sampled class or instance."""
     first: Any
-    """(n,) int64: place of the first value in `Sides.values`."""
+    """(n,) int64: position of the first value in `Sides.values`."""
     stride: Any
     """(n,) int64: distance to the next value."""
     metric_class: Any
     """(n,) int64"""
     type_start: Any
-    """(n_classes + 1,) int64: where the types of the values of each class begin in `type_code`."""
+    """(n_classes + 1,) int64: start of the value types of each class in `type_code`."""
     type_code: Any
     """(any,) uint8"""
 
@@ -177,9 +177,9 @@ class Arguments(NamedTuple):
 
 @kernel
 def encode_calls(out, limit, state, events, stop):
-    """Encode the ENTER and EXIT events without attributes that come next, which nearly all events are.
+    """Encode the next ENTER and EXIT events without attributes: nearly all events.
 
-    Ends at event `stop`, at another event, one whose time cannot be written, or where the chunk has too little room.
+    Ends at event `stop`, at any other event or one whose time cannot be written, or if the chunk has too little room.
     """
     time, kind, region = events
     now = state[TIME]
@@ -220,7 +220,7 @@ def encode_calls(out, limit, state, events, stop):
 
 @part
 def put_attribute(out, at, type_of, value):
-    """Write the value of an attribute; returns where the next byte goes, -1 if the type is not known."""
+    """Write the value of an attribute; return the position after it, -1 if the type is not known."""
     if type_of == 0 or type_of > 25:
         return np.int64(-1)
     if type_of == 1 or type_of == 5:
@@ -242,7 +242,7 @@ def put_attribute(out, at, type_of, value):
 
 @kernel
 def encode_attributes(out, at, attributes, first, n):
-    """Write the attribute list of an event; returns where the next record goes, -1 if a type is not known."""
+    """Write the attribute list of an event; return the position after it, -1 if a type is not known."""
     out[at] = ATTRIBUTE_LIST
     head = at + 1
     at = put32(out, head + 1, n)
@@ -257,7 +257,7 @@ def encode_attributes(out, at, attributes, first, n):
 
 @part
 def put_field(out, at, type_of, value, shift):
-    """Write a field of a record; returns where the next byte goes, -1 if the value does not fit its type."""
+    """Write a field of a record; return the position after it, -1 if the value does not fit its type."""
     if type_of == U8:
         if value < -1 or value > 255:
             return np.int64(-1)
@@ -275,7 +275,7 @@ def put_field(out, at, type_of, value, shift):
 
 @part
 def find_metric(metrics, first, row):
-    """Return the place of the METRIC event of a row, -1 if its class is not defined; where to go on; its values."""
+    """Return the index of the METRIC event of a row, -1 if there is none; where to continue; the number of values."""
     m = first
     while m < metrics.row.size and metrics.row[m] < row:
         m += 1
@@ -287,7 +287,7 @@ def find_metric(metrics, first, row):
 
 @part
 def find_side_row(sides, of, row):
-    """Return the place of a row of a side table, -1 if it has none."""
+    """Return the position of a row of a side table, -1 if the table has no such row."""
     at = sides.next[of]
     last = sides.end[of]
     while at < last and sides.values[at] < row:
@@ -298,7 +298,7 @@ def find_side_row(sides, of, row):
 
 @part
 def find_rows(rows, first, row):
-    """Return the first place from `first` on whose row is not below `row`, and how many have this row."""
+    """Return the first index from `first` on whose row is not below `row`, and the number of entries with this row."""
     at = first
     while at < rows.size and rows[at] < row:
         at += 1
@@ -310,7 +310,7 @@ def find_rows(rows, first, row):
 
 @part
 def put_values(out, q, metrics, values, m):
-    """Write the values of a METRIC event with their types; returns where the next byte goes."""
+    """Write the values of a METRIC event with their types; return the position after them."""
     of = metrics.metric_class[m]
     first = metrics.type_start[of]
     for j in range(metrics.type_start[of + 1] - first):
@@ -328,8 +328,8 @@ def encode_events(out, limit, state, layout, events, sides, attributes, metrics,
     out : (>= limit + PADDING,) uint8
         The chunk.
     state : (N_STATE,) int64
-        Carried from call to call: `EVENT` of this batch comes next, and goes to `POSITION`; `BASE` is the number of the
-        batch's event 0 in the location, `SHIFT` is taken from times.
+        Carried from call to call: `EVENT` is the next event of this batch, `POSITION` where it is written, `BASE` the
+        number in the location of the batch's event 0; `SHIFT` is subtracted from times.
     layout : Layout
     events : Events
     sides : Sides
@@ -337,12 +337,12 @@ def encode_events(out, limit, state, layout, events, sides, attributes, metrics,
     metrics : Metrics
     arguments : Arguments
     left_out : (256,) int64
-        Counts by kind the events that OTF2 has no record for.
+        Number of events that OTF2 has no record for, by kind; incremented.
 
     Returns
     -------
     int
-        DONE, CHUNK_FULL, or what is wrong with event `state[EVENT]`.
+        DONE, CHUNK_FULL, or the error in event `state[EVENT]`.
     """
     n = events.time.size
     base = state[BASE]

@@ -22,7 +22,7 @@ MAX_CHUNK = 1 << 30
 
 @dataclass
 class Anchor:
-    """What the anchor file says about the archive."""
+    """The contents of the anchor file of an archive."""
 
     trace_format: int = 2
     library: str = ""
@@ -99,7 +99,7 @@ def read_anchor(path: Path) -> Anchor:
         for _ in range(number("I")):
             name = text()
             result.properties[name] = text()
-        number("Q")  # of the trace
+        number("Q")  # identifier of the trace
     if anchor_format >= 3:
         number("I"), number("I")
     if at >= len(data) or data[at] != 2:
@@ -177,7 +177,7 @@ class Chunks:
         return True
 
     def check_end(self, at: int) -> None:
-        """Refuse what follows the end-of-file record, which ends at `at`: one byte is usual, more is not."""
+        """Refuse bytes after the end-of-file record, which ends at `at`; a single one is usual."""
         more = self.n_bytes - self.number * self.size - at
         if more > 1:
             raise self.error(at, f"{more} bytes follow the end-of-file record")
@@ -189,7 +189,7 @@ class Chunks:
 
 
 def explain(ends: int, detail: int, maps: tuple[str, ...]) -> str:
-    """Say in words why a kernel stopped."""
+    """Return the message for the status with which a kernel stopped."""
     return {
         decode.RUNS_OUT: "a record goes past the end of its chunk",
         decode.BAD_LENGTH: f"a record states an impossible length or count ({detail})",

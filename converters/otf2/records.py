@@ -1,9 +1,9 @@
 """The record types of OTF2 as data: fields, their types, and the columns they fill.
 
 A field is written ``type:name@map``. Types: ``u8`` raw byte, ``c32`` ``c64`` compressed integer, ``s64`` compressed
-signed, ``f32`` ``f64`` raw floating point, ``ts`` fixed-width time stamp, ``str`` text, ``u8*`` ``c32*`` ``c64*`` as
-many as the field before says, ``idmap`` an id map, ``value`` an attribute value preceded by its type byte. After ``?``
-fields are present only while the record has bytes left. ``map`` names the kind of identifier (`MAPS`).
+signed, ``f64`` raw floating point, ``ts`` fixed-width time stamp, ``str`` text, ``u8*`` ``c32*`` ``c64*`` lists whose
+length is the previous field, ``idmap`` an id map, ``value`` an attribute value preceded by its type byte. Fields after
+``?`` are present only while the record has bytes left. ``map`` names the kind of identifier (`MAPS`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _fields(text: str) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-# Columns of the side tables (tracecols.schema) are the field names. `-` drops nothing: every field has a column.
+# The columns of the side tables (tracecols.schema) are named like the fields.
 EVENT_RECORDS: tuple[Record, ...] = tuple(
     Record(code, name, _fields(text), length)
     for code, name, length, text in (
@@ -230,7 +230,7 @@ MARKER_RECORDS: tuple[Record, ...] = tuple(
         (6, "Marker", "c64:timestamp c64:duration c32:marker u8:scope c64:scope_ref str:text"),
     )
 )
-"""Those of marker files."""
+"""Records of marker files."""
 
 LOCAL_RECORDS: tuple[Record, ...] = tuple(
     Record(code, name, _fields(text))

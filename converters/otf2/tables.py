@@ -28,7 +28,7 @@ _TYPES = {
 
 
 class DefinitionTables(NamedTuple):
-    """What `decode_definitions` needs to know about record types."""
+    """Arguments of `decode_definitions` that describe record types."""
 
     n_fields: NDArray[np.uint8]
     field_type: NDArray[np.uint8]

@@ -32,7 +32,7 @@ from tracecols.work.jobs import n_jobs
 from tracecols.work.scratch import ScratchFolder
 
 Progress = Callable[[int, int], None]
-"""Called with the number of events done and the number of all."""
+"""Called with the number of events done and the total number."""
 
 DEFINITION_CHUNK = 1 << 22
 LIBRARY = (3, 1, 0)
@@ -50,7 +50,7 @@ class WriteError(TracecolsError):
 
 
 def _layout() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Say for every kind which side table holds its fields, and for every field which column (from 1)."""
+    """Return for every kind the side table that holds its fields, and for every field its column (from 1)."""
     family = np.full(256, encode.NO_FAMILY, np.uint8)
     column = np.zeros((256, 6), np.int64)
     for kind in KINDS:
@@ -78,7 +78,7 @@ TIMES = {
 
 
 class Buffers:
-    """What one thread reuses from location to location: a chunk, and the side tables of a batch as numbers."""
+    """Buffers that one thread reuses from location to location: a chunk, and the side tables of a batch as integers."""
 
     def __init__(self, event_chunk: int) -> None:
         self.chunk = np.zeros(event_chunk + encode.PADDING, np.uint8)
@@ -86,7 +86,7 @@ class Buffers:
         self.n_values = 0
 
     def put(self, *columns: NDArray[Any]) -> int:
-        """Append columns of equal length; returns where the first begins."""
+        """Append columns of equal length; return the start of the first."""
         start, n = self.n_values, columns[0].size
         need = start + len(columns) * n
         if need > self.values.size:
@@ -94,7 +94,7 @@ class Buffers:
             grown[:start] = self.values[:start]
             self.values = grown
         for i, column in enumerate(columns):
-            # unsigned and floating-point values as their bits
+            # unsigned and floating-point values are stored as bits
             bits = column.view(np.int64) if column.dtype.kind in "fu" and column.itemsize == 8 else column
             self.values[start + i * n : start + (i + 1) * n] = bits
         self.n_values = need
@@ -102,7 +102,7 @@ class Buffers:
 
 
 def _fixed(column: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Return a column as the kernel is compiled for: contiguous and read-only."""
+    """Return a column in the form the kernel is compiled for: contiguous and read-only."""
     result = np.ascontiguousarray(column, dtype).view()
     result.flags.writeable = False
     return result
@@ -118,16 +118,16 @@ class EventFile:
     type_start, type_code : (n_classes + 1,) int64, (any,) uint8
         Types of the values of metric classes.
     clock : LocalClock, optional
-        By which the times in the file go; by default the common clock.
+        Clock of the times in the file; by default the common clock.
 
     Attributes
     ----------
     n_events : int
         Events written.
     left_out : (256,) int64
-        Events by kind that OTF2 has no record for.
+        Number of events that OTF2 has no record for, by kind.
     shift : int
-        Ticks to add to the times in the file: those below zero cannot be written.
+        Ticks to add to the times in the file, since times below zero cannot be written.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class EventFile:
         state[encode.BASE] += n
 
     def _local(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what the location's clock showed."""
+        """Convert times to the location's clock."""
         assert self._clock is not None
         local = self._clock.local(time)
         if (local < 0).any():
@@ -203,7 +203,7 @@ class EventFile:
         return local
 
     def _column(self, family: str, name: str, table: Columns) -> NDArray[Any]:
-        """Return a column of a side table, times as the location's clock showed them."""
+        """Return a column of a side table, with times converted to the location's clock."""
         column = table[name]
         if self._clock is not None and (family, name) in TIMES:
             column = column.copy()
@@ -212,7 +212,7 @@ class EventFile:
         return column
 
     def _side_tables(self, batch: Batch) -> tuple[encode.Sides, encode.Attributes, encode.Arguments]:
-        """Put the side tables of a batch into the buffer of numbers, and say where."""
+        """Copy the side tables of a batch into the buffer, and return their positions."""
         buffers = self._buffers
         buffers.n_values = 0
         row_at, counts = np.zeros(len(_FAMILIES), np.int64), np.zeros(len(_FAMILIES) + 1, np.int64)
@@ -239,7 +239,7 @@ class EventFile:
         )
 
     def _metrics(self, batch: Batch) -> tuple[NDArray[np.int64], ...]:
-        """Put the values of METRIC events into the buffer: row, source, first value, distance of values, class."""
+        """Copy METRIC values into the buffer; return row, source, first value, stride of values and class."""
         parts = []
         for name, table in batch.sides.items():
             prefix, _, number = name.partition("_")
@@ -261,12 +261,12 @@ class EventFile:
             return tuple(np.zeros((5, 0), np.int64))
         found = np.concatenate(parts, axis=1)
         if len(parts) > 1:
-            # indexing lays columns out one after the other, for which the kernel would be compiled again
+            # indexing yields a column-major array, for which the kernel would be compiled again
             found = np.ascontiguousarray(found[:, np.argsort(found[0], kind="stable")])
         return tuple(found)
 
     def _error(self, ends: int, batch: Batch) -> WriteError:
-        """Say in words why the kernel stopped."""
+        """Make the error for the status with which the kernel stopped."""
         at = int(self._state[encode.EVENT])
         kind = int(batch.events["kind"][at])
         what = {
@@ -285,7 +285,7 @@ class EventFile:
         )
 
     def _flush(self, end: bytes) -> None:
-        """Write the chunk; one that others follow has its full size."""
+        """Write the chunk, padded to its full size unless it is the last."""
         state, chunk = self._state, self._buffers.chunk
         at, n = int(state[encode.POSITION]), int(state[encode.CHUNK_EVENTS])
         is_last = end == _END
@@ -314,7 +314,7 @@ def chunk_header(first: int, last: int) -> bytes:
 
 
 def definition_file(records: list[bytes], chunk: int) -> bytes:
-    """Return a definition file: records in chunks that they do not cross."""
+    """Return a definition file: chunks of whole records."""
     head = chunk_header(0, 0)
     chunks: list[bytes] = []
     body: list[bytes] = []
@@ -333,7 +333,7 @@ def _text(value: Any) -> bytes:
 
 
 def property_name(name: str) -> str:
-    """Return the name of a property of the archive: they have to have a namespace, and the format's library insists."""
+    """Return the name of a property of the archive, with the namespace that the format's library requires."""
     if re.fullmatch(r"[A-Za-z0-9_]+(::[A-Za-z0-9_]+)+", name):
         return name
     return "TRACECOLS::" + re.sub(r"[^A-Z0-9_]+", "_", name.upper())
@@ -347,7 +347,7 @@ def anchor_file(
     n_definitions: int,
     seed: bytes,
 ) -> bytes:
-    """Return the anchor file; the number of the trace is made from what `seed` holds."""
+    """Return the anchor file; the identifier of the trace is a hash of `seed`."""
     given = properties if properties.get("creator") else properties | {"creator": f"tracecols {__version__}"}
     named = {k: v for k, v in properties.items() if k not in ("machine", "creator", "description")}
     return b"".join(
@@ -365,13 +365,13 @@ def anchor_file(
 
 
 def archive_files(path: Path) -> tuple[Path, Path, Path]:
-    """Return the three things an archive consists of: the folder, the global definitions and the anchor file."""
+    """Return the three paths of an archive: the folder, the global definitions and the anchor file."""
     return path.with_suffix(""), path.with_suffix(".def"), path
 
 
 @contextmanager
 def new_archive(path: Path) -> Iterator[Path]:
-    """Build an archive in a folder beside its place and move it there when the block ends well; else leave nothing.
+    """Build an archive in a folder beside its destination, and move it there if the block succeeds; else leave nothing.
 
     `path` is the anchor file; neither it nor the global definitions nor the folder may exist. Yields the anchor file to
     write.
@@ -383,7 +383,7 @@ def new_archive(path: Path) -> Iterator[Path]:
     check_place(path, WriteError)
 
     def rescue(left: Path) -> None:
-        """Take back what a killed process had put in place of an archive that it could not complete."""
+        """Take back the files of an incomplete archive that a killed process had already moved."""
         try:
             made = json.loads((left / _MADE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -436,8 +436,8 @@ def new_archive(path: Path) -> Iterator[Path]:
 
 
 def _local_definitions(shift: int, clock: LocalClock | None) -> list[bytes]:
-    """Return what the definition file of a location holds: its clock's offsets, such that make times negative, or
-    nothing."""
+    """Return the records of a location's definition file: the offsets of its clock, offsets that make times negative,
+    or nothing."""
     readings = clock.records if clock is not None else [(at, shift) for at in (0, 1) if shift]
     return [framed(6, struct.pack("<Q", at) + b"\x08" + struct.pack("<qd", by, 0.0)) for at, by in readings]
 
@@ -454,26 +454,26 @@ def write_archive(
 ) -> Path:
     """Write a source as an OTF2 archive.
 
-    Rows of definition tables become identifiers. What OTF2 has no record for is left out: kinds of events with numbers
-    above 92 and unknown ones, call sites, the order of events of the same time, definitions without a table of their
-    own, and that regions and communicators are those of NCCL.
+    Rows of definition tables become identifiers. Everything that OTF2 has no record for is left out: event kinds with
+    numbers above 92 and unknown ones, call sites, the order of events of the same time, definitions without a table of
+    their own, and the paradigm NCCL of regions and communicators.
 
     Parameters
     ----------
     path : str or Path
-        The anchor file, `NAME.otf2`. The global definitions `NAME.def` and the folder `NAME` come beside it; none of
-        the three may exist.
+        The anchor file, `NAME.otf2`. The global definitions `NAME.def` and the folder `NAME` are written beside it;
+        none of the three may exist.
     jobs : int, optional
         Threads; by default one per core.
     progress : callable, optional
-        Called with the number of events done and the number of all.
+        Called with the number of events done and the total number.
     event_chunk : int
-        Bytes per chunk of events; the format's library wants 256 KiB to 16 MiB.
+        Bytes per chunk of events; the format's library requires 256 KiB to 16 MiB.
     report : Report, optional
-        Takes in `unknown` what was left out, by name, besides what the source reports.
+        Receives in `unknown` the numbers of items left out, by name, in addition to what the source reports.
     clock_offsets : sequence of ((n,) int64, (n,) int64), optional
-        By location: ticks of the common clock, and what is to be added to the location's own there. Times are written
-        as those clocks showed them, with ClockOffset records that give the source's times back to the tick.
+        By location: ticks of the common clock, and the offsets to add to the location's clock there. Times are written
+        as those clocks showed them, with ClockOffset records that restore the source's times to the tick.
 
     Returns
     -------
@@ -516,7 +516,7 @@ def _write_locations(
     report: Report,
     clocks: list[LocalClock] | None,
 ) -> tuple[list[int], int]:
-    """Write the files of all locations; returns their numbers of events and the largest region they enter."""
+    """Write the files of all locations; return their numbers of events and the largest region they enter."""
     locations = source.definitions["locations"]
     expected = locations["n_events"]
     total, done = sum(expected), 0
@@ -572,7 +572,7 @@ def _write_locations(
             stopped.set()
             for future in futures:
                 future.cancel()
-            # the error holds this frame and so the futures, which hold the error and with it the buffers of its thread
+            # the error references this frame and so the futures, which reference the error and its thread's buffers
             futures.clear()
             del future
             raise

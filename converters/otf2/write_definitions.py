@@ -15,7 +15,7 @@ from tracecols.schema import enums
 
 UNDEFINED = -1
 _RECORD = {r.name: r for r in DEFINITION_RECORDS}
-# what others refer to comes first: the numbers of the record types are in that order, with these exceptions
+# records that others refer to come first: record types are numbered in that order, with these exceptions
 _ORDER: dict[str, float] = {r.name: r.code for r in DEFINITION_RECORDS} | {"String": 5.5, "InterComm": 22.5}
 
 _LISTS = ("comm_locations", "comm_location_groups")
@@ -32,15 +32,15 @@ _FOLLOWED = {
     "IoParadigm": {"identification": "strings", "name": "strings"},
     "SystemTreeNodeDomain": {"of": "system_tree_nodes"},
 }
-"""Definitions without a table that are written all the same, and to which tables their identifiers belong."""
+"""Definitions without a table of their own that are written nevertheless, and the tables that their fields refer to."""
 
 _MADE = ("MEASUREMENT OFF", "TRACE BUFFER FLUSH", "PROGRAM")
-"""Regions that the reader makes where an archive has none; without an identifier in the source, they are not
-written."""
+"""Regions that the reader adds if an archive has none; without an identifier in the source, they are not written unless
+events enter them."""
 
 
 def compressed(value: int, size: int) -> bytes:
-    """Encode an integer of `size` bytes: how many of them count, and these; -1 is UNDEFINED."""
+    """Encode an integer of `size` bytes: the number of significant bytes, then these; -1 is UNDEFINED."""
     value &= (1 << 8 * size) - 1
     if value == (1 << 8 * size) - 1:
         return b"\xff"
@@ -74,7 +74,7 @@ def encode_field(of: str, value: Any) -> bytes:
 
 
 def encode_record(record: Record, values: tuple[Any, ...], tail: bytes = b"") -> bytes:
-    """Encode a definition record from all its fields, with `tail` after; the count of a list is filled in."""
+    """Encode a definition record from all its fields, followed by `tail`; the count of a list is filled in."""
     fields = record.fields
     body = [
         encode_field(
@@ -86,7 +86,7 @@ def encode_record(record: Record, values: tuple[Any, ...], tail: bytes = b"") ->
 
 
 def number_of(names: tuple[str, ...] | dict[int, str], name: str) -> int:
-    """Return the number of an enumerator, or the number of an unknown one."""
+    """Return the number of an enumerator; the name of an unknown one is its number."""
     known = names if isinstance(names, dict) else dict(enumerate(names))
     return next(
         (number for number, known_name in known.items() if known_name == name), int(name) if name.isdigit() else 0
@@ -108,9 +108,9 @@ class GlobalDefinitions:
     Attributes
     ----------
     records : list of bytes
-        What others refer to comes first.
+        Encoded records; those that others refer to come first.
     left_out : dict of str to int
-        Counts by name what OTF2 has no record for.
+        Number of items that OTF2 has no record for, by name.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class GlobalDefinitions:
         self._records[name].append(encode_record(_RECORD[name], values))
 
     def _text(self, text: str) -> int:
-        """Return the identifier of a text, adding it if need be; none of an empty one that the source does not
+        """Return the identifier of a text, adding it if need be; UNDEFINED for an empty text that the source does not
         define."""
         if text not in self._string_row:
             if not text:
@@ -204,7 +204,7 @@ class GlobalDefinitions:
         communicators = self._rows(
             "communicators", "name", "kind", "paradigm", "parent", "flags", "members", "remote_members"
         )
-        # groups by what a communicator says about its own: they are found again, or made
+        # groups by what communicators record of them (kind, paradigm, members): they are looked up, or added
         found: dict[tuple[Any, ...], int] = {}
 
         def classes(of: str) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ class GlobalDefinitions:
             if paradigm not in listed:
                 listed[paradigm] = self._listed(paradigm, rows)
                 rows.append((len(rows), "", "comm_locations", paradigm, 0, listed[paradigm]))
-        # what a list lacks is appended to it: ranks in it stay as they are
+        # members missing in a list are appended to it, so that ranks in it do not change
         lacking: dict[str, list[int]] = {}
         for paradigm, members in listed.items():
             known = set(members)
@@ -251,13 +251,13 @@ class GlobalDefinitions:
             lacking[paradigm] = [m for m in used if m not in known]
             listed[paradigm] = [*members, *lacking[paradigm]]
         rank = {p: {m: k for k, m in reversed(list(enumerate(members)))} for p, members in listed.items()}
-        # ranks refer to the lists, so those that were made go in front
+        # ranks refer to the lists, so lists that were added come first
         n = len(self._tables["groups"]["id"])
         rows.sort(key=lambda r: not (r[0] >= n and r[2] == "comm_locations"))
         for i, name, of, paradigm, flags, members in rows:
             if of in _LISTS:
                 members = [*members, *lacking[paradigm]]
-            # ranks of events count in their communicators
+            # ranks in events are ranks in their communicators
             flags &= ~GLOBAL_MEMBERS
             if of == "comm_group":
                 members = [rank[paradigm][m] for m in members]
@@ -267,11 +267,11 @@ class GlobalDefinitions:
             self._add("Group", i, self._text(name), 0, len(members), members, kind, model, flags)
 
     def _listed(self, paradigm: str, rows: list[tuple[Any, ...]]) -> list[int]:
-        """Return the locations in which ranks of a paradigm count, where the source lists none."""
+        """Return the list of locations that ranks of a paradigm refer to, if the source has none."""
         used = {m for r in rows if r[2:4] == ("comm_group", paradigm) for m in r[5]}
         if paradigm != "mpi":
             return sorted(used)
-        # of MPI the first thread of every process, in the order of processes
+        # for MPI, the first thread of every process, in the order of processes
         masters: dict[int, int] = {}
         for location, p in enumerate(self._tables["locations"]["process"]):
             masters.setdefault(p, location)
@@ -365,7 +365,7 @@ class GlobalDefinitions:
             if references is None or UNDEFINED in followed.values():
                 self.left_out[f"definitions {name}"] += 1
                 continue
-            # of an I/O paradigm the reader keeps no properties
+            # the reader keeps no properties of I/O paradigms
             tail = b"\0" if name == "IoParadigm" else b""
             self._records[name].append(encode_record(_RECORD[name], tuple((values | followed).values()), tail))
 

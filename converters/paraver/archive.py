@@ -63,7 +63,7 @@ class Buffers:
         self.group = empty(decode.Group, 1 << 10)
 
     def resize(self, rows: int) -> None:
-        """Make room for as many events."""
+        """Allocate buffers for `rows` events."""
         self.events = empty(Events, rows)
         self.sides = Sides(np.empty(rows, np.int64), np.empty(rows, np.uint8), np.zeros((rows, N_VALUES), np.int64))
         self.extra = np.empty(8 * rows, np.int64)
@@ -71,23 +71,23 @@ class Buffers:
 
 @dataclass
 class Surveyed:
-    """What a first reading of a location finds."""
+    """The result of a first reading of a location."""
 
     n_events: int
     calls: Calls
-    """Its collective operations."""
+    """Collective operations of the location."""
     fault: str
     """Why decoding ended early; empty if it did not."""
     n_impossible: int
     n_flush_readings: int
     n_crossed: int
-    """`n_impossible`, `n_flush_readings` and `n_crossed`: values of counters that are impossible, readings of counters
-    at the end of buffer flushes, regions that were left because others that enclose them were."""
+    """`n_impossible`, `n_flush_readings` and `n_crossed`: impossible counter values, counter readings at the end of
+    buffer flushes, and regions that were left because an enclosing region was left."""
 
 
 @dataclass
 class _Reading:
-    """How far a location has been read, and which side tables of it are wanted."""
+    """The state of reading a location, and the side tables that are wanted."""
 
     columns_of: sides.SideColumns = field(default_factory=lambda: SIDE_COLUMNS)
     with_metrics: bool = True
@@ -131,7 +131,7 @@ class Archive:
         self._labels = names.labels
 
     def _facts(self, header: Header, missing: list[str], without_functions: bool) -> dict[str, Any]:
-        """Return what the manifest is to say."""
+        """Return the facts for the manifest."""
         stem = self.path.name.removesuffix(".gz").removesuffix(".prv")
         notes = [
             f"{stem}{ending} is missing, so that "
@@ -245,7 +245,7 @@ class Archive:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
 
     def _put_roots(self, batch: Batch, location: int, reading: _Reading) -> None:
-        """Put the roots of collective operations, which only the root itself records."""
+        """Fill in the roots of collective operations, which only the root itself records."""
         table = batch.sides.get("collectives")
         if table is not None:
             ends = table["kind"] == K.MPI_COLLECTIVE_END
@@ -286,7 +286,7 @@ class Archive:
         yield before, True
 
     def _types_of(self, is_device: bool) -> scan.TypeTable:
-        """Return the types with kernels as regions on streams of devices, or where no location is known to be one."""
+        """Return the types, with kernels as regions on streams of devices, or if no location is known to be one."""
         action = self._types.action.copy()
         action[action == types.KERNEL] = (
             types.REGION if is_device or not any(self._definitions.is_device) else types.IGNORED
@@ -296,8 +296,8 @@ class Archive:
         return self._types._replace(action=action)
 
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
-        """Decode the words of a location and yield full buffers. Raises SourceError if it contradicts itself; what
-        precedes is in the buffers then."""
+        """Decode the words of a location and yield full buffers. Raises SourceError if they are inconsistent; the
+        events before the error are in the buffers then."""
         buffers, state = self._buffers(), reading.state
         mail, teams = self._mail(location), self._teams[location]
         is_device = self._definitions.is_device[location]
@@ -319,7 +319,7 @@ class Archive:
                 if state[decode.EVENTS]:
                     yield self._batch(buffers, reading)
                 else:
-                    # the events of one time are more than there is room for
+                    # the buffers are too small for the events of one time
                     buffers.resize(2 * buffers.events.time.size)
                     buffers.stack = doubled(buffers.stack)
             if why not in (decode.END, decode.MORE):

@@ -1,8 +1,8 @@
 """Decode the words of one location (see `scan`) into columns of events.
 
-All records of one time are one *group*, whichever lines they are in: what happens at a time is in order by its
-meaning, not by its place in the text. First what began is closed, with the messages that the call received and the end
-of its collective operation, then what begins is opened, with the messages that it sends.
+All records of one time form a *group*, whichever lines they are in: events of one time are ordered by meaning, not by
+position in the text. First, regions that end are closed, with the messages that the call received and the end of its
+collective operation; then, regions that begin are opened, with the messages that they send.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from tracecols.schema.kinds import EventKind
     DECODE_STATE,
 ) = range(32)
 
-# why a decoding ended
+# status of a decoding
 (END, MORE, BUFFERS_FULL, NO_BEGIN, OVERLAP) = range(5)
 
 NOTHING = (1 << 62) + 1
@@ -64,7 +64,7 @@ NOTHING = (1 << 62) + 1
 TAG_PROGRAM, TAG_CALLER, TAG_BARRIER = -1, -2, -3
 
 OF_USER = -2
-"""In the place of the number of a parallel function."""
+"""Marks functions of the program, in place of the number of a parallel function."""
 
 (
     ENTER,
@@ -98,51 +98,51 @@ OPENMP = 3
 """`Paradigm` of teams and locks."""
 
 PER_PAIR, PER_MESSAGE, PER_GROUP = 8, 4, 32
-"""More events than a pair of type and value, a message, and a group by itself become; frames that are open besides."""
+"""Upper bounds for the events of a pair of type and value, a message, and a group by itself; open frames add more."""
 
 IMPOSSIBLE_COUNT, IMPOSSIBLE_PER_NS = 10**12, 1000
-"""A counter that has counted more than both, the second by nanosecond since it was read, is not one: some recordings
-hold addresses in places of counters."""
+"""A value above both limits, the second one per nanosecond since the last reading, is not a count: some recordings hold
+addresses in place of counters."""
 
 
 class Regions(NamedTuple):
-    """Regions by type and value of an event, and what they are."""
+    """Regions by type and value of an event (a hash table), and the roles of regions."""
 
     slots: NDArray[np.int64]
-    """(2**n,): where to look for a pair; -1 none."""
+    """(2**n,): index of a pair, by hash; -1 none."""
     type: NDArray[np.int64]
     value: NDArray[np.int64]
     """`type` and `value`: (n_pairs,)"""
     region: NDArray[np.int32]
-    """(n_pairs,): -1 where a caller is not known."""
+    """(n_pairs,): -1 for unknown callers."""
     operation: NDArray[np.int64]
-    """(n_regions + 1,): of blocking collective operations, -1 of others."""
+    """(n_regions + 1,): operation of blocking collective calls, -1 for others."""
     posts: NDArray[np.uint8]
     starts: NDArray[np.uint8]
-    """`posts` and `starts`: (n_regions + 1,), whether calls post receives, and start sends, that others complete."""
+    """`posts` and `starts`: (n_regions + 1,), whether calls post receives, or start sends, that others complete."""
     program: int
     barrier: int
     critical: int
     critical_end: int
     flush: int
-    """`program`, `barrier`, `critical`, `critical_end` and `flush`: the regions that values do not name; `program` is
-    -1 where none is open."""
+    """`program`, `barrier`, `critical`, `critical_end` and `flush`: regions that no value names; `program` is -1 for
+    locations that do not enter it."""
 
 
 class Tables(NamedTuple):
-    """What is known of types, besides `scan.TypeTable`."""
+    """Attributes of event types, in addition to `scan.TypeTable`."""
 
     counter: NDArray[np.int64]
-    """(n_types,): which counter a type is."""
+    """(n_types,): number of the counter that a type is."""
     fixed: NDArray[np.int32]
-    """(n_types,): region of types that have one whatever the value; -1 others."""
+    """(n_types,): region of types whose region does not depend on the value; -1 others."""
     is_user: NDArray[np.uint8]
-    """(n_types,): whether its regions are functions of the program."""
+    """(n_types,): whether the regions of a type are functions of the program."""
     communicator: NDArray[np.int64]
     """(any,): row by identifier; -1 none."""
     n_counters: int
     nanoseconds: float
-    """In a tick."""
+    """Nanoseconds per tick."""
 
 
 class Mail(NamedTuple):
@@ -153,12 +153,12 @@ class Mail(NamedTuple):
     sends: NDArray[np.int64]
     posts: NDArray[np.int64]
     receives: NDArray[np.int64]
-    """`sends`, `posts` and `receives`: (any,), those it sends and receives in order of `SENT_AT`, `POSTED_AT` and
-    `RECEIVED_AT`."""
+    """`sends`, `posts` and `receives`: (any,), the messages it sends and receives in order of `SENT_AT`, `POSTED_AT`
+    and `RECEIVED_AT`."""
     is_posted: NDArray[np.uint8]
-    """(n_messages,): filled: whether the receive was posted by another call than the one that completed it."""
+    """(n_messages,): filled; whether the receive was posted by another call than the one that completed it."""
     rank: NDArray[np.int32]
-    """(n_locations,): in the world."""
+    """(n_locations,): rank of each location in the world."""
 
 
 class Teams(NamedTuple):
@@ -166,15 +166,14 @@ class Teams(NamedTuple):
 
     fork_team: NDArray[np.int64]
     fork_size: NDArray[np.int64]
-    """`fork_team` and `fork_size`: (n_forks,), team of each FORK, and how many threads it has."""
+    """`fork_team` and `fork_size`: (n_forks,), team of each FORK, and its number of threads."""
     team: NDArray[np.int64]
     join: NDArray[np.int64]
-    """`team` and `join`: (n_functions,), of each parallel function the team, -1 if it has none, and the time of the
-    join."""
+    """`team` and `join`: (n_functions,), team of each parallel function, -1 if it has none, and time of the join."""
 
 
 class Stack(NamedTuple):
-    """Regions that are entered."""
+    """Stack of entered regions."""
 
     region: NDArray[np.int32]
     """(capacity,)"""
@@ -183,7 +182,7 @@ class Stack(NamedTuple):
     of: NDArray[np.int64]
     """(capacity,): number of a parallel function; OF_USER for functions of the program."""
     held: NDArray[np.int64]
-    """(capacity,): locks that are held."""
+    """(capacity,): locks held."""
 
 
 class Group(NamedTuple):
@@ -192,12 +191,12 @@ class Group(NamedTuple):
     kind: NDArray[np.int64]
     type: NDArray[np.int64]
     value: NDArray[np.int64]
-    """`kind`, `type` and `value`: (capacity,), number of the type in the table, type, and value."""
+    """`kind`, `type` and `value`: (capacity,), index of the type in the type table, type, and value."""
 
 
 @part
 def put_event(kind, region, events, state):
-    """Put an event of the present time after the others."""
+    """Append an event at the current time."""
     e = state[EVENTS]
     events.time[e] = state[TIME]
     events.kind[e] = kind
@@ -207,7 +206,7 @@ def put_event(kind, region, events, state):
 
 @part
 def put_side(kind, a, b, c, d, e, events, sides, state):
-    """Put an event with values after the others."""
+    """Append an event with values at the current time."""
     s = state[SIDES]
     sides.event[s] = state[BASE] + state[EVENTS]
     sides.kind[s] = kind
@@ -249,7 +248,7 @@ def find_frame(tag, stack, state):
 
 @part
 def leave_above(depth, stack, events, state):
-    """Leave regions until some are left, those of a type that ends while others are open inside it."""
+    """Leave the regions above `depth`, which are still open inside a region that ends."""
     while state[DEPTH] > depth:
         state[N_CROSSED] += 1
         leave(stack, events, state)
@@ -279,7 +278,7 @@ def time_of_next(order, number, column, mail):
 
 @part
 def count_at(time, order, number, column, mail):
-    """Count the next messages of an order that have a time."""
+    """Count the next messages of an order that have the given time."""
     n = number
     while n < order.size and mail.columns[column, order[n]] == time:
         n += 1
@@ -288,7 +287,7 @@ def count_at(time, order, number, column, mail):
 
 @part
 def put_sends(is_start, mail, events, sides, state):
-    """Put the messages that are sent at the present time."""
+    """Append the messages sent at the current time."""
     while time_of_next(mail.sends, state[SEND], scan.SENT_AT, mail) == state[TIME]:
         m = mail.sends[state[SEND]]
         columns = mail.columns
@@ -300,7 +299,7 @@ def put_sends(is_start, mail, events, sides, state):
 
 @part
 def put_posts(mail, events, sides, state):
-    """Put the receives that the call posts which ends now."""
+    """Append the receives posted by the call that ends at the current time."""
     n = count_at(state[TIME], mail.posts, state[POST], scan.POSTED_AT, mail)
     for k in range(state[POST], state[POST] + n):
         m = mail.posts[k]
@@ -311,7 +310,7 @@ def put_posts(mail, events, sides, state):
 
 @part
 def put_receives(mail, events, sides, state):
-    """Put the messages that are received at the present time."""
+    """Append the messages received at the current time."""
     while time_of_next(mail.receives, state[RECEIVE], scan.RECEIVED_AT, mail) == state[TIME]:
         m = mail.receives[state[RECEIVE]]
         columns = mail.columns
@@ -321,12 +320,12 @@ def put_receives(mail, events, sides, state):
         state[RECEIVE] += 1
 
 
-# -- calls of MPI ------------------------------------------------------------------------------------------------------
+# -- MPI calls ---------------------------------------------------------------------------------------------------------
 
 
 @part
 def read_call(i, n, group, types_table, tables, state):
-    """Read what the events of a group say of the call that its event i opens."""
+    """Read the values that the following events of a group give for the call that event i opens."""
     state[SENT] = state[RECEIVED] = state[COMMUNICATOR] = -1
     state[IS_ROOT] = 0
     for k in range(i + 1, n):
@@ -346,7 +345,7 @@ def read_call(i, n, group, types_table, tables, state):
 
 @part
 def enter_callers(i, n, group, types_table, regions, stack, events, state):
-    """Enter the functions that call the call that event i of a group opens, the outermost first."""
+    """Enter the callers of the call that event i of a group opens, outermost first."""
     deepest = np.int64(0)
     last = i + 1
     while last < n and types_table.action[group.kind[last]] != types.CALL:
@@ -364,7 +363,7 @@ def enter_callers(i, n, group, types_table, regions, stack, events, state):
 
 @part
 def open_call(i, n, group, types_table, tables, regions, mail, stack, events, sides, state):
-    """Open the call of MPI that event i of a group begins."""
+    """Open the MPI call that event i of a group begins."""
     number = group.type[i]
     region = find_region(number, group.value[i], regions)
     if state[CALL_DEPTH] >= 0:
@@ -383,7 +382,7 @@ def open_call(i, n, group, types_table, tables, regions, mail, stack, events, si
 
 @part
 def close_call(number, regions, mail, stack, events, sides, state):
-    """Close the call of MPI that a type has opened; returns what is wrong."""
+    """Close the MPI call that a type has opened; return END or the error."""
     depth = find_frame(number, stack, state)
     if depth < 0:
         return NO_BEGIN
@@ -436,7 +435,7 @@ def open_function(region, number, teams, stack, events, sides, state):
 
 @part
 def close_function(number, teams, regions, stack, events, state):
-    """End a parallel function; with a team its threads wait for each other. Returns what is wrong."""
+    """End a parallel function; if it has a team, its threads enter a barrier. Return END or the error."""
     depth = find_frame(number, stack, state)
     if depth < 0:
         return NO_BEGIN
@@ -472,10 +471,10 @@ def lock_of(n, group, types_table):
 
 @part
 def change_critical(value, number, lock, regions, stack, events, sides, state):
-    """Wait for a critical section or lock, begin it, end it, or leave it; returns what is wrong.
+    """Wait for a critical section or lock, begin it, end it, or leave it; return END or the error.
 
-    Waiting and leaving are regions; what a thread does inside is in none, so that sections and locks may overlap. A
-    lock is free from the begin of leaving it on. Which one is not recorded: it is taken for the one acquired last.
+    Waiting and leaving are regions; the time inside is in neither, so that sections and locks may overlap. A lock is
+    released when leaving begins. Which lock is left is not recorded: it is assumed to be the one acquired last.
     """
     if value == types.CRITICAL_WANTS:
         enter(regions.critical, number, -1, stack, events, state)
@@ -503,7 +502,7 @@ def change_critical(value, number, lock, regions, stack, events, sides, state):
 
 @inner_part
 def take_state(words, w, end_of_trace, state):
-    """Take a state of a group; returns 1 if the thread runs, 0 if it is not created, -1 if states overlap."""
+    """Process a state of a group; return 1 if the thread runs, 0 if it is not created, -1 if states overlap."""
     begin, number, end = words[w], words[w + 2], words[w + 3]
     if begin < state[STATE_END]:
         return -1
@@ -514,8 +513,8 @@ def take_state(words, w, end_of_trace, state):
 
 @part
 def next_reading(i, n, group, types_table):
-    """Return the event of a group from i on before which counters are read once more: the end of a call that begins and
-    ends at this time."""
+    """Return the event of a group, from i on, before which counters are read again: the end of a call that begins and
+    ends at this time; n if there is none."""
     opened = False
     for k in range(i, n):
         if types_table.action[group.kind[k]] == types.CALL:
@@ -528,7 +527,7 @@ def next_reading(i, n, group, types_table):
 
 @part
 def put_counters(i, n, group, types_table, tables, extra, events, sides, state):
-    """Put what the counters of events i to n of a group say, if there are any: since they were read before."""
+    """Append a METRIC of the counters in events i to n of a group, if there are any: counts since the last reading."""
     x = state[EXTRAS]
     found = False
     limit = IMPOSSIBLE_PER_NS * np.float64(state[TIME] - state[READ_AT]) * tables.nanoseconds
@@ -552,7 +551,7 @@ def put_counters(i, n, group, types_table, tables, extra, events, sides, state):
         return
     state[READ_AT] = state[TIME]
     if is_flushed:
-        # what was counted while the recorder wrote its buffer is not of the program
+        # counts from the time when the recorder wrote its buffer do not belong to the program
         state[N_FLUSH_READINGS] += 1
         return
     put_side(METRIC, 0, tables.n_counters, x, 0, 0, events, sides, state)
@@ -573,7 +572,7 @@ def open_region(i, group, tables, regions, stack, events, state):
 @part
 def put_innermost_first(i, n, group, types_table, stack, state):
     """Exchange event i of a group, the end of a region, with the end of the innermost region if that follows in the
-    group: Extrae ends regions in the order in which it has begun them."""
+    group: Extrae ends regions in the order in which it began them."""
     if not state[DEPTH]:
         return
     innermost = stack.tag[state[DEPTH] - 1]
@@ -586,7 +585,7 @@ def put_innermost_first(i, n, group, types_table, stack, state):
 
 @part
 def close_region(i, n, group, types_table, stack, events, state):
-    """Leave the innermost region that the type of event i of a group has entered; returns what is wrong."""
+    """Leave the innermost region that the type of event i of a group has entered; return END or the error."""
     put_innermost_first(i, n, group, types_table, stack, state)
     depth = find_frame(group.type[i], stack, state)
     if depth < 0:
@@ -598,7 +597,7 @@ def close_region(i, n, group, types_table, stack, events, state):
 
 @part
 def repeats_kernel(i, n, group, types_table, stack, state):
-    """Return whether event i of a group, of a stream, only says once more that a kernel begins or ends."""
+    """Return whether event i of a group on a stream only repeats that a kernel begins or ends."""
     if group.value[i] == 0:
         return find_frame(group.type[i], stack, state) < 0
     begins = False
@@ -609,7 +608,7 @@ def repeats_kernel(i, n, group, types_table, stack, state):
 
 @inner_part
 def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, events, sides, state):
-    """Turn event i of a group into events; returns what is wrong."""
+    """Turn event i of a group into events; return END or the error."""
     number, value = group.type[i], group.value[i]
     action = types_table.action[group.kind[i]]
     why = END
@@ -652,9 +651,9 @@ def take_group(words, p, time, is_last, group, types_table):
     Returns
     -------
     p : int
-        The first word after them; -1 if there may be more than there are words.
+        The first word after them; -1 if more of them may follow after the last word.
     n : int
-        How many there are.
+        Number of events.
     """
     n = np.int64(0)
     while p < words.size and words[p] == time:
@@ -672,7 +671,7 @@ def take_group(words, p, time, is_last, group, types_table):
 
 
 class Given(NamedTuple):
-    """What is known of a location before its words are decoded."""
+    """Input for decoding the words of a location."""
 
     types_table: scan.TypeTable
     tables: Tables
@@ -700,18 +699,18 @@ def decode_words(words, is_last, end_of_trace, given, out, state):
     words : (n,) int64
         Whole records in order of time.
     is_last : bool
-        Whether there are no more.
+        Whether these are the last words.
     end_of_trace : int
-        When open states end.
+        Time at which open states end.
     given : Given
     out : Out
     state : (DECODE_STATE,) int64
-        Carried from call to call; `state[AT]` is the word to go on with.
+        Carried from call to call; `state[AT]` is the next word to decode.
 
     Returns
     -------
     int
-        END; MORE if more words are needed; BUFFERS_FULL; or what is wrong at time `state[TIME]` with events of type
+        END; MORE if more words are needed; BUFFERS_FULL; or the error at time `state[TIME]` in events of type
         `state[WHAT]`.
     """
     types_table, tables, regions, mail, teams = given
@@ -781,7 +780,7 @@ def decode_words(words, is_last, end_of_trace, given, out, state):
 
 @kernel
 def close_all(teams, stack, events, sides, state):
-    """Leave all regions that are still open, when the last state ends or the last event is."""
+    """Leave all regions that are still open, at the end of the last state or at the last event."""
     if state[WAS_CREATED]:
         state[TIME] = max(state[TIME], state[STATE_END])
     if state[BARRIER_END] != NOTHING:
@@ -799,12 +798,12 @@ def find_thread_events(words, types_table, time, number, value):
     Parameters
     ----------
     time, number, value : (capacity,) int64
-        Filled, as far as there is room.
+        Filled up to their capacity.
 
     Returns
     -------
     int
-        How many there are.
+        Number of events found.
     """
     n, w = 0, 0
     while w < words.size:

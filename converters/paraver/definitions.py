@@ -1,4 +1,4 @@
-"""The definition tables of a Paraver trace, made of its header, of `.pcf` and `.row`, and of what its events name."""
+"""The definition tables of a Paraver trace, made from its header, `.pcf` and `.row`, and regions that events name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POSTS, _STARTS = (
     re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(all)?)"),
     re.compile(r"mpi_(i[bsr]?send|isendrecv(_replace)?|start(all)?)"),
 )
-"""Calls of MPI that post receives, and that start sends, which others complete."""
+"""MPI calls that post receives, and those that start sends, which other calls complete."""
 
 _LINE = re.compile(r"(\d+) \(([^,)]*)[,)].*")
 _MANGLED = re.compile(r"(.*\S)\s*\[(\S+)\]")
@@ -52,7 +52,7 @@ class Regions:
         return self.rows.setdefault((name, role, paradigm, file, line), len(self.rows))
 
     def fixed(self, number: int) -> int:
-        """Return the region that a type enters whatever its value; -1 if the value tells."""
+        """Return the region that a type enters whatever its value; -1 if it depends on the value."""
         found = types.types_of(number)
         if found is None or not found.name or found.action != types.REGION:
             return -1
@@ -75,13 +75,13 @@ class Regions:
         self._pairs.append((number, value, self._row(label or f"{number}:{value & MASK}", role, paradigm, *where)))
 
     def _role(self, name: str, otherwise: str) -> str:
-        """Return the role of a call of MPI."""
+        """Return the role of an MPI call."""
         lower = name.lower().rstrip("_")
         found = next((role for fits, role, _ in self._patterns if fits.fullmatch(lower)), otherwise)
         return otherwise if found == "function" else found
 
     def for_kernels(self) -> decode.Regions:
-        """Return what the decoder needs to know."""
+        """Return the regions in the form that the decoder uses."""
         size = 1 << (4 * len(self._pairs) + 16).bit_length()
         slots = np.full(size, -1, np.int64)
         for k, (number, value, _) in enumerate(self._pairs):
@@ -123,7 +123,7 @@ class Definitions(DefinitionTables):
     first : list of int
         Location of the first thread of every task.
     is_device : list of bool
-        By location.
+        By location, whether it is a stream of a device.
     """
 
     def __init__(
@@ -194,9 +194,9 @@ class Definitions(DefinitionTables):
         self.add_class_of_counters()
 
     def finish(self) -> None:
-        """Fill the tables that grow while the trace is looked at."""
+        """Fill the table of regions, which grow while the trace is read."""
         for label, role, paradigm, file, line in self.regions.rows:
-            # name [name as the linker has it]
+            # name [mangled name]
             found = _MANGLED.fullmatch(label)
             name, canonical = (found[1], found[2]) if found else (label, label)
             self.add_region(name, role, paradigm, canonical, line, file=file)
@@ -205,7 +205,7 @@ class Definitions(DefinitionTables):
 def tables_for_kernels(
     numbers: list[int], counters: list[int], regions: Regions, communicators: Mapping[int, int], nanoseconds: float
 ) -> decode.Tables:
-    """Return what the decoder needs to know of types, by their number among all."""
+    """Return the decoder's tables of types, by index in `numbers`."""
     place = {number: k for k, number in enumerate(counters)}
     found = [types.types_of(n) for n in numbers]
     rows = np.full(max(communicators, default=-1) + 1 if max(communicators, default=0) < 1 << 20 else 0, -1, np.int64)

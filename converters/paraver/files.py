@@ -20,9 +20,9 @@ MAGIC = b"#Paraver"
 BLOCK = 1 << 23
 """Bytes of text that are read at once."""
 _STEP = 1 << 16
-"""Bytes that are unpacked at once: those of a step in which a gzip'ed file turns out to be damaged are lost."""
+"""Bytes that are unpacked at once: if a gzip'ed file is damaged, those of the step with the damage are lost."""
 LONGEST_LINE = 1 << 26
-"""Bytes that no line has."""
+"""Upper bound for the bytes of a line."""
 
 DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what precedes"
 
@@ -30,11 +30,11 @@ NEWLINE = b"\n"
 
 
 MAX_THREADS = 1 << 22
-"""Of how many threads traces are read: a damaged header must not take all memory."""
+"""Maximum number of threads of a trace: a damaged header must not exhaust memory."""
 
 
 def begins_as_paraver(path: Path) -> bool:
-    """Whether a file, plain or gzip, begins as a Paraver trace does."""
+    """Return whether a file, plain or gzip, begins like a Paraver trace."""
     try:
         with open_regular(path) as stored, _opened(stored) as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -66,8 +66,8 @@ class Lines:
         self.cut = ""
 
     def blocks(self, block: int = BLOCK) -> Iterator[Block]:
-        """Yield all lines. What follows the last newline is a line if the file ends there. Raises SourceError if the
-        file cannot be read, or a line has no end."""
+        """Yield all lines. Text after the last newline is a line if the file ends there. Raises SourceError if the file
+        cannot be read, or a line has no end."""
         at, rest = 0, b""
         try:
             with open_regular(self.path) as stored, _opened(stored) as file:
@@ -89,7 +89,7 @@ class Lines:
             yield Block(at, np.frombuffer(rest + NEWLINE, np.uint8))
 
     def _read(self, file: BinaryIO, n: int) -> bytes:
-        """Read a piece; of a file that is damaged what precedes the damage."""
+        """Read up to n bytes; only those before the damage if the file is damaged."""
         pieces: list[bytes] = []
         wanted = 0 if self.cut else n
         try:
@@ -118,22 +118,22 @@ class Header:
     """The first lines of a trace."""
 
     recorded: str
-    """Date and time as they are written."""
+    """Date and time, as written in the file."""
     duration: int
     """Ticks until the end."""
     resolution: int
     """Ticks per second."""
     cpus: list[int]
-    """CPUs of every node."""
+    """Number of CPUs of every node."""
     threads: list[tuple[int, int]]
-    """Of every task: number of its threads, and its node, counted from 0; -1 unknown."""
+    """For every task: number of its threads, and its node, counted from 0; -1 unknown."""
     communicators: dict[int, list[int]] = field(default_factory=dict)
     """Tasks of every communicator, counted from 0."""
     size: int = 0
     """Bytes of these lines."""
     n_lines: int = 1
     n_unknown_members: int = 0
-    """Members of communicators that are no tasks of the trace, and are left out."""
+    """Number of members of communicators that are left out because they are not tasks of the trace."""
 
 
 UNITS = {"_ns": 10**9, "_us": 10**6, "_ms": 10**3, "": 10**6}
@@ -149,8 +149,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_header(path: Path) -> Header:
-    """Read the header and the communicators that follow it. Raises SourceError if it is none, does not fit what it
-    says, or has several applications."""
+    """Read the header and the communicators that follow it. Raises SourceError if it is not a header, is inconsistent,
+    or has several applications."""
 
     try:
         with open_regular(path) as stored, _opened(stored) as file:
@@ -210,7 +210,7 @@ def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
 
 
 def _cpus_of(text: str) -> list[int]:
-    """Return the CPUs of the nodes, from `n(cpus,...)` or `n`."""
+    """Return the number of CPUs of each node, from `n(cpus,...)` or `n`."""
     number, _, rest = text.partition("(")
     cpus = [int(n or 0) for n in rest.rstrip(")").split(",")] if rest else []
     return cpus or [0] * min(int(number), 1 << 20)
@@ -219,7 +219,7 @@ def _cpus_of(text: str) -> list[int]:
 def _read_communicators(
     header: Header, n: int, lines: Iterator[bytes], wrong: Callable[[str, int], SourceError]
 ) -> None:
-    """Read as many lines of communicators as the header says; those between communicators have no members."""
+    """Read as many lines of communicators as the header states; inter-communicators are skipped."""
     for number in range(2, n + 2):
         line = next(lines, b"")
         header.size += len(line)
@@ -240,17 +240,17 @@ def _read_communicators(
 
 @dataclass
 class Names:
-    """What `.pcf` and `.row` say."""
+    """The names in `.pcf` and `.row`."""
 
     labels: dict[int, str] = field(default_factory=dict)
-    """Of event types."""
+    """Labels of event types."""
     values: dict[int, dict[int, str]] = field(default_factory=dict)
-    """Of the values of event types."""
+    """Labels of the values of event types."""
     states: dict[int, str] = field(default_factory=dict)
     rows: dict[str, list[str]] = field(default_factory=dict)
     """Names of CPUs, nodes, threads, ... by level."""
     missing: list[str] = field(default_factory=list)
-    """Files that are not there."""
+    """Endings of missing files."""
 
 
 def _text_beside(path: Path, ending: str) -> list[str] | None:

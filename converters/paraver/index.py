@@ -1,4 +1,4 @@
-"""All records of a Paraver trace, found in one pass over its text and put together by location in a temporary file."""
+"""All records of a Paraver trace, found in one pass over its text and grouped by location in a temporary file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tracecols.converters.temporary import scratch, temporary_file, write
 from tracecols.work.jobs import n_jobs
 
 WORDS_AT_ONCE = 1 << 18
-"""Words of a location that are handed out at once, if it has as many."""
+"""Words of a location that are yielded at once, if it has that many."""
 
 
 def type_table(numbers: Iterable[int]) -> scan.TypeTable:
-    """Make the table of some types."""
+    """Make the table of the given types."""
     known = sorted(numbers)
     size = 1 << (4 * len(known) + 16).bit_length()
     slots = np.full(size, -1, np.int64)
@@ -46,13 +46,13 @@ def type_table(numbers: Iterable[int]) -> scan.TypeTable:
 
 
 def slot_of(number: int, size: int) -> int:
-    """Return where to look for a number first, as `scan.hashed` does."""
+    """Return the first slot to probe for a number, as `scan.hashed` does."""
     return ((number * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 32) & (size - 1)
 
 
 @dataclass
 class Scanned:
-    """What was found in one block."""
+    """The results of scanning one block."""
 
     start: NDArray[np.int64]
     """(n_locations + 1,): first word of each location in the file, and their end."""
@@ -70,7 +70,7 @@ class Scanned:
 
 
 class _Workspace(NamedTuple):
-    """Arrays that a thread uses for every block."""
+    """Arrays that a thread reuses for every block."""
 
     found: scan.Found
     cache: NDArray[np.int64]
@@ -102,21 +102,21 @@ class Index:
     fault : str
         Why scanning ended before the end of the text; empty if it did not.
     messages : Messages
-        Those between tasks.
+        Messages between tasks.
     n_within : int
-        Messages within a task, which are none of MPI.
+        Number of messages within a task, which are not MPI messages.
     named : list of (int, int)
-        Type and value of all that names regions; types that are not in the table, with value 0.
+        Types and values that name regions; types that are not in the table, with value 0.
     strange : dict of int to int
-        Number of events by type that are not known, or skipped.
+        Number of events of unknown or skipped types, by type.
     last : int
         Latest time.
     n_records : int
     n_global : int
-        Records of global operations (type 4), which early tracers wrote beside the events of the calls, and which are
-        skipped.
+        Number of records of global operations (type 4), which early tracers wrote in addition to the events of the
+        calls; they are skipped.
     n_disordered : int
-        Locations whose records are not in order of time.
+        Number of locations whose records are not in order of time.
     """
 
     def __init__(self, path: Path, header: Header, types: scan.TypeTable) -> None:
@@ -135,7 +135,7 @@ class Index:
         self._words = words
 
     def _gather(self, header: Header) -> None:
-        """Scan all blocks, a few at a time, and put together what they hold."""
+        """Scan all blocks, a few at a time, and combine the results."""
         self.fault, self.strange = "", Counter[int]()
         self._starts: list[NDArray[np.int64]] = []
         self.last = self.n_records = self.n_global = 0
@@ -177,7 +177,7 @@ class Index:
         self.messages = Messages(columns)
 
     def _scan_all(self, lines: Lines, header: Header) -> Iterator[Scanned]:
-        """Scan blocks in parallel while the next ones are read; yields what was found, in the order of the text."""
+        """Scan blocks in parallel while the next ones are read; yield the results in the order of the text."""
         jobs = n_jobs(None)
         waiting: deque[Future[Scanned]] = deque()
         with ThreadPoolExecutor(jobs) as pool:
@@ -195,7 +195,7 @@ class Index:
                 waiting.clear()
 
     def _workspace(self, size: int) -> _Workspace:
-        """Return the arrays of this thread; those that text of a size may fill are large enough for any."""
+        """Return the arrays of this thread, large enough for any text of a size."""
         if not hasattr(self._local, "workspace") or self._local.size < size:
             n = self.n_locations
             found = scan.Found(
@@ -253,9 +253,9 @@ class Index:
         return result
 
     def words(self, location: int) -> Iterator[NDArray[np.int64]]:
-        """Yield the words of a location in order of time; records are never divided.
+        """Yield the words of a location in order of time; records are never split.
 
-        Of a location whose records are not in this order all are put together first.
+        If the records of the location are not in this order, all are sorted first and yielded at once.
         """
         runs = [slice(s[location], s[location + 1]) for s in self._starts if s[location + 1] > s[location]]
         if self.disordered[location]:
@@ -273,7 +273,7 @@ class Index:
             yield np.concatenate(gathered)
 
     def _sorted(self, runs: list[slice]) -> NDArray[np.int64]:
-        """Put the records of a location in order; those of one time stay in that of the text."""
+        """Sort the records of a location by time; those of one time stay in the order of the text."""
         n = sum(run.stop - run.start for run in runs)
         words, ordered = scratch(n, np.int64), scratch(n, np.int64)
         np.concatenate([self._words[run] for run in runs], out=words)
@@ -285,7 +285,7 @@ class Index:
 
 
 def explain(why: int) -> str:
-    """Say in words why a scan stopped."""
+    """Return the message for the status with which a scan stopped."""
     return {
         scan.BAD_RECORD: "a line that is no state (1), event (2), communication (3) or comment (#)",
         scan.BAD_FIELD: "a line whose fields are not those of its record",

@@ -1,4 +1,4 @@
-"""Collective operations, joined over all tasks: the k-th of each communicator is the same everywhere."""
+"""Collective operations, joined over all tasks: the k-th operation of a communicator is the same on all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Calls:
     """`op`, `communicator`, `is_root` and `time`: list of (n,) array"""
 
     def add(self, table: dict[str, NDArray[Any]], time: NDArray[np.int64], n_events: int) -> None:
-        """Add those of a batch, of which the last event is the `n_events`-th of its location."""
+        """Add the operations of a batch whose last event is the `n_events`-th of its location."""
         ends = table["kind"] == K.MPI_COLLECTIVE_END
         self.op.append(table["op"][ends])
         self.communicator.append(table["communicator"][ends])
@@ -42,8 +42,8 @@ class Calls:
 class Operations:
     """The collective operations of a trace.
 
-    `roots` is by location the root of each of its operations, a rank in the communicator, -1 none; `fault` is which
-    tasks disagree, and how, empty if none do.
+    `roots` is by location the root of each of its operations, a rank in the communicator, -1 none; `fault` describes
+    the first disagreement of tasks, empty if there is none.
     """
 
     def __init__(self, calls: Sequence[Calls], task: NDArray[np.int32], members: list[list[int]]) -> None:
@@ -57,7 +57,7 @@ class Operations:
             self._join(communicator, found)
 
     def _join(self, communicator: int, found: list[tuple[NDArray[Any], ...]]) -> None:
-        """Join the operations of a communicator: the same number of the same ones in each of its tasks."""
+        """Join the operations of a communicator, which have to be the same in the same order on all its tasks."""
         ranks = {int(self._task[m]): k for k, m in enumerate(self._members[communicator])}
         known: NDArray[np.int16] | None = None
         root = np.zeros(0, np.int32)
@@ -96,7 +96,7 @@ class Operations:
         op: NDArray[np.int16],
         differ: NDArray[np.int64],
     ) -> str:
-        """Say how two tasks disagree."""
+        """Describe how two tasks disagree."""
         where = f"communicator row {communicator}, tasks {first + 1} and {task + 1}"
         if differ.size:
             k = int(differ[0])

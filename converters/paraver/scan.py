@@ -1,11 +1,11 @@
-"""Scan the text of a Paraver trace: one walk through a block of lines finds all records and what they say.
+"""Scan the text of a Paraver trace: one pass over a block of lines finds all records and their values.
 
-Events and states become *words*, int64, in the order of the text, and are then put together by location:
+Events and states become *words*, int64, in the order of the text, and are then grouped by location:
 
 * a state: begin, STATE, its number, its end
-* events of one line: time, number of pairs, and for each type and value
+* events of one line: time, number of pairs, and type and value of each pair
 
-What no analysis looks at is left out here.
+Events that no analysis uses are left out here.
 """
 
 from __future__ import annotations
@@ -18,41 +18,40 @@ from numpy.typing import NDArray
 from tracecols.converters.paraver.types import IGNORED, SKIPPED, WITH_REGIONS
 from tracecols.kernels.kernel import inner_part, kernel, part
 
-# state of a scan: where it is and what it found
+# state of a scan: its position and its results
 AT, N_RECORDS, N_WORDS, N_MESSAGES, N_NAMED, N_STRANGE, N_LINES, WHAT, LAST, WITHIN, N_GLOBAL, SCAN_STATE = range(12)
 
-# why a scan ended
+# status of a scan
 (END, BAD_RECORD, BAD_FIELD, TOO_LARGE, NO_APPLICATION, NO_THREAD, NO_PAIRS, BAD_TIMES) = range(8)
 
 STATE = -1
-"""In the place of the number of pairs: the record is a state."""
+"""Stored in place of the number of pairs: the record is a state."""
 STATE_WORDS = 4
 
 OPEN = -1
 """End of a state that was open when the recording ended."""
 
 LATEST = (1 << 62) - 1
-"""No time is later, in ticks."""
+"""Upper bound for times, in ticks."""
 
 CACHE = 1 << 12
-"""Values that name regions are noted once, unless another one took their place here meanwhile."""
+"""Entries of the cache of noted values: a value that names a region is noted again only if it was evicted."""
 
 
 class TypeTable(NamedTuple):
     """The types of events, found by their number."""
 
     slots: NDArray[np.int64]
-    """(2**n,): where to look for a type: the number of a type among all, -1 none; the next slot is looked at if it is
-    another."""
+    """(2**n,): hash table with linear probing: index of a type, -1 empty."""
     number: NDArray[np.int64]
     """(n_types,)"""
     action: NDArray[np.uint8]
-    """(n_types,): what becomes of its events, `types`."""
+    """(n_types,): action for the events of each type, see `types`."""
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    """`first` and `last`: (n_ranges,), types that are declared, in ranges."""
+    """`first` and `last`: (n_ranges,), ranges of declared types."""
     of_range: NDArray[np.uint8]
-    """(n_ranges,): what becomes of their events."""
+    """(n_ranges,): action for the events of each range."""
 
 
 class Threads(NamedTuple):
@@ -63,29 +62,28 @@ class Threads(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a scan finds in a block; arrays that are large enough for any text of its size."""
+    """The results of scanning a block; the arrays are large enough for any text of its size."""
 
     words: NDArray[np.int64]
     """(capacity,)"""
     record: NDArray[np.int64]
     location: NDArray[np.int32]
-    """`record` and `location`: (n_records + 1,) int64, int32, where the words of each record begin, and whose they
-    are."""
+    """`record` and `location`: (n_records + 1,) int64, int32, start of the words of each record, and its location."""
     messages: NDArray[np.int64]
     """(n_messages, MESSAGE_FIELDS): sender, its begin, receiver, begin and end there, size and tag."""
     named: NDArray[np.int64]
-    """(capacity, 2): type and value of what names regions, each at least once; types that are not in the table, with
+    """(capacity, 2): types and values that name regions, each at least once; types that are not in the table, with
     value 0."""
     strange: NDArray[np.int64]
-    """(capacity,): types that are not known or skipped, event by event."""
+    """(capacity,): types that are unknown or skipped, event by event."""
     latest: NDArray[np.int64]
-    """(n_locations,): time of the last record of each location."""
+    """(n_locations,): latest time of a record of each location, -1 if there is none."""
     disordered: NDArray[np.uint8]
-    """(n_locations,): whether one of its records is earlier than the one before."""
+    """(n_locations,): whether a record of the location is earlier than the previous one."""
     earliest: NDArray[np.int64]
     """(n_locations,): time of the first record of each location, -1 if there is none."""
     n_words: NDArray[np.int64]
-    """(n_locations,): words of each location."""
+    """(n_locations,): number of words of each location."""
 
 
 SENDER, SENT_AT, RECEIVER, POSTED_AT, RECEIVED_AT, SIZE, TAG, MESSAGE_FIELDS = range(8)
@@ -97,18 +95,18 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
 
 NAMED = np.isin(np.arange(32), WITH_REGIONS).astype(np.uint8)
-"""Whether events with an action name regions by their values."""
+"""(32,): whether the values of events with an action name regions."""
 
 
 @part
 def hashed(number, size):
-    """Return where to look for a number first; `size` is a power of two."""
+    """Return the first slot to probe for a number; `size` is a power of two."""
     return np.int64((np.uint64(number) * _MULTIPLIER >> _SHIFT) & np.uint64(size - 1))
 
 
 @part
 def find_type(number, table):
-    """Find the number of a type among all; -1 if it is not known."""
+    """Find the index of a type in the table; -1 if it is not known."""
     at = hashed(number, table.slots.size)
     while table.slots[at] >= 0 and table.number[table.slots[at]] != number:
         at = (at + 1) & (table.slots.size - 1)
@@ -128,7 +126,7 @@ def note_value(number, value, cache, state, found):
 
 @part
 def action_of(number, table, cache, state, found):
-    """Say what becomes of events of a type; one that is not in the table is noted."""
+    """Return the action for events of a type; a declared type that is not in the table is noted."""
     kind = find_type(number, table)
     if kind >= 0:
         return table.action[kind]
@@ -141,9 +139,9 @@ def action_of(number, table, cache, state, found):
 
 @inner_part
 def read_number(data, p):
-    """Read digits as an unsigned number; returns it and the place after, the same if there are none.
+    """Read digits as an unsigned number; return it and the position after, `p` itself if there are no digits.
 
-    The text ends with a newline, so that digits do. A number of more than 64 bits ends at its beginning, too.
+    The text ends with a newline, which ends the digits. For a number of more than 64 bits, the position is `p`, too.
     """
     start = p
     value = np.uint64(0)
@@ -160,9 +158,9 @@ def read_number(data, p):
 
 @inner_part
 def read_field(data, p):
-    """Read a number that a colon follows; returns it, the place after the colon, and whether there are both.
+    """Read a number followed by a colon; return it, the position after the colon, and whether both were found.
 
-    If there are not, the place is where reading stopped, which is never after the newline that ends the text.
+    If not, the position is where reading stopped, which is never after the newline that ends the text.
     """
     value, q = read_number(data, p)
     good = q > p and data[q] == COLON
@@ -171,13 +169,13 @@ def read_field(data, p):
 
 @inner_part
 def at_line_end(data, p):
-    """Whether a line ends at a place, with a newline or with a carriage return before it."""
+    """Return whether a line ends at a position, with a newline or with a carriage return before it."""
     return data[p] == NEWLINE or (data[p] == RETURN and data[p + _1] == NEWLINE)
 
 
 @inner_part
 def read_location(data, p, threads):
-    """Read application, task and thread; returns the location, the place after, and what is wrong."""
+    """Read application, task and thread; return the location, the position after, and END or the error."""
     application, p, good = read_field(data, p)
     task, p, good_task = read_field(data, p)
     thread, p, good_thread = read_field(data, p)
@@ -197,7 +195,7 @@ def read_location(data, p, threads):
 
 @part
 def begin_record(location, time, state, found):
-    """Note that a record of a location begins, and what order it is in."""
+    """Note the start of a record of a location, and whether it is in order of time."""
     r = state[N_RECORDS]
     found.record[r] = state[N_WORDS]
     found.location[r] = location
@@ -211,7 +209,7 @@ def begin_record(location, time, state, found):
 
 @part
 def end_record(location, n, state, found):
-    """Keep the words of a record."""
+    """Complete a record of n words."""
     state[N_RECORDS] += 1
     state[N_WORDS] += n
     found.n_words[location] += n
@@ -293,7 +291,7 @@ def scan_events(data, p, location, types, cache, state, found):
 
 @inner_part
 def scan_message(data, p, sender, threads, state, found):
-    """Read what follows the sender of a message."""
+    """Read the fields of a message after its sender."""
     begin, p, good = read_field(data, p)
     if not good:
         return p, BAD_FIELD
@@ -336,12 +334,12 @@ def scan_lines(data, threads, types, cache, state, found):
     cache : (CACHE, 2) int64
         -1 at first.
     state : (SCAN_STATE,) int64
-        Zeros at first, but `state[AT]`, where to begin.
+        Zeros at first, except `state[AT]`, where to begin.
 
     Returns
     -------
     int
-        END, or what is wrong with the line at byte `state[AT]`, close to byte `state[WITHIN]`.
+        END, or the error in the line at byte `state[AT]`, close to byte `state[WITHIN]`.
     """
     n = np.uint64(data.size)
     p = np.uint64(state[AT])
@@ -389,14 +387,14 @@ def scan_lines(data, threads, types, cache, state, found):
 
 @kernel
 def group_by_location(record, location, words, free, grouped):
-    """Put the words of records together by location.
+    """Group the words of records by location.
 
     Parameters
     ----------
     record, location : (n_records + 1,) int64, (n_records,) int32
-        Where the words of each record begin, and whose they are.
+        Start of the words of each record, and its location.
     free : (n_locations,) int64
-        Where those of each location begin; after them afterwards.
+        Start of the words of each location; afterwards their end.
     grouped : (n_words,) int64
         Filled.
     """
@@ -410,7 +408,7 @@ def group_by_location(record, location, words, free, grouped):
 
 @kernel
 def find_records(words, start, time):
-    """Find where the records of a location begin and their times; returns how many there are."""
+    """Find start and time of the records of a location; return the number of records."""
     n, w = 0, 0
     while w < words.size:
         start[n], time[n] = w, words[w]

@@ -1,4 +1,4 @@
-"""The teams of OpenMP: which threads execute a parallel function between a fork and its join."""
+"""OpenMP teams: the threads that execute a parallel function between a fork and its join."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Rows = NDArray[np.int64]
 
 
 class ThreadEvents:
-    """The forks and parallel functions of one location, in order of time: `fork`, `join` (a team that is not joined is
-    until the end) and `begin` of functions."""
+    """The forks and parallel functions of one location, in order of time: times of `fork`, `join` (the end of the trace
+    if a team is not joined) and `begin` of functions."""
 
     def __init__(self, time: Rows, action: Rows, value: Rows, end: int) -> None:
         self.begin = time[(action == types.FUNCTION) & (value != 0)]
         mine = action == types.PARALLEL
         time, opens = time[mine], value[mine] != 0
         self.fork = time[opens]
-        # a join follows its fork; of two forks in a row the first has none
+        # a join follows its fork; if two forks follow each other, the first has none
         follows = np.append(opens[1:], True)[opens] if opens.size else opens
         at = np.flatnonzero(opens)
         self.join = np.where(follows, end, np.append(time, end)[np.minimum(at + 1, time.size)])
 
 
 def _fork_of(begin: Rows, fork: Rows, join: Rows) -> Rows:
-    """Find the last fork before each function whose join is not before it; -1 if there is none."""
+    """Find, for each function, the last fork before it that is not joined before it; -1 if there is none."""
     at = np.searchsorted(fork, begin, "right") - 1
     while True:
         outside = (at >= 0) & (join[at] < begin) if join.size else np.zeros(at.size, bool)
@@ -50,7 +50,7 @@ def _teams_of_task(events: list[ThreadEvents], base: int, define: Callable[[list
     forker = np.repeat(np.arange(len(events)), [e.fork.size for e in events])
     order = np.argsort(fork, kind="stable")
     fork, join = fork[order], join[order]
-    # which threads are in each team, as bits
+    # threads of each team, as bits
     words = (len(events) + 63) // 64
     members = np.zeros((fork.size, words), np.uint64)
     bits = [(i // 64, np.uint64(1 << (i % 64))) for i in range(len(events))]

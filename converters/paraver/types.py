@@ -1,10 +1,10 @@
-"""The event types of Extrae, declared once: scanning, decoding and definitions follow them."""
+"""The event types of Extrae, declared as data that drives scanning, decoding and definitions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# what becomes of an event of a type
+# actions for the events of a type
 (
     IGNORED,
     SKIPPED,
@@ -24,12 +24,12 @@ from dataclasses import dataclass
     KERNEL,
     ON_STREAM,
 ) = range(17)
-"""IGNORED says nothing that the store keeps elsewhere or lacks; SKIPPED is not kept, and counted. KERNEL is a region on
-streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored. ON_STREAM is a
-region, but on streams only where no kernel begins or ends with it."""
+"""IGNORED events hold no information that the store lacks; SKIPPED events are not kept, but counted. KERNEL is a region
+on streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored. ON_STREAM is a
+region, but on streams only if no kernel begins or ends with it."""
 
 WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM)
-"""What names a region by its value."""
+"""Actions of events that name a region by their value."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Types:
     last: int
     """`first` and `last`: the types."""
     action: int
-    """What becomes of them."""
+    """Action for their events."""
     name: str = ""
-    """Name of the region; empty if the value tells, or there is none."""
+    """Name of the region; empty if it depends on the value, or there is none."""
     role: str = "function"
     paradigm: str = ""
-    """`role` and `paradigm`: of the region, unless its name tells."""
+    """`role` and `paradigm`: of the region, unless its name determines them."""
 
 
 def _one(number: int, action: int, name: str = "", role: str = "function", paradigm: str = "") -> Types:
@@ -89,8 +89,8 @@ TYPES: tuple[Types, ...] = (
     _one(60000032, LOCK),
     Types(60000118, 60000124, IGNORED),
     Types(61000000, 61999999, REGION, "", "function", "pthread"),
-    # Extrae 5 has calls as 63000000, copies on streams as 63000001 and kernels as 63000006; 3 and 4 have calls, and
-    # what streams do because of them, as 63000001 and kernels as 63000019
+    # Extrae 5 records calls as 63000000, copies on streams as 63000001 and kernels as 63000006; Extrae 3 and 4 record
+    # calls, and the stream activities they cause, as 63000001 and kernels as 63000019
     _one(63000000, REGION, "", "function", "cuda"),
     _one(63000001, ON_STREAM, "", "function", "cuda"),
     Types(63000002, 63000005, IGNORED),
@@ -114,12 +114,12 @@ TYPES: tuple[Types, ...] = (
 """All types with a meaning. Others are counted."""
 
 LINES_AFTER = 100
-"""The type of the source lines of the functions of a type is greater by this."""
+"""Offset from a type to the type of the source lines of its functions."""
 
 CALLER_BASE = 70000000
 
 RUNNING, NOT_CREATED = 1, 2
-"""States of which the meaning does not depend on events."""
+"""States whose meaning does not depend on events."""
 
 NO_FUNCTION = ("End", "Unresolved", "_NOT_Found")
 """Values of callers that name no function."""
@@ -128,7 +128,7 @@ CRITICAL_WANTS, CRITICAL_HAS, CRITICAL_LEAVES = 3, 6, 5
 """Values of CRITICAL."""
 
 DEVICE_STREAMS = ("CUDA", "HIP", "OpenCL", "OpenACC")
-"""How the names of threads begin that are streams of devices."""
+"""Prefixes of the names of threads that are streams of devices."""
 
 
 def types_of(number: int) -> Types | None:
@@ -137,6 +137,6 @@ def types_of(number: int) -> Types | None:
 
 
 def is_call(number: int) -> bool:
-    """Whether events of a type are calls of MPI."""
+    """Return whether events of a type are MPI calls."""
     found = types_of(number)
     return found is not None and found.action == CALL

@@ -31,8 +31,8 @@ class OpenedTrace:
     """A trace that is opened for analyses, with threads (by default one per core) and memory (by default half of what
     is free when a scan begins).
 
-    `subdomains` are those of the application locations belong to (`given.subdomains.find_subdomains`); `ask` is called
-    before each step of an analysis, and may raise an error, to end it.
+    `subdomains` are the parts of the application that locations belong to (`given.subdomains.find_subdomains`); `ask`
+    is called before each step of an analysis, and may raise an error, to end it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class OpenedTrace:
         self._scans = Lock()
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Return a context for work of this process: the heap is used as `work.memory.within` says."""
+        """Return a context for work of this process, with the heap set up by `work.memory.within`."""
         return within((self.budget or Budget.default()).memory)
 
     @once
@@ -69,13 +69,13 @@ class OpenedTrace:
         Parameters
         ----------
         periods : Periods, optional
-            What divides its time.
+            Periods that its time is divided into.
         workers : Executor, optional
-            Who scans the trace; by default threads of this process.
+            Executor that scans the trace; by default threads of this process.
         progress : callable, optional
-            Called with the number of events scanned and of all.
+            Called with the numbers of events scanned and in total.
         with_focus : bool, optional
-            Distinguish the focus of the run from its start and its end.
+            Distinguish the focus of the run from start-up and shutdown.
         """
         focus = self.focus if with_focus and periods.phases is None else None
         executor = Threads(self.jobs, self.budget or Budget.default(), ask=self.ask) if workers is None else workers
@@ -94,7 +94,7 @@ class OpenedTrace:
 
     @once
     def readable(self) -> Readable:
-        """What the integers in its tables mean."""
+        """The conversion of the integers in its tables to readable values."""
         # imports pandas, which analyses do without
         from tracecols.model.readable import Readable
 
@@ -102,12 +102,12 @@ class OpenedTrace:
 
     @once
     def replay(self) -> Replay:
-        """The trace as a graph of what waits for what: made when first needed, from the nodes and tables of the whole
-        trace."""
-        # without a report of its own: it is part of analyses that report
+        """The replay of the trace, a graph of its dependencies: made when first needed, from the nodes and tables of
+        the whole trace."""
+        # without a progress report: the analyses that use it report
         return Replay(self.model_of())
 
 
 def is_scanned(trace: OpenedTrace, periods: Periods, with_focus: bool) -> bool:
-    """Return whether the model of a trace is there, so that it is not scanned again."""
+    """Return whether the model of a trace exists already, so that the trace is not scanned again."""
     return not periods.facts() and (with_focus and trace.focus is not None) in trace._models

@@ -10,7 +10,7 @@ Selection = int | str | Iterable[int | str] | None
 
 
 class Part(TypedDict, total=False):
-    """The part of a run that is looked at, and how it is divided; all of it, undivided, by default."""
+    """The part of a run that is analysed, and how it is divided; all of it, undivided, by default."""
 
     within: str | None
     """A region, or a shell pattern: only its instances and what they call."""
@@ -18,7 +18,7 @@ class Part(TypedDict, total=False):
     """Rows of the locations whose cells to keep, or texts such as `rank 0`; joins still see all."""
     rank: int | None
     thread: int | None
-    """`rank` and `thread`: only locations of this process, and of this number in their process."""
+    """`rank` and `thread`: only locations of this process, and with this number in their process."""
     start: float | None
     stop: float | None
     """`start` and `stop`: seconds since the start of the recording. The piece between is analysed as a trace by itself
@@ -28,6 +28,6 @@ class Part(TypedDict, total=False):
     the end of a call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th on a
     location is phase k."""
     bins: int | None
-    """Divide all severities by so many bins of time of the same width; not together with phases."""
+    """Number of time bins of the same width by which all severities are divided; not together with phases."""
     bin_width: float | None
-    """The width of the bins in seconds instead."""
+    """Width of the bins in seconds, instead of their number."""

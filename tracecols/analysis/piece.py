@@ -1,4 +1,4 @@
-"""Causes of lost time of traces that are too large to try them on: those of a piece, scaled to the run."""
+"""Causes of lost time in traces that are too large to try them on: those of a piece, scaled to the run."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from tracecols.store.arrow import to_numpy
 from tracecols.work.progress import Progress
 
 CALLS, CALLS_EACH = 1 << 17, 1 << 9
-"""Call instances that the piece has, about: so many, and so many for each location."""
+"""Approximate number of call instances of the piece: at least `CALLS`, and at least `CALLS_EACH` for each location."""
 
 OPERATION_BYTES, TEAM_BYTES, PART = 100, 50, 0.75
 """Bytes that it takes to cut the piece: for each row that the process with the most has in a table of messages or of
 other operations (halo, 2 x 10^7 events at once: 0.7 GB), and in each thread for each row of the location with the most
-events of teams (multizone, 8 x 4, 10^9 events: 0.7 GB). The part of what an analysis may take that this may be."""
+events of teams (multizone, 8 x 4, 10^9 events: 0.7 GB). `PART`: the share of an analysis's memory that it may take."""
 
 CALL_BYTES, SPARE = 700, 0.1
-"""Bytes of memory for each call instance of the piece (`findings.search.MOST_CALLS`), and the part of what an analysis
-may take that the piece and cutting it may need to be done while the trace is analysed."""
+"""Bytes of memory for each call instance of the piece (`findings.search.MOST_CALLS`), and the share of an analysis's
+memory that the piece and cutting it may take if this is done while the trace is analysed."""
 
 NO_MEMORY = (
     "call instances: causes of lost time are found in a piece of the run, and to cut it takes more memory than the "
     "analysis may take; give it more with --memory, or analyze a piece with --from and --to"
 )
-"""Note of traces too large for that."""
+"""Note of traces for which memory does not suffice to cut a piece."""
 
 LACKING = -2
-"""In place of call paths that are not in the whole trace."""
+"""Marks call paths of a piece that the whole trace lacks."""
 
 Facts = dict[str, Any]
 
 
 def bytes_to_cut(store: Store, jobs: int) -> float:
-    """Return the bytes of memory, about, that it takes to cut a piece of a trace."""
+    """Return about how many bytes of memory it takes to cut a piece of a trace."""
     process = to_numpy(store.definitions["locations"].column("process"))
     operations = max(float(np.bincount(process, store.counts(table)).max(initial=0)) for table in TABLES)
     teams = jobs * int(store.counts("threads").max(initial=0))
@@ -51,13 +51,13 @@ def bytes_to_cut(store: Store, jobs: int) -> float:
 
 
 def can_be_cut(store: Store, memory: int | None, jobs: int) -> bool:
-    """Say whether the bytes of memory that an analysis may take, None if there is no limit, suffice to cut a piece of a
-    trace."""
+    """Return whether the bytes of memory that an analysis may take, None if there is no limit, suffice to cut a piece
+    of a trace."""
     return memory is None or bytes_to_cut(store, jobs) <= PART * memory
 
 
 def fits_beside(store: Store, memory: int | None, jobs: int) -> bool:
-    """Say whether a piece can be cut and looked at while the trace is analysed, given the same."""
+    """Return whether a piece can be cut and searched while the trace is analysed; parameters as for `can_be_cut`."""
     if memory is None:
         return True
     of_calls = CALL_BYTES * _calls_wanted(len(store.definitions["locations"]))
@@ -65,7 +65,7 @@ def fits_beside(store: Store, memory: int | None, jobs: int) -> bool:
 
 
 def _calls_wanted(n_locations: int) -> int:
-    """Return how many call instances the piece is to have."""
+    """Return the number of call instances that the piece should have."""
     return min(max(CALLS, CALLS_EACH * n_locations), MOST_CALLS // 2)
 
 
@@ -77,25 +77,25 @@ def causes_in_piece(
     ask: Callable[[], None],
     progress: Progress | None = None,
 ) -> Facts | None:
-    """Return the causes of lost time as a cube keeps them, found in a piece from the middle of a trace; None where it
-    cannot be replayed.
+    """Return the causes of lost time as a cube keeps them, found in a piece from the middle of a trace; None if it is
+    empty or cannot be replayed.
 
-    What causes gain in the piece, and what they explain, is scaled to the run; what proves them is of the piece.
+    Gains of causes, and the time that they explain, are scaled to the run; their evidence is that of the piece.
 
     Parameters
     ----------
     trace : OpenedTrace
-        What is cut.
+        The trace that the piece is cut from.
     part : OpenedTrace
-        What is looked at: the trace itself, or a part of its time.
+        The analysed trace: `trace` itself, or a part of its time.
     call_paths : CallPaths
-        Those of the part; causes refer to them.
+        Call paths of the part, which causes refer to.
     n_calls : int
-        Its call instances.
+        Number of call instances of the part.
     ask : callable
         Called before each step; may raise an error, to end it.
     progress : callable, optional
-        Called with the number of events that are cut and of all.
+        Called with the numbers of events cut and in total.
     """
     manifest, clock, focus = part.store.manifest, part.store.manifest["clock"], part.focus
     n_locations = len(part.store.definitions["locations"])
@@ -111,7 +111,7 @@ def causes_in_piece(
             facts = facts_of_causes(piece.replay) if has_causes(piece.model) else None
             place = _places_in(call_paths, piece.model.call_paths.whole)
     except AnalysisError:
-        # nothing happens there
+        # nothing happens in the piece
         return None
     if facts is None or facts["runtime"] <= 0:
         return None
@@ -140,8 +140,8 @@ def _scaled(cause: Facts, scale: float, place: NDArray[np.int64]) -> Facts:
 
 
 def _places_in(whole: CallPaths, of_piece: CallPaths) -> NDArray[np.int64]:
-    """Return where call paths of a piece are in those of the whole trace, `LACKING` for those that only what is
-    repeated at the start of a piece has; (n + 1,) int64, the last one, of none, is -1."""
+    """Return the number in the whole trace of every call path of a piece, `LACKING` for those of events repeated at the
+    start of the piece only; (n + 1,) int64, the last one, for no call path, is -1."""
     known = {key: i for i, key in enumerate(_steps(whole))}
     place = np.full(of_piece.parent.size + 1, -1, np.int64)
     # parents come first
@@ -151,5 +151,5 @@ def _places_in(whole: CallPaths, of_piece: CallPaths) -> NDArray[np.int64]:
 
 
 def _steps(call_paths: CallPaths) -> Iterator[tuple[int, int, int]]:
-    """Yield the parent of each call path, its region and where that is called."""
+    """Yield the parent, the region and the call site of each call path."""
     return zip(call_paths.parent.tolist(), call_paths.region.tolist(), call_paths.call_site.tolist(), strict=True)

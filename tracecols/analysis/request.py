@@ -1,4 +1,4 @@
-"""What an analysis is asked for: the same for Python and the command line."""
+"""The request for an analysis, the same for Python and the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tracecols.severity.formulas import definition
 
 
 class Request(NamedTuple):
-    """What an analysis is asked for, checked as far as that is possible without a trace."""
+    """The request for an analysis, checked as far as that is possible without a trace."""
 
     conventions: str = DEFAULT
     """Whose rules to follow where analysers differ."""
@@ -53,7 +53,7 @@ class Request(NamedTuple):
         metrics: str | Iterable[str] = (),
         **narrowed: Any,
     ) -> Request:
-        """Make a request of what a caller gives.
+        """Make a request from the arguments of a caller.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class Request(NamedTuple):
         Raises
         ------
         AnalysisError
-            If something is of another kind than it should be, does not exist, or does not go together.
+            If an argument is of the wrong kind, names something that does not exist, or contradicts another one.
         """
         check_conventions(conventions)
         families = tuple(load_all(patterns))
@@ -82,14 +82,14 @@ class Request(NamedTuple):
         return cls(conventions, choice, families, given, ideal_network, computed)
 
     def facts(self) -> dict[str, Any]:
-        """Return what the cube will say of how it was made."""
+        """Return the facts of the cube about how it was made."""
         return {"conventions": self.conventions, "narrowed": self.choice.facts()}
 
 
 def operands_of(metrics: Iterable[str], ids: Callable[[str], list[str]]) -> list[str]:
-    """Return the properties that metrics, of which one may have the names of those before it, are computed from, as
-    they are named. `ids` finds those of a property (`patterns.registry.ids_of`). Raises SeverityError if one is no
-    definition. Raises AnalysisError if there is no such property, or several have a title."""
+    """Return the properties that metrics are computed from, by the names used; a metric may also use those defined
+    before it. `ids` finds the ids of a property (`patterns.registry.ids_of`). Raises SeverityError if a definition is
+    malformed. Raises AnalysisError if there is no such property, or several have a title."""
     defined: set[str] = set()
     found: list[str] = []
     for text in metrics:

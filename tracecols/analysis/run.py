@@ -31,8 +31,8 @@ from tracecols.work.executors import beside
 from tracecols.work.progress import SCAN, Progress, shares_of
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
-"""Given what begins (`cutting`, `analyzing`, `finding causes`): a context that yields what is called with what is done
-and what is to be done."""
+"""A function that, given the step that begins (`cutting`, `analyzing`, `finding causes`), returns a context that yields
+a progress callback, called with the finished and the total work."""
 
 
 def unwatched(_what: str) -> AbstractContextManager[None]:
@@ -47,15 +47,15 @@ def run(
     watch: Watch = unwatched,
     also: Sequence[Visitor] = (),
 ) -> SeverityCube:
-    """Analyse a trace, by `workers` or threads of this process; `also` looks at the slices of the search while they are
-    there. Raises AnalysisError if something that is asked for does not exist in this trace, a pattern fails, or the
-    trace cannot be replayed."""
+    """Analyse a trace, by `workers` or threads of this process; `also` are visitors of the slices of the search. Raises
+    AnalysisError if something that is asked for does not exist in this trace, a pattern fails, or the trace cannot be
+    replayed."""
     choice, whole = request.choice, trace
     with ExitStack() as stack:
         if workers is None:
             stack.enter_context(trace.at_work())
         if choice.start is not None or choice.stop is not None:
-            # what cuts a trace is imported where that is asked for
+            # imported only if a trace is cut
             from tracecols.slices.opened import open_slice
 
             folder = None if workers is None else workers.folder
@@ -69,7 +69,7 @@ def run(
             scan = 0 if workers is None and is_scanned(trace, choice.periods, is_divided) else SCAN
             scanning, searching = shares_of(report, trace.store.manifest["n_events"], scan, 1 - scan)
             model = trace.model_of(choice.periods, workers, scanning, with_focus=is_divided)
-            # nodes and edges of a replay are found in the slices that the search looks at
+            # nodes and edges of a replay are found in the slices that the search visits, in the same pass
             found = _graph_builder(request, model)
             visitors = (*also, *([found] if found is not None else []))
             of_piece = stack.enter_context(_causes_of_piece(request, whole, trace, model, watch))
@@ -87,25 +87,26 @@ def run(
 
 
 def divides_with_focus(request: Request) -> bool:
-    """Say whether one analysis finds the severities of the whole time and those outside of the focus. Otherwise it
-    takes two: phases are no times, and sums of parts of seconds are rounded otherwise than those of the whole."""
+    """Return whether one analysis finds the severities of the whole time and those outside of the focus. Otherwise it
+    takes two: phases are not time ranges, and sums of parts of seconds are rounded differently from the whole."""
     return request.choice.periods.phases is None and not CONVENTIONS[request.conventions].quirks.rounds_seconds
 
 
 def _graph_builder(request: Request, model: Model) -> GraphBuilder | None:
-    """Return what finds the nodes and edges of a replay; None if the trace is not replayed."""
+    """Return the builder of the replay graph, or None if the trace is not replayed."""
     with_causes = _wants_causes(request) and has_causes(model)
     wants_ideal = request.ideal_network or (_is_everything(request) and is_replayed(model))
     return GraphBuilder(model, with_causes) if with_causes or wants_ideal else None
 
 
 def _is_everything(request: Request) -> bool:
-    """Say whether an analysis is of all properties and locations."""
+    """Return whether an analysis covers all properties and locations."""
     return request.choice.properties is None and request.choice.locations is None
 
 
 def _facts_of_replay(cube: SeverityCube, request: Request, replay: Replay) -> dict[str, Any]:
-    """Return what a cube says of a replay: the runtime on an ideal network, and the causes of lost time."""
+    """Return the facts of a cube that follow from a replay: the runtime on an ideal network, and the causes of lost
+    time."""
     facts: dict[str, Any] = {}
     if (ideal := _ideal_runtime(cube, request, replay)) is not None:
         facts[IDEAL_RUNTIME] = ideal
@@ -118,16 +119,16 @@ def _facts_of_replay(cube: SeverityCube, request: Request, replay: Replay) -> di
 def _causes_of_piece(
     request: Request, whole: OpenedTrace, trace: OpenedTrace, model: Model, watch: Watch
 ) -> Iterator[Callable[[SeverityCube], dict[str, Any]]]:
-    """Yield what returns what a cube says of the causes of lost time in a trace that is too large to try them on all of
-    it; `whole` is what the trace is a part of, if it is one. A piece is looked at while the trace is analysed, or after
-    it if memory does not suffice for both."""
+    """Yield a function that returns the facts about causes of lost time for the cube of a trace that is too large to
+    try them on all of it; `whole` is the trace that `trace` is a part of, or itself. A piece is searched while the
+    trace is analysed, or after it if memory does not suffice for both."""
     if not _wants_causes(request) or has_causes(model):
         yield lambda _cube: {}
         return
-    # imported where a trace is that large
+    # imported only if a trace is that large
     from tracecols.analysis.piece import NO_MEMORY, can_be_cut, causes_in_piece, fits_beside
 
-    # what was free when the analysis began, of which it has taken some
+    # memory that was free when the analysis began, which has taken some of it
     given = whole.store, model.executor.budget.memory, whole.jobs
     find = partial(causes_in_piece, whole, trace, model.call_paths.whole, model.n_calls)
     if not can_be_cut(*given):
@@ -145,13 +146,13 @@ def _causes_of_piece(
 
 
 def _facts_of_causes(causes: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what a cube says of causes, if there are any."""
+    """Return the facts of a cube about causes; empty if there are none."""
     return {} if causes is None else {CAUSES: causes}
 
 
 def _ideal_runtime(cube: SeverityCube, request: Request, replay: Replay) -> int | None:
-    """Return the runtime on an ideal network in ticks: if it is asked for, or costs no more than the analysis; None
-    where it is left open."""
+    """Return the runtime on an ideal network in ticks if it is asked for, or costs no more than the analysis; else
+    None."""
     choice = request.choice
     is_wanted = _is_everything(request) and TIME in cube.cells and is_replayed(replay.model)
     if not request.ideal_network and not is_wanted:
@@ -170,7 +171,7 @@ def _ideal_runtime(cube: SeverityCube, request: Request, replay: Replay) -> int 
 
 
 def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, workers: Cluster | None) -> SeverityCube:
-    """Add what of the severities lies outside of the focus, found by an analysis that is divided at its ends."""
+    """Add the severities outside of the focus, found by a second analysis that is divided at its ends."""
     choice = request.choice
     has_phases = choice.periods.phases is not None
     periods = NO_PERIODS if has_phases else choice.periods
@@ -192,6 +193,6 @@ def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, worker
 
 
 def _wants_causes(request: Request) -> bool:
-    """Say whether the causes of lost time are looked for by replay: of analyses of all properties, not by rules that
-    have no root causes."""
+    """Return whether the causes of lost time are looked for by replay: only in analyses of all properties with default
+    parameters, and not by conventions without root causes."""
     return not NARROWED & set(request.choice.facts()) and request.conventions != "expert"

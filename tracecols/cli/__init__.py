@@ -1,4 +1,4 @@
-"""The command line: thin, one file per command, loaded when it is called."""
+"""The command line: a thin layer with one file per command, imported when the command is called."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from tracecols.work.heap import M_ARENA_MAX, WORKING, set_heap
 
 COMMANDS = {
     "convert": "Convert a trace archive to a store.",
-    "info": "Print what a store holds.",
-    "check": "Look for what contradicts itself in a trace.",
+    "info": "Print the contents of a store.",
+    "check": "Check a trace for inconsistencies.",
     "analyze": "Find wait states: compute the severity cube of a trace.",
-    "diagnose": "Say what is wrong with a run, on one screen: what costs most, where, and who causes it.",
-    "correct": "Correct clocks that disagree: write the trace with times that satisfy all clock conditions.",
-    "filter": "Say which regions cost more to record than they tell, and write a filter of Score-P.",
-    "phases": "Propose phases, such as iterations, to divide an analysis by.",
+    "diagnose": "Diagnose a run on one screen: what costs most, where, and who causes it.",
+    "correct": "Correct unsynchronised clocks: write the trace with times that satisfy all clock conditions.",
+    "filter": "Find regions that are not worth recording, and write a Score-P filter.",
+    "phases": "Propose phases, such as iterations, for tracecols analyze --phases.",
     "enhance": "Write compound tables and events with pointers as Parquet files.",
-    "patterns": "List the properties that are searched for, or say all about one.",
+    "patterns": "List the properties that analyses search for, or describe one.",
     "show": "Print severities as coloured trees.",
     "view": "Show the timeline of a trace in a browser, from the whole run to single events.",
     "report": "Write severities as one HTML file for a browser.",
     "efficiency": "Print how efficient runs are, and how they scale.",
     "what-if": "Predict a run with faster code, another network or balanced processes.",
-    "devices": "Print what devices do in training steps, which ranks are late and why, and kernels by time.",
+    "devices": "Print device activity by training step, which ranks are late and why, and kernels by time.",
     "compare": "Compare the severities of runs: what changed, how they scale.",
-    "runs": "Keep the cubes of many runs with their parameters; say what changed, where and since when.",
+    "runs": "Keep the cubes of many runs with their parameters; find what changed, where and since when.",
     "rules": "Evaluate performance rules: what dominates, and who keeps whom waiting.",
     "export": "Write severities or tables in other formats.",
-    "serve": "Answer questions of programs, such as assistants, about traces and cubes.",
-    "demo": "Run the main job on a small trace that comes with tracecols, and open the report.",
+    "serve": "Answer queries from programs, such as assistants, about traces and cubes.",
+    "demo": "Run the main commands on a small sample trace, and open the report.",
 }
 
 
 class Ended(KeyboardInterrupt):
-    """The process was asked to end; what it began is cleared away as if somebody had interrupted it."""
+    """The process received a termination signal; it cleans up as after an interrupt."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ def _text_of(error: OSError) -> str:
 
 
 def _text_of_memory(command: str | None, error: MemoryError) -> str:
-    """Return what to say where there is no memory left."""
+    """Return the message for a command that ran out of memory."""
     what = f"error: there is not enough memory{f': {error}' if str(error) else ''}\n  "
     if command == "analyze":
         return what + (
@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse arguments that no file system and no recording can hold."""
+        """Refuse arguments with NUL characters, which no path and no name can contain."""
         if any("\0" in argument for argument in args):
             raise click.UsageError("an argument has a NUL character, which no path and no name can have", ctx)
         return super().parse_args(ctx, args)
@@ -97,7 +97,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is called; of one that does not exist, suggest those like it."""
+        """Find the command that is called; if it does not exist, suggest similar names."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -128,8 +128,8 @@ class LazyGroup(click.Group):
             echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; errors raised on purpose, and files the system refuses, become a message and exit code 1,
-        warnings notes."""
+        """Run a command; `TracecolsError`, `OSError` of a named file and `MemoryError` become a message and exit code
+        1, warnings become notes."""
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = self._show_warning
@@ -156,7 +156,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tracecols")
 def group() -> None:
-    """Find out why a parallel program is slow: convert its event trace, search it for wait states, look at the result.
+    """Find out why a parallel program is slow: convert its event trace, search it for wait states, view the result.
 
     \b
       tracecols convert scorep_run/traces.otf2 -o run.trace
@@ -167,15 +167,15 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line."""
-    # a heap of a single thread has 64 MB at most, so columns do not stay in it (a tenth of the time of an analysis with
-    # two threads); one of Arrow's own would hold 100 MB of it
+    # one heap for all threads: a heap per thread is limited to 64 MB, so that columns would not stay in it (a tenth of
+    # the time of an analysis with two threads); Arrow's own allocator would hold 100 MB
     set_heap({**WORKING, M_ARENA_MAX: 1})
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    # numpy's library for linear algebra starts a thread for each core when it is imported, and they wait in a loop: 20
-    # of 140 ms; there is no such work here
+    # OpenBLAS starts a thread per core when NumPy is imported, and these threads spin while idle: 20 of 140 ms; there
+    # is no linear algebra here
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # by default Python looks for garbage at every 700th new object, which took 7 % of the time of a small analysis; the
-    # modules alone make 100,000, among which there is none
+    # by default Python's garbage collector runs after every 700 new objects, which took 7 % of the time of a small
+    # analysis; the modules alone create 100,000 objects, none of them garbage
     gc.set_threshold(250_000)
     name_streams()
     for name in ("SIGTERM", "SIGHUP"):
@@ -185,9 +185,9 @@ def main() -> None:
         try:
             group()
         finally:
-            # the interpreter ends with a search for garbage, which took a tenth of a small analysis; there is none
+            # the garbage collection at interpreter exit took a tenth of the time of a small analysis and finds nothing
             gc.freeze()
-            # here, and not when the interpreter ends, it can fail with an error
+            # flush here: at interpreter exit an error could not be reported
             sys.stdout.flush()
     except OSError as error:
         if error.filename is None and error.errno != errno.EPIPE:

@@ -17,7 +17,7 @@ from tracecols.schema.severity import DEFAULT
 
 
 class Shown(NamedTuple):
-    """What is printed of an analysis."""
+    """Options for the output of an analysis."""
 
     explain: bool
     quiet: bool
@@ -28,7 +28,7 @@ class Shown(NamedTuple):
 @click.argument("source", type=click.Path(path_type=Path))
 @option(
     "output",
-    "The cube to make.  [default: the trace's name and what the cube is narrowed to, here]",
+    "The cube to write.  [default: the trace's name and what the cube is narrowed to, in the current folder]",
     metavar="NAME.severity",
 )
 @option("conventions", default=DEFAULT, show_default=True)
@@ -38,36 +38,30 @@ class Shown(NamedTuple):
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     multiple=True,
     metavar="FILE.json",
-    help="A grid the trace does not know of; may be given several times.",
+    help="A grid that the trace does not define; may be given several times.",
 )
-@option(
-    "properties", "Search for this property only, or for several with commas in between; their ancestors come along."
-)
+@option("properties", "Search only for this property, or several separated by commas; their ancestors are included.")
 @option("patterns")
-@option(
-    "given", "Give a parameter of a property a value.", called="parameters", callback=parameters, metavar="P.NAME=VALUE"
-)
+@option("given", "Set a parameter of a property.", called="parameters", callback=parameters, metavar="P.NAME=VALUE")
 @part_options
-@option("locations", "Only severities of these locations: numbers, or words such as 'rank 0-3 thread 1'.")
+@option("locations", "Only severities of these locations: numbers, or text such as 'rank 0-3 thread 1'.")
 @option("phases")
-@click.option("--bins", type=int, metavar="N", help="Divide by N bins of time instead.")
-@click.option("--bin-width", callback=seconds, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
-@option(
-    "ideal_network", "Replay the trace on an ideal network, however large it is: serialisation and transfer efficiency."
-)
-@option(
-    "metrics", "A property that is computed from others: 'ipc = PAPI_TOT_INS / PAPI_TOT_CYC'; or a file of such lines."
-)
+@click.option("--bins", type=int, metavar="N", help="Divide into N time bins instead.")
 @click.option(
-    "--explain",
-    is_flag=True,
-    help="Print the steps this analysis consists of, and what they keep, instead of running it.",
+    "--bin-width", callback=seconds, metavar="TIME", help="Divide into time bins of this width, such as 10ms."
+)
+@option(
+    "ideal_network", "Replay the trace on an ideal network, even if it is large: serialisation and transfer efficiency."
+)
+@option("metrics", "A property computed from others: 'ipc = PAPI_TOT_INS / PAPI_TOT_CYC'; or a file of such lines.")
+@click.option(
+    "--explain", is_flag=True, help="Print the steps of this analysis, and what they keep, instead of running it."
 )
 @option("memory")
 @cluster_options
 @option("force")
 @click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
-@option("with_startup", "Diagnose start-up and shutdown, too; they are set apart by default.")
+@option("with_startup", "Include start-up and shutdown in the diagnosis; they are excluded by default.")
 @option("jobs")
 @grouped(shown=Shown, who=GivenCluster)
 def analyze(
@@ -84,31 +78,30 @@ def analyze(
     who: GivenCluster,
     **asked: Any,
 ) -> None:
-    """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the
-    run.
+    """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and diagnose the run.
 
-    An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between
-    two times since the start of the recording (0.3, 300ms) is analyzed as a trace by itself.
+    An archive is converted to a temporary store first; to analyse it more than once, run tracecols convert once. The
+    part between two times since the start of the recording (0.3, 300ms) is analysed as a trace of its own.
 
-    The name of a cube says how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of
-    EXPERT, NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is
-    replaced if it was made in the same way; else --force does.
+    The name of a cube says how it was made: NAME.severity for the whole trace, NAME.expert.severity by the rules of
+    EXPERT, NAME.mpi_latesender.within-solve.severity for one property in one region. An existing cube of that name is
+    replaced if it was made in the same way, otherwise only with --force.
 
-    With --phases or --bins severities are divided by phase or by time as well (tracecols show --over-time); sums over
-    phases or bins are the severities of the analysis without. tracecols phases SOURCE proposes phases.
+    With --phases or --bins, severities are also broken down by phase or time bin (tracecols show --over-time); their
+    sums are the same as without. tracecols phases SOURCE proposes phases.
 
-    Serialisation and transfer efficiency follow from a replay of the trace as if messages took no time, which costs
-    less than the analysis up to 4 million calls that may wait. Of larger traces communication efficiency is not
-    divided, unless --ideal-network is given.
+    Serialisation and transfer efficiency are found by a replay of the trace as if messages took no time, which costs
+    less than the analysis up to 4 million calls that may wait. For larger traces, communication efficiency is not
+    divided unless --ideal-network is given.
 
-    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other
-    machines; the cube is the same.
+    With --workers, --scheduler or --scheduler-file (extra dask), worker processes do the work, also on other machines;
+    the cube is the same.
 
-    At the end there is the diagnosis that `tracecols diagnose CUBE` prints. It goes to the standard output if that is a
-    terminal, else to standard error: scripts find one line there, the cube's name and size.
+    At the end, the diagnosis of `tracecols diagnose CUBE` is printed, to standard output if that is a terminal, else to
+    standard error. In scripts, standard output is thus one line: the cube's name and size.
 
     \b
-    A topology given by hand says where ranks are, all of them in an order or each by itself:
+    A --topology file says where ranks are, by an order of all or by the coordinates of each:
       {"name": "grid", "sizes": [2, 2], "order": "F"}           C: the last coordinate runs fastest; F: the first
       {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
@@ -140,7 +133,7 @@ def analyze(
     budget = Budget.default(memory, None if who.is_given else who.scratch)
     described = [d for file in topologies for d in load_descriptions(file)]
     definitions = [text for text in metrics if is_definition(text)]
-    # once: to read what an archive defines takes a part of a small analysis
+    # opened only once: reading the definitions of an archive takes a notable part of a small analysis
     found = found_in(source)
     request = Request.of(
         names_of(found),
@@ -175,7 +168,7 @@ def analyze(
         who.opened(jobs, source if sees else output, sees) as cluster,
         opened(found, jobs, cluster, budget.scratch) as store,
     ):
-        # what an archive has in memory is not kept
+        # free the memory of an opened archive
         del found
         executor = Threads(n_jobs(jobs), budget) if cluster is None else cluster
         lacking = None if properties else lacking_for_causes(store, executor.capacity)

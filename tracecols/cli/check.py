@@ -12,27 +12,27 @@ from tracecols.cli.vocabulary import option
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@option("rows", "How many instances to show of each violated constraint.", default=3, old=("--first",))
-@option("as_json", "Print what is found as JSON.")
+@option("rows", "Instances to show of each violated constraint.", default=3, old=("--first",))
+@option("as_json", "Print the results as JSON.")
 @option("jobs")
 @click.pass_context
 def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
-    """Look for what contradicts itself in SOURCE, a store or a trace archive; exit code 1 if anything is found.
+    """Check SOURCE, a store or a trace archive, for inconsistencies; exit code 1 if there are any.
 
     \b
-    What a valid trace satisfies:
-      region instances nest and end
-      every message that is sent is received, and the other way round
-      members of a communicator execute its collective operations in the same order, all of them
-      threads of a team execute constructs in the same order, all of them
-      locks are acquired and released in turn
+    In a valid trace:
+      region instances are nested, and all of them end
+      every message sent is received, and vice versa
+      all members of a communicator execute all its collective operations in the same order
+      all threads of a team execute all its constructs in the same order
+      locks are acquired and released alternately
       clocks agree: nothing is received before it was sent, no participant leaves a barrier before all have entered it
-      threads run between FORK and JOIN of their team, and leave barriers when all have entered
+      threads run between FORK and JOIN of their team, and leave barriers after all have entered
       time does not decrease at a location
 
-    Each violation is counted, and the first ones are reported with time, location and names. Where clocks disagree, the
-    pairs of locations are reported, with the offset of the clock that would mend it; 'tracecols correct' corrects them.
-    Clocks that disagree by no more than they can be read are noted, and are no violation.
+    All violations are counted, and the first ones are reported with time, location and names. If clocks disagree, the
+    pairs of locations are reported, with the clock offset that would remove the violations; 'tracecols correct'
+    corrects the clocks. Disagreements within the accuracy of the clocks are noted, but are not violations.
     """
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened

@@ -1,4 +1,4 @@
-"""Options that let worker processes, or a Dask cluster, do the work of a command."""
+"""Options for running a command on worker processes or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class GivenCluster(NamedTuple):
-    """Who is asked to do the work: worker processes of this machine, the workers of a scheduler, or, if nothing is
-    given, threads.
+    """The requested executor: worker processes of this machine, the workers of a scheduler, or, if nothing is given,
+    threads.
     """
 
     workers: int | None
-    """Worker processes to start on this machine."""
+    """Number of worker processes to start on this machine."""
     scheduler: str | None
     """Address of a scheduler."""
     scheduler_file: Path | None
-    """File that a scheduler wrote."""
+    """File with the address, written by a scheduler."""
     scratch: Path | None
-    """Where the scratch folder is made."""
+    """Folder in which the scratch folder is created."""
 
     @property
     def is_given(self) -> bool:
-        """Whether workers do the work."""
+        """Whether worker processes are used."""
         return self._n_given > 0
 
     @property
@@ -37,7 +37,7 @@ class GivenCluster(NamedTuple):
         return sum(given is not None for given in (self.workers, self.scheduler, self.scheduler_file))
 
     def check(self, threads_use_scratch: bool = False) -> None:
-        """Refuse what does not go together; threads of this process may use the scratch folder as well. Raises
+        """Refuse contradictory options; `--scratch` without workers is allowed if `threads_use_scratch`. Raises
         click.UsageError."""
         if self._n_given > 1:
             raise click.UsageError("give one of --workers, --scheduler and --scheduler-file")
@@ -48,10 +48,10 @@ class GivenCluster(NamedTuple):
 
     @contextmanager
     def opened(self, jobs: int | None, beside: Path, sees: dict[str, Path]) -> Iterator[Cluster | None]:
-        """Start the workers, or connect to them; None if threads are to do the work.
+        """Start the workers, or connect to them; yield None if threads are used.
 
-        Worker processes of this machine share `jobs` threads; on a cluster the scratch folder is made beside `beside`
-        unless something else is said.
+        Worker processes of this machine share `jobs` threads; on a cluster, the scratch folder is created beside
+        `beside` unless `scratch` is given.
         """
         if not self.is_given:
             yield None
@@ -62,7 +62,7 @@ class GivenCluster(NamedTuple):
 
         with ExitStack() as stack:
             if self.workers is not None:
-                # on one machine temporary files are kept where those of threads are
+                # on one machine, temporary files go to the same folder as with threads
                 parent = self.scratch or stack.enter_context(temporary_folder())
                 opened = local_workers(self.workers, max(1, n_jobs(jobs) // self.workers))
             else:
@@ -79,25 +79,23 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--scratch",
             type=click.Path(path_type=Path, file_okay=False),
             metavar="FOLDER",
-            help="Folder for temporary files; workers of a cluster all see it under this name.  [default: TMPDIR; "
-            "of a scheduler: beside the store]",
+            help="Folder for temporary files; all workers of a cluster must see it under this name.  [default: TMPDIR; "
+            "with a scheduler: beside the store]",
         ),
         click.option(
             "--scheduler-file",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="Let the workers of the scheduler that wrote this file do the work.",
+            help="Use the workers of the scheduler that wrote this file.",
         ),
         click.option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Let the workers of this Dask scheduler do the work: tcp://host:8786.",
+            "--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, such as tcp://host:8786."
         ),
         click.option(
             "--workers",
             type=click.IntRange(1),
             metavar="N",
-            help="Let N processes of this machine do the work, which share the threads.",
+            help="Use N worker processes on this machine, which share the threads.",
         ),
     ):
         command = option(command)

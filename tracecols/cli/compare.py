@@ -18,7 +18,7 @@ OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
 
 
 def growth(_ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Return 0.05 for 5%; a plain number has always been in percent here."""
+    """Return 0.05 for 5%; for compatibility, a plain number is taken as percent."""
     if value is None:
         return None
     if math.isfinite(quantity(value, {"": 1})):
@@ -28,7 +28,7 @@ def growth(_ctx: click.Context, param: click.Parameter, value: str | None) -> fl
 
 
 class How(NamedTuple):
-    """How runs are compared, and how much is printed."""
+    """Options for the comparison and its output."""
 
     by: str
     operation: str | None
@@ -39,25 +39,23 @@ class How(NamedTuple):
 
 @click.command()
 @click.argument("cubes", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=click.Path(path_type=Path))
-@option(
-    "properties", "By id or title, several with commas in between: these and what is below them only.", called="names"
-)
+@option("properties", "By id or title, several separated by commas: only these and those below them.", called="names")
 @click.option(
     "--threshold",
     callback=growth,
     metavar="SHARE",
-    help="Exit code 3 if a property given with -p, or else time, grew by more, such as 5%.",
+    help="Exit code 3 if a property given with -p, by default time, grew by more, such as 5%.",
 )
 @click.option(
     "--by",
     type=click.Choice(["position", "aggregate"]),
     default="position",
     show_default=True,
-    help="Locations correspond by rank and thread; or take all of a run as one.",
+    help="position: match locations by rank and thread; aggregate: combine all of a run into one.",
 )
 @option(
     "output",
-    "Keep the result: a cube as .severity, .cubex or .cube, or as a report (.html); all numbers as .csv, .parquet "
+    "Write the result: a cube as .severity, .cubex or .cube, or as a report (.html); all numbers as .csv, .parquet "
     "or .json.",
     called="outputs",
     multiple=True,
@@ -65,11 +63,11 @@ class How(NamedTuple):
 @click.option(
     "--operation",
     type=click.Choice(OPERATIONS),
-    help="What a cube given with -o is.  [default: difference of two, mean of more]",
+    help="The operation for a cube written with -o.  [default: difference of two, mean of more]",
 )
-@click.option("--scaling", is_flag=True, help="The scaling table also for two runs.")
+@click.option("--scaling", is_flag=True, help="Print the scaling table for two runs, too.")
 @option("rows", "Call paths to print.", default=15)
-@option("with_startup", "Compare start-up and shutdown, too; they are set apart by default.")
+@option("with_startup", "Include start-up and shutdown, which are excluded by default.")
 @option("force")
 @option("as_json", "Print all numbers as JSON.")
 @option("jobs", "Threads to analyse traces.  [default: one per core]")
@@ -86,13 +84,12 @@ def compare(
     as_json: bool,
     jobs: int | None,
 ) -> None:
-    """Compare severity cubes (.severity, .cubex, .cube); the first is what the others are compared with. Traces are
-    analysed first.
+    """Compare severity cubes (.severity, .cubex, .cube) with the first one. Traces are analysed first.
 
     \b
-    Of two: what changed, by property and by call path. Of more: how they scale.
-    Properties, call paths and locations correspond by their names and ranks; runs may differ in all of them.
-    For a script: exit code 3 if something grew beyond the --threshold.
+    Two cubes: changes by property and call path. More cubes: how the runs scale.
+    Properties, call paths and locations are matched by name and rank; runs may differ in all of them.
+    For scripts: exit code 3 if something grew by more than --threshold.
 
     \b
       tracecols compare before.severity after.severity -o change.severity -o change.html

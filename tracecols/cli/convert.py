@@ -17,18 +17,20 @@ from tracecols.given.quantities import counted
 
 @click.command()
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@option("output", "The store to make.  [default: the archive's name, here]", metavar="NAME.trace")
+@option("output", "The store to write.  [default: the archive's name, in the current folder]", metavar="NAME.trace")
 @option("jobs")
 @click.option(
     "--correct-clocks",
     is_flag=True,
-    help="Write times that satisfy all clock conditions, as 'tracecols correct' does; takes a temporary store "
-    "beside (TMPDIR).",
+    help="Write times that satisfy all clock conditions, as 'tracecols correct' does; needs room for a temporary "
+    "store in TMPDIR.",
 )
 @correction_options
-@click.option("--salvage", is_flag=True, help="Of a damaged archive keep what can be read, and say what was lost.")
+@click.option(
+    "--salvage", is_flag=True, help="If the archive is damaged, keep what can be read, and report what was lost."
+)
 @cluster_options
-@option("force", "Replace a store with corrected or predicted times, or any file.")
+@option("force", "Also replace a store that has corrected or predicted times, or any file.")
 def convert(
     sources: tuple[Path, ...],
     output: Path | None,
@@ -41,11 +43,10 @@ def convert(
     force: bool,
     **cluster: Any,
 ) -> None:
-    """Convert the trace archive SOURCE to a store: its anchor file, its folder, or several files, one of each rank, of
-    the PyTorch profiler or Nsight Systems.
+    """Convert a trace archive to a store. SOURCE is its anchor file, its folder, or several files of the PyTorch
+    profiler or Nsight Systems, one per rank.
 
-    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other
-    machines.
+    With --workers, --scheduler or --scheduler-file (extra dask), worker processes do the work, also on other machines.
     """
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.conversion import convert_opened, files_seen, store_name
@@ -62,7 +63,7 @@ def convert(
         raise click.UsageError(f"{', '.join(unused)} without --correct-clocks: clocks are not corrected")
     bounds = None
     if correct_clocks:
-        # imported where clocks are corrected: the import took a quarter of a small conversion
+        # imported only if clocks are corrected: the import took a quarter of the time of a small conversion
         from tracecols.clocks.correction import as_bounds
 
         bounds = as_bounds(**given)
@@ -73,7 +74,7 @@ def convert(
     for anchor in (source,) if isinstance(source, Path) else source:
         check_not_read(path, anchor, data=anchor.with_suffix(""))
     if correct_clocks or any(value is not None for value in cluster.values()):
-        # before a temporary store is made, or workers are started; else the conversion begins with it
+        # check before a temporary store is created or workers are started; otherwise the conversion does so first
         corrected = {CORRECTED: ""} if correct_clocks else {}
         store_output(path, {**open_source(source).properties, **corrected}, force=force).check()
     with ExitStack() as stack:

@@ -18,24 +18,23 @@ if TYPE_CHECKING:
 
 
 def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how clocks are corrected."""
+    """Add the parameters of the clock correction as options."""
     for added in (
         click.option(
             "--stretch",
             callback=share,
             metavar="SHARE",
-            help="By which share intervals may become longer before a correction.  [default: 0.01]",
+            help="Share by which intervals may become longer before a correction.  [default: 0.01]",
         ),
         click.option(
             "--shrink",
             callback=share,
             metavar="SHARE",
-            help="By which share intervals may become shorter after a correction.  [default: 1e-05]",
+            help="Share by which intervals may become shorter after a correction.  [default: 1e-05]",
         ),
         option(
             "latency",
-            "What passes at least between a send and its receive, and in collective operations, such as 1us.  "
-            "[default: 0]",
+            "Minimum time between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
         ),
     ):
         command = added(command)
@@ -46,12 +45,12 @@ def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
 @option(
     "output",
-    "The store to make; one of a corrected trace in its place is replaced.",
+    "The store to write; an existing store of a corrected trace is replaced.",
     required=True,
     metavar="NAME.trace",
 )
 @correction_options
-@option("force", "Replace the store of another trace, or any file, as well.")
+@option("force", "Also replace the store of another trace, or any file.")
 @option("as_json", "Print what was corrected as JSON.")
 @option("jobs")
 def correct(
@@ -64,12 +63,12 @@ def correct(
     as_json: bool,
     jobs: int | None,
 ) -> None:
-    """Correct clocks that disagree, by the controlled logical clock: nothing is received before it was sent.
+    """Correct unsynchronised clocks with the controlled logical clock: nothing is received before it was sent.
 
     \b
-    Times are found that satisfy all clock conditions: those of messages, collective operations, start and end of MPI,
+    The corrected times satisfy all clock conditions: those of messages, collective operations, start and end of MPI,
     forks, joins and barriers of threads, and locks. Events only move to later times, and intervals change little.
-    Without a violation nothing changes. 'tracecols check' lists the violations by pairs of locations.
+    If no condition is violated, nothing changes. 'tracecols check' lists the violations by pairs of locations.
 
     \b
       tracecols correct run.trace -o corrected.trace
@@ -99,8 +98,8 @@ def write_corrected(
 ) -> None:
     """Correct the clocks of a store, write the result, and report what was corrected.
 
-    `recorded` is where the recording is, if the store is only a temporary one; by `force` the store of a recorded
-    trace, or any file, is replaced as well.
+    `recorded` is the path of the recording if the store is temporary; with `force`, the store of a recorded trace, or
+    any file, is replaced as well.
     """
     from tracecols.cli.progress import progress
     from tracecols.clocks.correction import Correction

@@ -15,7 +15,7 @@ from tracecols.errors import SourceError
 
 
 def sample_trace() -> Path:
-    """Return the folder of the trace that the package carries: a hybrid program of 2 processes with 3 threads."""
+    """Return the folder of the trace included in the package: a hybrid program of 2 processes with 3 threads."""
     try:
         (folder,) = import_module("tracecols.sample").__path__
     except ImportError:
@@ -29,7 +29,7 @@ def sample_trace() -> Path:
 
 
 def open_in_browser(page: Path) -> bool:
-    """Open a page in the browser of the person at the terminal; False if there is neither."""
+    """Open a page in the user's browser; return False if there is no terminal or no browser."""
     import webbrowser
 
     if not sys.stdout.isatty():
@@ -43,7 +43,7 @@ def open_in_browser(page: Path) -> bool:
 @click.command()
 @option(
     "output",
-    "The folder to make for store, cube and report.  [default: tracecols-demo]",
+    "The folder for store, cube and report.  [default: tracecols-demo]",
     metavar="FOLDER",
     default=Path("tracecols-demo"),
     show_default=False,
@@ -51,10 +51,10 @@ def open_in_browser(page: Path) -> bool:
 @option("no_browser", "Do not open the report in a browser.")
 @click.pass_context
 def demo(context: click.Context, output: Path, no_browser: bool) -> None:
-    """Run the main job on a small trace that comes with tracecols, command by command, and open the report.
+    """Run the main commands on a small sample trace, one by one, and open the report.
 
     The trace is of a hybrid program of 2 processes with 3 threads each, recorded with Score-P. Each command is shown
-    before it runs; all that is made lies in one folder, which can be removed afterwards.
+    before it runs; all output is in one folder, which can be removed afterwards.
     """
     from tracecols.cli import group
 

@@ -15,20 +15,20 @@ from tracecols.cli.vocabulary import option
 @click.option(
     "--steps",
     metavar="REGION",
-    help="The region that is a training step: its name, a pattern, or its name without running numbers.  "
-    "[default: what the recording calls phases]",
+    help="The region of training steps: its name, a pattern, or its name without running numbers.  "
+    "[default: regions recorded as phases]",
 )
 @option("rows", "Rows of each table to print.", default=10)
 @option("as_json", "Print all rows as JSON.")
 @option("jobs")
 def devices(source: Path, steps: str | None, rows: int, as_json: bool, jobs: int | None) -> None:
-    """Print what the devices of SOURCE, a store or a trace archive, do: each training step divided into computation,
+    """Print the device activity of SOURCE, a store or a trace archive: each training step divided into computation,
     communication, copies and idle time; which ranks begin communication last, and what makes them late; kernels by
     time.
 
-    Of a step, computation, overlapped communication, exposed communication, copies and idle time add up to the time of
-    the step on the host. Idle time is host-bound while nothing is launched that has not begun. Without steps the whole
-    run is one.
+    Computation, overlapped communication, exposed communication, copies and idle time of a step add up to its time on
+    the host. Idle time is host-bound while no launched operation is pending. If there are no steps, the whole run
+    counts as one.
     """
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened

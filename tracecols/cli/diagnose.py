@@ -25,16 +25,15 @@ def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> 
 
 @click.command()
 @click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=click.Path(path_type=Path))
-@option("rows", "How many findings to show, at most.", default=5, old=("--findings",))
-@option("with_startup", "Look at start-up and shutdown, too; they are set apart by default.")
+@option("rows", "Maximum number of findings to show.", default=5, old=("--findings",))
+@option("with_startup", "Include start-up and shutdown, which are excluded by default.")
 @option("as_json")
 @option("jobs", "Threads to analyse a trace.  [default: one per core]")
 def diagnose(severity: Path, rows: int, with_startup: bool, as_json: bool, jobs: int | None) -> None:
-    """Say what is wrong with the run of a severity CUBE, on one screen: its times, its efficiencies, and the findings
-    that cost most.
+    """Diagnose the run of a severity CUBE on one screen: its times, its efficiencies, and the findings that cost most.
 
-    Each finding is reported with its share, where in the program it lies, who pays, who causes it, and what to try.
-    They are about what lies between MPI_Init and MPI_Finalize, unless the cube was narrowed. A cube of another tool
+    Each finding is reported with its share, where in the program it occurs, who pays for it, who causes it, and what to
+    try. Findings cover the time between MPI_Init and MPI_Finalize, unless the cube was narrowed. A cube of another tool
     (.cubex, .cube) works, too. A trace (STORE, ARCHIVE) is analysed first, and the cube is not kept.
 
     \b

@@ -37,11 +37,11 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
     "models",
     multiple=True,
     type=click.Choice(["run", "mpi", "threads", "multiplicative", "additive", "computation"]),
-    help="Print this one only; may be given several times.  [default: all]",
+    help="Print only this model; may be given several times.  [default: all]",
 )
 @option(
     "required",
-    "Exit code 3 if a run does not fulfil it: 'parallel efficiency>=0.8', 'load balance>=90%'.",
+    "Exit code 3 if a run does not meet it: 'parallel efficiency>=0.8', 'load balance>=90%'.",
     multiple=True,
     callback=requirements,
     metavar="METRIC>=VALUE",
@@ -49,14 +49,12 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 @click.option(
     "--ideal",
     type=click.Choice(["replay", "approximation", "dimemas"]),
-    help="How the runtime on an ideal network is found; approximations are not marked; dimemas: as BSC's tools, "
-    "of the whole run.  [default: replay where it costs no more than the analysis, else communication is not "
+    help="How to find the runtime on an ideal network; approximations are not marked; dimemas: as in BSC's tools, "
+    "for the whole run.  [default: replay if it costs no more than the analysis, else communication is not "
     "divided]",
 )
-@click.option(
-    "--weak", is_flag=True, help="The problem grows with the number of threads: compare computation per thread."
-)
-@option("with_startup", "Of the whole run, with its start and its end.")
+@click.option("--weak", is_flag=True, help="Weak scaling: compare computation per thread.")
+@option("with_startup", "Efficiencies of the whole run, with start-up and shutdown.")
 @option("as_json", "Print all numbers as JSON.")
 @option("jobs")
 @click.pass_context
@@ -76,11 +74,11 @@ def efficiency(
     """Print how efficient runs are: load balance, communication, serialisation, transfer, threads; and how they scale.
 
     \b
-    Models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP); what a program does not use
-    has no rows. Of several runs, the first is what the others are compared with. The times are those between MPI_Init
-    and MPI_Finalize. The ideal network, on which serialisation and transfer depend, is a replay of the trace; where
-    that would cost more than the analysis, communication is not divided, unless tracecols analyze is given
-    --ideal-network. For a script: exit code 3 if a run does not fulfil what is required.
+    Models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP); there are no rows for what
+    a program does not use. Several runs are compared with the first. The times are those between MPI_Init and
+    MPI_Finalize. Serialisation and transfer are found by a replay of the trace on an ideal network; if that would cost
+    more than the analysis, communication is not divided, unless tracecols analyze is given --ideal-network.
+    For scripts: exit code 3 if a run does not meet a requirement.
 
     \b
       tracecols efficiency run.trace

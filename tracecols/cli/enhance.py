@@ -13,20 +13,20 @@ from tracecols.cli.vocabulary import option
 @click.command()
 @click.argument("store", metavar="STORE", type=click.Path(path_type=Path))
 @click.argument("tables", metavar="[TABLE]...", nargs=-1)
-@click.option("--again", is_flag=True, help="Make tables again that are there already.")
+@click.option("--again", is_flag=True, help="Rewrite tables that already exist.")
 @option("jobs")
 def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None) -> None:
-    """Write what follows from the events of STORE as Parquet files: STORE/enhanced/TABLE/part-*.parquet; all tables, or
-    some.
+    """Write tables derived from the events of STORE, all or some, as Parquet files:
+    STORE/enhanced/TABLE/part-*.parquet.
 
     \b
       events      all events with enterptr, exitptr, sendptr, ..., call_path and pos
       call_paths  the call tree
       messages, collectives, constructs, teams, ...: compound events, see docs/schema.md
 
-    They are what trace.scan, trace.sql, polars, DuckDB and Dask DataFrame read, and are made in bounded memory whatever
-    the length of the trace. They can be removed at any time; tables that are there are not made again unless the store
-    or tracecols has changed.
+    trace.scan, trace.sql, polars, DuckDB and Dask DataFrame read these files. They are written in bounded memory,
+    whatever the length of the trace, and can be removed at any time. Existing tables are kept unless the store or
+    tracecols has changed.
     """
     from tracecols.cli.progress import progress
     from tracecols.errors import StoreError

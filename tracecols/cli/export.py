@@ -15,11 +15,11 @@ from tracecols.schema.severity import DEFAULT
 
 TIMELINES = (".pftrace", ".perfetto-trace", ".trace.json")
 PIECES = (".otf2", *TIMELINES)
-"""Endings of what holds events, which can be cut."""
+"""Endings of formats with events, of which a time range or some locations can be written."""
 
 
 class Table(NamedTuple):
-    """How a table is written."""
+    """Options for writing a table."""
 
     table: str | None
     raw: bool
@@ -37,7 +37,7 @@ class Cut(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """What a timeline shows besides the events."""
+    """Additional contents of a timeline besides the events."""
 
     waits: str | None
     around: str | None
@@ -47,14 +47,13 @@ class Timeline(NamedTuple):
 @click.command()
 @click.argument("source", metavar="CUBE|STORE", type=click.Path(path_type=Path))
 @click.argument("output", type=click.Path(path_type=Path))
-@click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
+@click.option("--table", metavar="NAME", help="For a store: events, messages, collectives, ...  [default: events]")
 @click.option(
     "--raw",
     is_flag=True,
-    help="Tables of a store: the columns of SQL, with times in ticks and numbers of rows, not seconds, ranks and "
-    "names.",
+    help="Tables of a store: the columns of SQL, with times in ticks and row numbers, not seconds, ranks and names.",
 )
-@click.option("--wide", is_flag=True, help=".csv, .parquet of severities: a column per property, not a row per value.")
+@click.option("--wide", is_flag=True, help="Severities as .csv, .parquet: a column per property, not a row per value.")
 @option("start", "Archive, timeline: only events from this time on.")
 @option("stop", "Archive, timeline: only events before this time.")
 @option("locations", "Archive, timeline: only events of these locations.")
@@ -64,7 +63,9 @@ class Timeline(NamedTuple):
     help="Timeline: wait states of these properties, all, or none.  [default: those with a known cause]",
 )
 @click.option(
-    "--around", metavar="PROPERTY", help='Timeline: only the time around the worst instance, "late broadcast".'
+    "--around",
+    metavar="PROPERTY",
+    help='Timeline: only the time around the worst instance of a property, such as "late broadcast".',
 )
 @click.option(
     "--critical-path/--no-critical-path", default=None, help="Timeline: show the critical path.  [default: yes]"
@@ -74,12 +75,12 @@ class Timeline(NamedTuple):
     "--phases-as-call-paths",
     "unfolds",
     is_flag=True,
-    help="Severities: phases, or bins, become call paths, for tools that know no phases.",
+    help="Severities: write phases, or bins, as call paths, for tools without phases.",
 )
 @option(
     "subdomains",
-    "Severities: a column for the subdomain of each location in .csv and .parquet; in other cubes (.cubex, .cube, "
-    ".severity, .json) subdomains take the place of machines and nodes.",
+    "Severities: a column with the subdomain of each location in .csv and .parquet; in other formats (.cubex, .cube, "
+    ".severity, .json), subdomains replace machines and nodes.",
 )
 @option("force")
 @option("jobs", "Archive, timeline: threads.  [default: one per core]")
@@ -94,25 +95,26 @@ def export(
     force: bool,
     jobs: int | None,
 ) -> None:
-    """Write a severity CUBE, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
+    """Write a severity CUBE, or a table of a STORE, to OUTPUT, in the format of its ending: .parquet, .csv, .json.
 
     \b
     A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes), or a --wide
-    one; as .json it keeps its three trees. For Cube, Extra-P and other tools it is written as .cubex (Cube 4) or .cube
-    (CUBE 3); both can be in the place of CUBE, too, and become ours as .severity. Severities that are divided are
-    summed over phases there, or with --phases-as-call-paths each phase is a call path, instance=0 and so on below its
+    one; as .json it keeps its three trees. For Cube, Extra-P and other tools, write .cubex (Cube 4) or .cube (CUBE 3);
+    both are also accepted as CUBE, and can be converted to .severity. In .cubex and .cube, severities divided by phase
+    are summed over the phases; with --phases-as-call-paths, each phase is a call path, instance=0 and so on below its
     region, as Score-P writes them.
 
-    A table of a STORE has seconds, ranks, threads and names; --raw writes the table that SQL and trace.scan have, and
-    Parquet files say the unit of every column.
+    A table of a STORE has seconds, ranks, threads and names; --raw writes the columns of SQL and trace.scan. Parquet
+    files contain the unit of every column.
 
-    A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
-    NAME. A piece of it, cut by time since the start of the recording (0.3, 300ms) or locations, is a trace by itself.
+    A STORE can also be written as an OTF2 archive for other tools: OUTPUT is NAME.otf2; NAME.def and the folder NAME
+    are written beside it. A part of it, selected by time since the start of the recording (0.3, 300ms) or locations, is
+    a trace of its own.
 
-    Or as a timeline, whole or a piece: .pftrace (or .perfetto-trace) for the Perfetto UI, .trace.json for viewers of
-    Chrome's JSON. It shows region instances, messages, collective operations, counters, wait states with arrows to what
-    causes them, and the critical path. --around "late broadcast" shows the time around the worst instance of a
-    property.
+    It can also be written as a timeline, whole or in part: .pftrace (or .perfetto-trace) for the Perfetto UI,
+    .trace.json for viewers of Chrome's JSON. The timeline shows region instances, messages, collective operations,
+    counters, wait states with arrows to their causes, and the critical path. --around "late broadcast" shows the time
+    around the worst instance of a property.
     """
     check(output, table, cut, timeline, conventions, jobs)
     from tracecols.store.outputs import check_not_read
@@ -141,7 +143,7 @@ def export(
 
 
 def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions: str | None, jobs: int | None) -> None:
-    """Refuse options that have no meaning for an output. Raises click.UsageError."""
+    """Refuse options that do not apply to an output. Raises click.UsageError."""
     is_timeline, is_piece = output.name.endswith(TIMELINES), output.name.endswith(PIECES)
     if is_piece and table.unfolds:
         raise click.UsageError(f"--phases-as-call-paths is for severities, not for {output.name}.")
@@ -206,7 +208,7 @@ def _timeline(source: Path, output: Path, cut: Cut, timeline: Timeline, **how: A
     echo(f"{output}")
     if shown.where:
         echo(shown.where, err=True)
-    # those that were not asked for by name are mentioned only if there are some
+    # properties not requested by name are listed only if they have wait states
     by_name = chosen is not None and chosen != ["all"]
     for id, n in ((id, n) for id, n in shown.n_waits.items() if n or by_name):
         echo(f"wait states of {id}: {n:,}", err=True)

@@ -13,17 +13,17 @@ from tracecols.cli.vocabulary import option
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @option("output", "The filter to write.  [default: none, the prediction is printed]", metavar="FILE.filter")
-@option("rows", "Print so many regions, at most: those with most events.", default=10)
+@option("rows", "Maximum number of regions to print: those with most events.", default=10)
 @option("force", "Replace any file, not only a filter.")
 @option("as_json", "Print the prediction as JSON.")
 @option("jobs")
 def filter(source: Path, output: Path | None, rows: int, force: bool, as_json: bool, jobs: int | None) -> None:
-    """Say which regions of SOURCE, a store or a trace archive, cost more to record than they tell, and write a filter
-    for the next measurement with Score-P that leaves them out (SCOREP_FILTERING_FILE).
+    """Find the regions of SOURCE, a store or a trace archive, that are not worth recording, and write a filter that
+    excludes them from the next measurement with Score-P (SCOREP_FILTERING_FILE).
 
-    Left out are functions of the program that are called 1,000 times or more, for less than 1 us each, in which nothing
-    is called that communicates or waits (MPI, OpenMP, ...). What is printed of the next measurement follows from the
-    numbers of calls: its events, bytes and the time that recording takes.
+    Excluded are functions of the program that are called 1,000 times or more, take less than 1 us per call (mean,
+    exclusive), and call nothing that communicates or waits (MPI, OpenMP, ...). The events and bytes of the next
+    measurement, and the time that recording takes, are predicted from the numbers of calls.
     """
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened

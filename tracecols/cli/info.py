@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @option("as_json")
 @option("jobs", "Threads to convert an archive.  [default: one per core]")
 def info(source: Path, as_json: bool, jobs: int | None) -> None:
-    """Print what SOURCE holds, a store, a trace archive or a severity cube (also .cubex and .cube).
+    """Print the contents of SOURCE: a store, a trace archive or a severity cube (also .cubex and .cube).
 
-    Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters; if the trace
-    defines no topology, the one that is found from who sends to whom. An archive is converted to a temporary store
-    first. Of a cube: the trace, the conventions, what it is narrowed to, and what could not be matched.
+    For a trace: source, span, locations, events by kind, regions, communicators, topologies, counters; if the trace
+    defines no topology, the one inferred from the communication partners. An archive is converted to a temporary store
+    first. For a cube: the trace, the conventions, what it is narrowed to, and what could not be matched.
     """
     from tracecols.cli.sources import opened
     from tracecols.enhance.mpi.neighbours import topology_of
@@ -41,7 +41,7 @@ def info(source: Path, as_json: bool, jobs: int | None) -> None:
 
 
 def _print(described: RenderableType | dict[str, Any]) -> None:
-    """Print a description: plain values as JSON, the rest as it is laid out."""
+    """Print a description: plain values as JSON, others with rich."""
     if isinstance(described, dict):
         echo_json(described)
         return

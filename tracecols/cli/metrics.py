@@ -1,4 +1,4 @@
-"""Metrics that are computed from others, as commands are given them."""
+"""Command-line arguments that define metrics computed from others."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def is_definition(text: str) -> bool:
 
 
 def with_specifications(cube: SeverityCube, files: Iterable[str]) -> SeverityCube:
-    """Return a cube with the metrics that files define (METRICS.SPEC). Those of which something is not in the cube are
-    left out, with a note: such files are written for many machines. Raises SeverityError if a file cannot be read, or a
-    line of it is no definition."""
+    """Return a cube with the metrics defined in files (METRICS.SPEC). Metrics with operands that the cube lacks are
+    left out, with a note, since such files are written for many machines. Raises SeverityError if a file cannot be
+    read, or a line is not a definition."""
     from tracecols.errors import SeverityError
     from tracecols.severity.formulas import specification
 

@@ -1,4 +1,4 @@
-"""Values of options: numbers of locations, parameters, times, sizes, shares."""
+"""Parsers for values of options: numbers of locations, parameters, times, sizes, shares."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tracecols.given.arguments import is_selection
 from tracecols.given.quantities import ALL_UNITS, UNITS, in_bytes, quantity
 
 MOST = 10_000_000
-"""Numbers in a range, at most."""
+"""Maximum length of a range of numbers."""
 
 
 def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[int] | list[str] | None:
-    """Return locations that are given as numbers and ranges, 0,1,4-7, in order; in words, 'rank 0-3 thread 1', as they
-    are."""
+    """Return locations given as numbers and ranges (0,1,4-7) as a sorted list; a text such as 'rank 0-3 thread 1' is
+    returned unchanged, as the only element."""
     if value is None:
         return None
     if is_selection(value):
@@ -36,7 +36,7 @@ def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 
 def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    """Return a number that is neither nan nor infinite."""
+    """Return a number; refuse nan and infinity."""
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number")
     return value
@@ -48,7 +48,7 @@ def share(_ctx: click.Context, _param: click.Parameter, value: str | float | Non
 
 
 def _not_negative(value: str | float | None, unit: str, words: str) -> float | None:
-    """Return a quantity that is finite and not negative."""
+    """Return a quantity; refuse one that is not finite or negative."""
     found = 0.0 if value is None else quantity(value, UNITS[unit])
     if not math.isfinite(found) or found < 0:
         raise click.BadParameter(f"{value!r} is not {words}")
@@ -56,7 +56,7 @@ def _not_negative(value: str | float | None, unit: str, words: str) -> float | N
 
 
 def part_of_whole(ctx: click.Context, param: click.Parameter, value: str | float | None) -> float | None:
-    """Return a share that is at most the whole."""
+    """Return a share; refuse one above 100 %."""
     found = share(ctx, param, value)
     if found is not None and found > 1:
         raise click.BadParameter(f"{value!r} is more than 100%: give a share such as 0.5% or 0.005")
@@ -64,7 +64,7 @@ def part_of_whole(ctx: click.Context, param: click.Parameter, value: str | float
 
 
 def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """Return what is given as PROPERTY.NAME=VALUE, by property and name."""
+    """Return values given as PROPERTY.NAME=VALUE by property and name."""
     result: dict[str, dict[str, float]] = {}
     for text in values:
         name, equals, value = text.partition("=")
@@ -77,7 +77,7 @@ def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
 
 
 def named_values(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str | float]:
-    """Return what is given as NAME=VALUE, by name; values are numbers if they can be."""
+    """Return values given as NAME=VALUE by name, as finite numbers if possible, else as texts."""
     found: dict[str, str | float] = {}
     for text in values:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -92,24 +92,24 @@ def named_values(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 
 
 def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Return a time, 10ms or 0.01, in seconds; for times of whole programs, of which seconds are the natural unit."""
+    """Return a time such as 10ms or 0.01 in seconds; for times of whole programs, whose natural unit is seconds."""
     return _not_negative(value, "seconds", "a time such as 0.3, 0.3s or 300ms, from 0 on")
 
 
 def latency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Return the time that a message takes, 2us, in seconds; nobody means seconds, so that a unit is needed."""
+    """Return the latency of a message, such as 2us, in seconds; a unit is required, since nobody means seconds."""
     return _with_unit(value, "seconds", ("2us", "ms"))
 
 
 def bandwidth(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Return what is given as bytes per second: 10GB/s, or 10GB."""
+    """Return a bandwidth such as 10GB/s or 10GB in bytes per second."""
     if value is not None and re.search(r"[kKmMgG]i?b(/s)?\s*$", value):
         raise click.BadParameter(f"{value!r} could be bits: give bytes with a capital B, such as 10GB/s")
     return _with_unit(value and value.strip().removesuffix("/s"), "bytes", ("10GB/s", "MB/s"))
 
 
 def size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """Return a size, 32KiB or 32768, in bytes."""
+    """Return a size such as 32KiB or 32768 in bytes."""
     if value is None:
         return None
     found = in_bytes(value)
@@ -119,7 +119,7 @@ def size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int
 
 
 def memory(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """Return the memory that a command may take, 4GB or 512MiB, in bytes."""
+    """Return a memory limit such as 4GB or 512MiB in bytes."""
     from tracecols.given.memory import as_memory
 
     try:
@@ -129,7 +129,7 @@ def memory(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 
 
 def _with_unit(value: str | None, counts: str, examples: tuple[str, str]) -> float | None:
-    """Return a quantity that is not negative and has a unit; 0 needs none."""
+    """Return a quantity; refuse a negative one, and one without a unit unless it is 0."""
     if value is None:
         return None
     found = quantity(value, UNITS[counts])

@@ -1,4 +1,4 @@
-"""What commands say, apart from displays (`tracecols.report.screen`)."""
+"""Output of commands, apart from displays (`tracecols.report.screen`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def echo(message: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print a message, in a style (`click.style`) unless `NO_COLOR` is in the environment; characters in names that
-    would control the terminal are shown instead."""
+    """Print a message, in a style (`click.style`) unless `NO_COLOR` is in the environment; control characters in names
+    are shown in `printable` form."""
     text = printable(str(message))
     click.echo(click.style(text, **style) if style and not os.environ.get("NO_COLOR") else text, err=err, nl=nl)
 
@@ -29,7 +29,7 @@ def echo_json(value: Any) -> None:
 
 
 def echo_parts(parts: Iterable[RenderableType], width: int = 1_000) -> None:
-    """Print what is laid out, in lines as long as they are: nothing is cut at the right margin of the terminal."""
+    """Print parts of a display; lines are not cut at the right margin of the terminal."""
     from tracecols.report.screen import Screen
 
     screen = Screen(soft_wrap=True, width=width)

@@ -14,12 +14,12 @@ from tracecols.schema.severity import CONVENTIONS
 @click.command()
 @click.argument("names", nargs=-1, metavar="[P]...")
 @option("conventions", "Only properties of these conventions.")
-@option("patterns", "List those this file declares as well.")
-@option("as_json", "Print what is declared as JSON.")
+@option("patterns", "Also list those declared in this file.")
+@option("as_json", "Print the declarations as JSON.")
 def patterns(names: tuple[str, ...], conventions: str | None, patterns: tuple[Path, ...], as_json: bool) -> None:
-    """List the properties that are searched for, as a tree; with P, an id or a title, everything about one of them.
+    """List the properties that analyses search for, as a tree; with P, an id or a title, describe one in full.
 
-    What is printed after an id: the compound table that is matched, and how reliably a match proves the behaviour.
+    After each id: the compound table that is matched, and how reliably a match proves the behaviour.
     """
     from tracecols.patterns.plugins import load
     from tracecols.report.properties import about, plain, property_tree
@@ -27,7 +27,7 @@ def patterns(names: tuple[str, ...], conventions: str | None, patterns: tuple[Pa
 
     families = [family for file in patterns for family in load(file)]
     console = Screen(soft_wrap=True)
-    # a tree is cut at the right margin, which a file or a pipe does not have
+    # trees are cut at the console's width, and files and pipes have none
     if not console.is_terminal:
         console.width = 200
     chosen = [conventions] if conventions else list(CONVENTIONS)

@@ -16,11 +16,12 @@ from tracecols.cli.vocabulary import option
 @option("as_json", "Print all proposals as JSON.")
 @option("jobs")
 def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
-    """Propose phases of SOURCE, a store or a trace archive, such as the iterations of its main loop: what --phases of
-    tracecols analyze takes.
+    """Propose phases of SOURCE, a store or a trace archive, such as the iterations of its main loop: values for
+    tracecols analyze --phases.
 
-    These are regions and calls that every process executes the same number of times, ranked by the share of the time
-    they cover and by how even their lengths are. With from: in front a phase lasts from one call to the next.
+    Proposals are regions and calls that every process executes the same number of times, ranked by the share of the
+    time they cover and by the regularity of their lengths. With the prefix from:, a phase lasts from one call to the
+    next.
     """
     from shlex import quote
 

@@ -1,5 +1,5 @@
-"""What the first view of a trace needs is made by another process: when it ends, all the memory that it took is free
-again, and the server answers meanwhile."""
+"""Preparation of the first view of a trace in another process: its memory is released when it ends, and the server can
+answer meanwhile."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tracecols.work.progress import Progress
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 BETWEEN = 0.1
-"""Seconds between two reports, at least."""
+"""Minimum interval between two reports, in seconds."""
 
 PATIENCE = 10
-"""Seconds after which the process is ended if it does not end by itself."""
+"""Seconds after which the process is terminated if it does not end by itself."""
 
 
 class Preparing:
-    """Another process that makes what is kept of a store, within a budget; use in a `with` statement, at whose end it
-    ends."""
+    """A process that prepares the timeline of a store within a memory budget; a context manager that ends it on
+    exit."""
 
     def __init__(self, store: Store, jobs: int, budget: Budget) -> None:
         self._parent, self._kept = place_of(store)
@@ -53,17 +53,18 @@ class Preparing:
         self._process.terminate()
 
     def first(self, watch: Watch) -> Prepared:
-        """Wait for what the first picture needs: all of a small trace. Raises TracecolsError if it cannot be made."""
+        """Wait for the data of the first picture: all data if the trace is small. Raises TracecolsError if they cannot
+        be made."""
         return self._next(watch)
 
     def all(self, watch: Watch) -> Prepared:
-        """Wait for all; the errors are those of `first`."""
+        """Wait for all data; raises the errors of `first`."""
         while (found := self._next(watch)).is_first:
             pass
         return found
 
     def later(self, watch: Watch, then: Callable[[Prepared], None], failed: Callable[[str], None]) -> None:
-        """Return at once, and call `then` with all when it is there, or `failed` with the reason why it is not."""
+        """Return at once; later call `then` with all data, or `failed` with the reason if they cannot be made."""
 
         def wait() -> None:
             try:
@@ -76,7 +77,7 @@ class Preparing:
         Thread(target=wait, name="tracecols-preparing", daemon=True).start()
 
     def _next(self, watch: Watch) -> Prepared:
-        """Go on until something can be shown."""
+        """Handle messages of the process until something can be shown."""
         report: Progress | None = None
         with ExitStack() as shown:
             while True:
@@ -97,7 +98,7 @@ class Preparing:
                     return Prepared(self._parent / NAME, read_manifest(self._parent / NAME)[0], self._kept)
 
     def _ended(self) -> str:
-        """Say how the process ended that has not said why."""
+        """Return the message for a process that ended without reporting a reason."""
         self._process.join(PATIENCE)
         return (
             f"the process that analyses the trace for its timeline ended (exit code {self._process.exitcode})\n"
@@ -106,12 +107,12 @@ class Preparing:
 
 
 class _Ended(Exception):
-    """Nobody waits for the timeline any more."""
+    """The other process no longer waits for the timeline."""
 
 
 def _work(pipe: Connection[Any, Any], path: Path, jobs: int, budget: Budget, parent: Path) -> None:
-    """Make what is kept of a store, and say how far that is; what the other process does."""
-    # Ctrl-C reaches all processes of a terminal: this one ends when the other one closes the pipe
+    """Prepare the timeline of a store and report the progress; the main function of the process."""
+    # Ctrl-C reaches all processes of a terminal: this one ignores it, and ends when the other closes the pipe
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lock = Lock()
 
@@ -123,7 +124,7 @@ def _work(pipe: Connection[Any, Any], path: Path, jobs: int, budget: Budget, par
                 raise _Ended from error
 
     def go_on() -> None:
-        # nothing is ever sent here: what can be read is the end
+        # nothing is ever sent to this process: a readable pipe means that it was closed
         if pipe.poll():
             raise _Ended
 
@@ -153,5 +154,5 @@ def _work(pipe: Connection[Any, Any], path: Path, jobs: int, budget: Budget, par
     except _Ended:
         pass
     except (TracecolsError, OSError) as error:
-        # any other ends the process with a traceback
+        # any other exception ends the process with a traceback
         say("error", error)

@@ -1,4 +1,4 @@
-"""A progress bar on long work when a person watches."""
+"""A progress bar for long commands, shown on terminals."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ COMPILING = "compiling kernels, once after an installation"
 
 @contextmanager
 def reported_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
-    """Call a function when kernels begin to be compiled, and when no more are; kernels that are in the cache are
-    not."""
+    """Call `tell` with True when kernels begin to be compiled, and with False when no more are; kernels loaded from the
+    cache do not count."""
     from tracecols.kernels.kernel import when_numba_is_loaded
 
     with ExitStack() as stack, when_numba_is_loaded(lambda: stack.enter_context(_listening(tell))):
@@ -27,11 +27,11 @@ def reported_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
 
 
 def _listening(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
-    """Return a context in which numba reports when it begins and ends to compile."""
+    """Return a context in which numba reports the begin and end of compilations."""
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]
-        """Count the kernels that are being compiled, in whatever thread."""
+        """Count the kernels being compiled in all threads."""
 
         running = 0
         lock = Lock()
@@ -53,15 +53,15 @@ def _listening(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
 
 @contextmanager
 def compiling_ahead(jobs: int) -> Iterator[None]:
-    """Let other processes, one less than threads of the command, compile the kernels of an analysis from when this one
-    has to compile any, and end them with the context."""
+    """As soon as this process has to compile a kernel, let `jobs - 1` other processes compile the kernels of an
+    analysis; terminate them at the end of the context."""
     processes: list[Popen[bytes]] = []
 
     def tell(is_compiling: bool) -> None:
         if is_compiling and not processes:
             from tracecols.kernels import ahead
 
-            # without them this process compiles all by itself
+            # if they cannot be started, this process compiles all kernels itself
             with suppress(OSError):
                 processes.extend(ahead.start(jobs - 1))
 
@@ -77,7 +77,8 @@ def compiling_ahead(jobs: int) -> Iterator[None]:
 
 @contextmanager
 def progress(what: str) -> Iterator[Progress | None]:
-    """Show a bar on the terminal's error stream, and when kernels are compiled; yield None when no one watches."""
+    """Show a progress bar on standard error, which also reports compilation of kernels; yield None if that is no
+    terminal."""
     if not sys.stderr.isatty():
         yield None
         return

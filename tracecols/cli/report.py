@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=click.Path(path_type=Path))
-@option("output", "Where to write.  [default: NAME.html]", metavar="FILE.html")
-@click.option("--title", help="What is above the trees.  [default: the name of the trace]")
+@option("output", "The file to write.  [default: NAME.html]", metavar="FILE.html")
+@click.option("--title", help="Title of the report.  [default: the name of the trace]")
 @click.option(
     "--sources",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Show the source lines of regions: the files are looked for below this folder. Nothing of them is in the "
-    "report otherwise.",
+    help="Show the source lines of regions, from files below this folder. By default, the report contains no source "
+    "code.",
 )
 @option(
     "subdomains",
-    "Show subdomains of the application, too; a switch in the system tree leads to the machine. A file with the "
-    "columns rank, perhaps thread, and subdomain.",
+    "Also show subdomains of the application; a switch in the system tree shows the machine. A file with the "
+    "columns rank, thread (optional) and subdomain.",
 )
-@option("with_startup", "Show start-up and shutdown, too; they are set apart by default.")
+@option("with_startup", "Include start-up and shutdown, which are excluded by default.")
 @option("force", "Replace any file, not only a report.")
 @option("jobs", "Threads to analyse a trace.  [default: one per core]")
 def report(
@@ -71,7 +71,7 @@ def report(
 
 
 def report_name(source: Path) -> str:
-    """Return what a report is called after its source: a cube or store, or the folder of an archive."""
+    """Return the name of a report, after its source: a cube or store, or the folder of an archive."""
     from tracecols.cli.sources import holds_cube, is_store
     from tracecols.conversion import store_name
 
@@ -80,7 +80,8 @@ def report_name(source: Path) -> str:
 
 
 def store_of(source: Path, cube: SeverityCube) -> str:
-    """Return the store that a cube was made of, if it is its source, beside it, or here; empty otherwise."""
+    """Return the path of the store that a cube was made from: `source` itself, beside it, or in the current folder;
+    empty if it is none of these."""
     from tracecols.cli.sources import holds_cube, is_store, properties_of
     from tracecols.errors import TracecolsError
     from tracecols.severity.diagnosis import name_of

@@ -28,12 +28,12 @@ def settings(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ..
 
 
 def open_source(path: Path, jobs: int | None) -> SeverityCube | Trace:
-    """Open a cube, of this or another tool, or a store, whichever it is."""
+    """Open a cube (of this or another tool) or a store."""
     from tracecols.export.cube_read import is_cube, read_cube
 
     if is_cube(path):
         return read_cube(path)
-    # not above: it brings pandas and numba, which a cube needs not
+    # imported here: it loads pandas and numba, which cubes do not need
     from tracecols.trace import Trace
 
     return Trace(path, jobs=jobs)
@@ -41,12 +41,12 @@ def open_source(path: Path, jobs: int | None) -> SeverityCube | Trace:
 
 @click.command()
 @click.argument("source", metavar="[CUBE|STORE]", type=click.Path(path_type=Path), required=False)
-@option("given", "A parameter.", callback=settings, metavar="RULE.PARAMETER=VALUE")
+@option("given", "Set a parameter.", callback=settings, metavar="RULE.PARAMETER=VALUE")
 @click.option("--rule", "names", multiple=True, metavar="RULE", help="Only this rule; may be given several times.")
-@option("within", "Only this region and what it calls: a call path, region or pattern.", old=("-c", "--call-path"))
-@option("conventions", "Of a store: whose rules to follow where analysers differ.", default=DEFAULT, show_default=True)
-@option("with_startup", "Count start-up and shutdown, too; without --within they are set apart by default.")
-@option("rows", "How many statements to name per rule.", default=3, old=("--statements",))
+@option("within", "Only this call path, region or pattern, and its callees.", old=("-c", "--call-path"))
+@option("conventions", "For a store: whose rules to follow where analysers differ.", default=DEFAULT, show_default=True)
+@option("with_startup", "Include start-up and shutdown, which are excluded by default without --within.")
+@option("rows", "Statements to print per rule.", default=3, old=("--statements",))
 @option("as_json", "Print JSON.")
 @click.option("--list", "listed", is_flag=True, help="Print the rules and their parameters.")
 @option("jobs")
@@ -65,7 +65,7 @@ def rules(
     """Evaluate performance rules: what dominates, how often, how unevenly, and who keeps whom waiting.
 
     \b
-    A severity CUBE (.severity, .cubex, .cube) will do for most rules; some need the tables of the STORE.
+    A severity CUBE (.severity, .cubex, .cube) is enough for most rules; some need the tables of the STORE.
       tracecols rules run.trace --set big_messages.threshold=1MB --set slow_slaves.master=3
     """
     from tracecols.errors import RuleError

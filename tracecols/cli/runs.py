@@ -38,7 +38,7 @@ def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None
 
 
 class Asked(NamedTuple):
-    """Which runs of an experiment a command looks at, and of what."""
+    """The selection of runs and properties of an experiment for a command."""
 
     properties: tuple[str, ...]
     along: str
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
     with_startup: bool
 
     def series(self, folder: Path) -> Series:
-        """Read them."""
+        """Read the selected runs as a series."""
         from tracecols.runs import Experiment
 
         names = [name for text in self.properties for name in text.split(",")] or ["time"]
@@ -60,13 +60,13 @@ def series_options(command: Any) -> Any:
         command = option(name)(command)
     return option(
         "properties",
-        "By id or title: these and what is below them, all of one unit; or a computed metric.  [default: time]",
+        "By id or title: these and those below them, all of one unit; or a computed metric.  [default: time]",
     )(command)
 
 
 @click.group()
 def runs() -> None:
-    """Keep the cubes of many runs with their parameters, and say what changed among them.
+    """Keep the cubes of many runs with their parameters, and find what changed among them.
 
     \b
       tracecols runs add nightly run.severity -P commit=1f3a9c0
@@ -86,7 +86,7 @@ def runs() -> None:
     metavar="NAME=VALUE",
     help="A parameter of the run: a number or a text.",
 )
-@click.option("--name", help="Of the run, if there is one.  [default: run-1, run-2 and so on]")
+@click.option("--name", help="Name of the run, if only one is added.  [default: run-1, run-2 and so on]")
 @option("force", "Replace a run of this name.")
 @option("jobs", "Threads to analyse a trace.  [default: one per core]")
 def add(
@@ -97,8 +97,8 @@ def add(
     force: bool,
     jobs: int | None,
 ) -> None:
-    """Add runs to the experiment in FOLDER, which is made if it is missing. Runs with equal parameters are
-    repetitions, from which noise is known."""
+    """Add runs to the experiment in FOLDER, which is created if it does not exist. Runs with equal parameters are
+    repetitions, from which noise is estimated."""
     from tracecols.cli.sources import cube_of
     from tracecols.runs import Experiment
 
@@ -116,7 +116,7 @@ def add(
 @runs.command("list")
 @click.argument("folder", type=FOLDER)
 @option("where")
-@option("with_startup", "Runtimes with start-up and shutdown.")
+@option("with_startup", "Include start-up and shutdown in runtimes.")
 @option("as_json")
 def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json: bool) -> None:
     """List the runs of an experiment with their parameters and runtimes."""
@@ -138,7 +138,7 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 @option("as_json", "Print all numbers as JSON.")
 @grouped(asked=Asked)
 def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
-    """Show the severities of runs side by side, by property and call path, the mean of repetitions."""
+    """Show the severities of runs side by side, by property and call path, averaged over repetitions."""
     from tracecols.report.runs import head_of, severities_table
     from tracecols.report.text import text_width
     from tracecols.runs import Experiment
@@ -152,7 +152,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
 
 
 class Looked(NamedTuple):
-    """What a trend is looked at for."""
+    """Options of the search for trends."""
 
     rate: float
     growth: bool
@@ -171,17 +171,17 @@ class Looked(NamedTuple):
     show_default=True,
     callback=part_of_whole,
     metavar="SHARE",
-    help="How often there may be an alarm although nothing changed.",
+    help="Accepted rate of alarms although nothing changed.",
 )
 @click.option("--growth", is_flag=True, help="Model how times grow with a parameter instead (Extra-P's normal form).")
 @click.option(
     "--at", type=float, metavar="VALUE", help="The value to predict for.  [default: eight times the largest one]"
 )
 @option(
-    "required", "Exit code 3 if the total grew by more at some change.", callback=growth_limit, metavar="growth<=SHARE"
+    "required", "Exit code 3 if the total grew by more at any change.", callback=growth_limit, metavar="growth<=SHARE"
 )
-@option("output", "Also write it: .md for summaries, .html with pictures (extra plot), .json.", metavar="FILE")
-@option("rows", "Call paths to print of each change.", default=10)
+@option("output", "Also write the result: .md (summary), .html with plots (extra plot), .json.", metavar="FILE")
+@option("rows", "Call paths to print per change.", default=10)
 @option("force", "Replace any file.")
 @option("as_json", "Print all numbers as JSON.")
 @click.pass_context
@@ -189,10 +189,10 @@ class Looked(NamedTuple):
 def trend(
     ctx: click.Context, folder: Path, asked: Asked, looked: Looked, output: Path | None, force: bool, as_json: bool
 ) -> None:
-    """Say what became slower or faster among the runs of an experiment, where, and since when.
+    """Find what became slower or faster among the runs of an experiment, where, and since when.
 
-    What differs is compared with what noise alone would differ by, over all call paths and places together, so that
-    alarms are false no more often than asked for. Two sets of runs need four repetitions each.
+    Differences are compared with those that noise alone would cause, over all call paths and positions together, so
+    that false alarms are no more frequent than --false-alarms. Two sets of runs need four repetitions each.
 
     \b
       tracecols runs trend nightly -o summary.md
@@ -255,7 +255,7 @@ def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, tit
 
 
 def as_plain(table: pd.DataFrame) -> str:
-    """Return a table as JSON; what is not a number is null."""
+    """Return a table as JSON; NaN and infinity become null."""
     from tracecols.report.tables import plain_rows
 
     return json.dumps({"format": "tracecols trend", "rows": plain_rows(table)}, indent=1)

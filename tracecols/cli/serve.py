@@ -15,11 +15,11 @@ from tracecols.cli.vocabulary import option
 @option("memory")
 @option("jobs", "Threads to convert and analyse traces.  [default: one per core]")
 def serve(paths: tuple[Path, ...], mcp: bool, memory: int | None, jobs: int | None) -> None:
-    """Answer questions of programs, such as assistants, about traces and cubes.
+    """Answer queries from programs, such as assistants, about traces and cubes.
 
-    Only what lies in the PATHs is opened: folders, traces or cubes; by default the current folder. Nothing is
-    changed in them, but for tables that SQL needs, which a store keeps. It runs until its standard input ends. Programs
-    start it by themselves: docs/serve.md says how.
+    Only files in the PATHs are opened: folders, traces or cubes; by default the current folder. They are not changed,
+    except that tables needed for SQL are kept in the store. The server runs until its standard input ends. Programs
+    start it themselves: see docs/serve.md.
 
     \b
       tracecols serve --mcp traces/

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Selected(NamedTuple):
-    """What of a cube is shown, and how it is laid out."""
+    """The part of a cube that is shown, and its layout."""
 
     name: str | None
     call_path: str | None
@@ -26,7 +26,7 @@ class Selected(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """How values are written, and how many."""
+    """Options for the form and number of values."""
 
     relative: bool
     seconds: bool
@@ -48,17 +48,16 @@ class Numbers(NamedTuple):
 @click.option(
     "--topology",
     metavar="T",
-    help="Lay it on a grid instead: a topology of the cube, by name or number (0 is the first).",
+    help="Print the values on a grid instead: a topology of the cube, by name or number (0 is the first).",
 )
 @option(
     "subdomains",
-    "Print what each subdomain of the application has of it: a file with the columns rank, perhaps thread, and "
-    "subdomain.",
+    "Print the values per subdomain of the application: a file with the columns rank, thread (optional) and subdomain.",
 )
 @click.option(
     "--over-time",
     is_flag=True,
-    help="Draw the values of each row by phase or bin of time, of a cube made with --phases or --bins.",
+    help="Draw the values of each row by phase or time bin, for a cube made with --phases or --bins.",
 )
 @click.option(
     "--relative", is_flag=True, help="Percentages of the selected property or call path instead of the whole."
@@ -66,12 +65,12 @@ class Numbers(NamedTuple):
 @click.option("--seconds", is_flag=True, help="Seconds, occurrences or bytes instead of percentages.")
 @option(
     "min_share",
-    "Leave out what is smaller, such as 0.5% or 0.005.",
+    "Leave out values below this share, such as 0.5% or 0.005.",
     default="0.5%",
     show_default=True,
     old=("--threshold",),
 )
-@option("rows", "Rows of a tree to print, at most: those with most.", default=5_000)
+@option("rows", "Maximum number of tree rows to print: the largest.", default=5_000)
 @click.option(
     "--depth",
     type=click.IntRange(1),
@@ -81,7 +80,7 @@ class Numbers(NamedTuple):
     help="Levels of the call tree to print.",
 )
 @option("metrics")
-@option("with_startup", "Count start-up and shutdown, too; they are set apart by default.")
+@option("with_startup", "Include start-up and shutdown, which are excluded by default.")
 @option("as_json", "Print the values of the selection as JSON.")
 @option("jobs", "Threads to analyse a trace.  [default: one per core]")
 @grouped(selected=Selected, numbers=Numbers)
@@ -94,11 +93,11 @@ def show(
     as_json: bool,
     jobs: int | None,
 ) -> None:
-    """Print a severity CUBE: the property tree; with -p the call tree of a property; with -c the locations of a call
-    path; with --topology a property on a grid. A trace (STORE, ARCHIVE) is analysed first, and the cube is not kept.
+    """Print a severity CUBE: the property tree; with -p, the call tree of a property; with -c, the locations of a call
+    path; with --topology, a property on a grid. A trace (STORE, ARCHIVE) is analysed first, and the cube is not kept.
 
-    What lies outside MPI_Init and MPI_Finalize is set apart, as the first line says, unless the cube was narrowed or
-    made of several. A cube of another tool (.cubex, .cube) works, too.
+    Only the time between MPI_Init and MPI_Finalize counts, as the first line says, unless the cube was narrowed or
+    made from several. A cube of another tool (.cubex, .cube) works, too.
     """
     from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.sources import cube_of
@@ -138,12 +137,12 @@ def show(
         parts = display.grid(name, call_path, topology, get_terminal_size().columns)
     else:
         parts = display.render(name, call_path)
-    # what lies to the right of the width is left out without a word
+    # wide enough for all levels: rich silently cuts lines at the width
     echo_parts(parts, 1_000 + 4 * numbers.depth)
 
 
 def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdomains: Path, *, as_json: bool) -> None:
-    """Print what each subdomain has of a property, and who has most of it there."""
+    """Print the severity of a property per subdomain, and the location with most of it in each."""
     name = cube.find_property(name)
     mask = None if call_path is None else cube.find_call_paths(call_path)
     table = cube.by_subdomain(name, subdomains, mask)
@@ -154,7 +153,7 @@ def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdo
         return
     unit = cube.properties.unit[cube.properties.number[name]]
     echo(f"{cube.properties.title[cube.properties.number[name]]} ({name}), {unit or 'no unit'}")
-    # of a ratio the sums are put into the formula
+    # computed properties are evaluated on the sums of their operands
     of_all = "of its sums" if cube.properties.is_computed(name) else "sum"
     echo(f"{of_all:>16} {'mean':>14} {'largest':>14} of locations  subdomain")
     for row in table.reset_index().itertuples():

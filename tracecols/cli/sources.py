@@ -1,4 +1,4 @@
-"""What several commands look at: a store, or an archive that is converted for the time being."""
+"""Inputs of commands: stores, cubes, and archives that are converted to temporary stores."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def is_store(source: Path) -> bool:
-    """Say whether a source is a store, or was meant to be one that is not there."""
+    """Return whether a source is a store, or names a store that does not exist."""
     from tracecols.store.layout import MANIFEST
 
     return (source / MANIFEST).is_file() or (not source.exists() and source.suffix == ".trace")
 
 
 def properties_of(source: Path) -> dict[str, Any]:
-    """Return the properties of the source of a store, or of an archive: what a store that is made of it says of its
-    source. Raises SourceError, StoreError if it is neither, or is damaged."""
+    """Return the properties of an archive, or of the source of a store: the entry `source` of the manifest of a store
+    made from it. Raises SourceError or StoreError if it is neither, or is damaged."""
     if is_store(source):
         from tracecols.store import Store
 
@@ -47,7 +47,7 @@ def names_of(found: Store | Source) -> dict[str, list[str]]:
 
 
 def found_in(source: Path) -> Store | Source:
-    """Open a store or an archive. Raises SourceError, StoreError if it is neither, or is damaged."""
+    """Open a store or an archive. Raises SourceError or StoreError if it is neither, or is damaged."""
     if is_store(source):
         from tracecols.store import Store
 
@@ -61,9 +61,9 @@ def found_in(source: Path) -> Store | Source:
 def opened(
     source: Path | Store | Source, jobs: int | None, cluster: Cluster | None = None, scratch: Path | None = None
 ) -> Iterator[Store]:
-    """Open a store, or an archive as a temporary store, in `scratch` or among temporary files, that exists until the
-    context ends; workers of a cluster convert it. Raises SourceError, StoreError if it is neither, is damaged, or there
-    is no room for the temporary store."""
+    """Open a store; convert an archive to a temporary store, in `scratch` or the default temporary folder, which exists
+    until the context ends. If a cluster is given, its workers convert. Raises SourceError or StoreError if it is
+    neither, is damaged, or there is no room for the temporary store."""
     from tracecols.cli.progress import progress
     from tracecols.conversion import convert_opened
     from tracecols.errors import StoreError
@@ -84,15 +84,15 @@ def opened(
             raise StoreError(
                 f"{str(error).splitlines()[0]}\n  {MAKE_ROOM_IN_SHELL}, or convert the trace to a store first"
             ) from error
-        # what an archive has in memory is not kept during an analysis
+        # free the memory of an opened archive before the analysis
         del source, found
         yield Store(store, definitions)
 
 
 @contextmanager
 def piece(source: Path, part: Part, jobs: int | None) -> Iterator[Trace]:
-    """Open a store or an archive, or the piece of it that was asked for, as a trace until the context ends. Raises
-    SourceError, StoreError, AnalysisError if it is neither, is damaged, or nothing can lie in the piece."""
+    """Open a store or an archive, or the requested time range of it, as a trace until the context ends. Raises
+    SourceError, StoreError or AnalysisError if it is neither, is damaged, or the time range is empty."""
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store:
@@ -102,8 +102,8 @@ def piece(source: Path, part: Part, jobs: int | None) -> Iterator[Trace]:
 
 
 def holds_cube(source: Path) -> bool:
-    """Say whether a source is to be read as a severity cube, of this or another tool: it is neither a store nor an
-    archive."""
+    """Return whether a source is to be read as a severity cube (of this or another tool), since it is neither a store
+    nor an archive."""
     from tracecols.converters.registry import find_anchor
     from tracecols.errors import SourceError
     from tracecols.store.layout import is_made_here
@@ -120,8 +120,8 @@ def holds_cube(source: Path) -> bool:
 
 
 def cube_of(source: Path, jobs: int | None = None) -> SeverityCube:
-    """Read a severity cube; a store or an archive is analysed, and nothing of that is kept. Raises TracecolsError if it
-    is none of these, or is damaged."""
+    """Read a severity cube, or analyse a store or an archive without keeping the result on disk. Raises TracecolsError
+    if it is none of these, or is damaged."""
     from tracecols.export.cube_read import read_cube
 
     if holds_cube(source):

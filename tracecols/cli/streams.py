@@ -1,4 +1,4 @@
-"""Standard output and standard error: what cannot be written to them is an error like any other."""
+"""Standard output and standard error whose write errors are reported like those of other files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class _NamedFile(io.FileIO):
-    """A standard stream that fails once, with its name, and discards what is written later."""
+    """A standard stream whose first write error carries its name; later writes are discarded."""
 
     def __init__(self, descriptor: int, words: str) -> None:
         super().__init__(descriptor, "wb", closefd=False)
         self._words, self._failed = words, False
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write bytes; a pipe that no one reads any more is left to whoever called."""
+        """Write bytes; the error of a broken pipe is left to the caller, without a name."""
         if self._failed:
             return memoryview(data).nbytes
         try:
@@ -33,10 +33,10 @@ class _NamedFile(io.FileIO):
 
 
 def name_streams() -> None:
-    """Let errors of the standard streams say which one it is, and let them take any text.
+    """Make errors of the standard streams name the stream, and make the streams accept any text.
 
-    Names may hold bytes that are no text (surrogates), and the encoding may lack characters of theirs. A stream that is
-    closed takes everything.
+    Names may contain undecodable bytes (surrogates), or characters that the encoding lacks. Output to a closed stream
+    is discarded.
     """
     for name, words in (("stdout", "standard output"), ("stderr", "standard error")):
         stream = getattr(sys, name)
@@ -49,7 +49,7 @@ def _named(stream: TextIO, words: str) -> TextIO:
     is_utf8 = stream.encoding.lower() in ("utf-8", "utf8")
     errors = "backslashreplace" if is_utf8 or words == "standard error" else "replace"
     if stream.isatty():
-        # terminals are never full, and those of Windows have a file of their own
+        # terminals never run out of space, and those of Windows use a file class of their own
         stream.reconfigure(errors=errors)
         return stream
     at_once = stream.line_buffering or stream.write_through

@@ -23,23 +23,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("source", metavar="STORE|CUBE|ARCHIVE", type=click.Path(path_type=Path))
 @click.argument("other", metavar="[STORE|CUBE|ARCHIVE]", required=False, type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(1, 65535), help="The port to listen on.  [default: any that is free]")
-@option("start", "Show the time from here on.")
-@option("stop", "Show the time up to here.")
-@option("properties", "Let rows show the severity of this property, by id or title.", called="severity", multiple=False)
+@click.option("--port", type=click.IntRange(1, 65535), help="The port to listen on.  [default: any free port]")
+@option("start", "Start of the time range to show.")
+@option("stop", "End of the time range to show.")
+@option(
+    "properties", "Show the severity of this property (id or title) in the rows.", called="severity", multiple=False
+)
 @option(
     "phases",
     "Show all instances of a phase, one above the other: a region, the end of a call path, or from:CALL. Two runs are "
-    "aligned at the first one.",
+    "aligned at the first instance.",
 )
 @option(
     "subdomains",
-    "Rows are below the subdomains of the application, not below machines and nodes: a file with the columns rank, "
-    "perhaps thread, and subdomain.",
+    "Group rows by subdomain of the application, not by machine and node: a file with the columns rank, thread "
+    "(optional) and subdomain.",
 )
 @option("no_browser")
 @option("memory")
-@option("jobs", "Threads to analyse a trace, and to answer the page.  [default: one per core]")
+@option("jobs", "Threads to analyse a trace and to serve the page.  [default: one per core]")
 def view(
     source: Path,
     other: Path | None,
@@ -55,9 +57,9 @@ def view(
 ) -> None:
     """Show the timeline of a trace in a browser: from the whole run to single events, with waits and their causes.
 
-    SOURCE is a store, a trace archive, which is converted for the time being, or a cube whose store is beside it. What
-    the page needs is made once and kept in the store. A second run is shown below it, with the same zoom. The server
-    listens on this machine only and ends with Ctrl-C; over SSH it prints the command that forwards its port.
+    An archive is converted to a temporary store; a cube needs its store beside it. The files for the page are made once
+    and kept in the store. A second run is shown below the first, with the same zoom. The server listens on this machine
+    only and ends with Ctrl-C; over SSH, it prints the command that forwards its port.
     """
     from urllib.parse import urlencode
 
@@ -122,8 +124,8 @@ def view(
 
 
 def store_and_cube(source: Path) -> tuple[Path, SeverityCube | None]:
-    """Return the store to look at, and the cube if it is of the whole trace, by the usual conventions: an analysis of
-    the store would find the same."""
+    """Return the store to show, and the cube if it covers the whole trace under the default conventions, so that an
+    analysis of the store would give the same; None otherwise."""
     from tracecols.cli.report import store_of
     from tracecols.cli.sources import cube_of, holds_cube
     from tracecols.errors import StoreError
@@ -142,7 +144,7 @@ def store_and_cube(source: Path) -> tuple[Path, SeverityCube | None]:
 
 
 def _say_where(url: str, port: int) -> None:
-    """Print the address, and over SSH how to reach it."""
+    """Print the address, and in SSH sessions the command that forwards the port."""
     echo(f"The timeline is at {url}")
     if os.environ.get("SSH_CONNECTION"):
         host = os.environ["SSH_CONNECTION"].split()[2:3]
@@ -154,7 +156,7 @@ def _say_where(url: str, port: int) -> None:
 
 
 def _open(url: str) -> None:
-    """Open a page in the browser of the person at the terminal, if there is one."""
+    """Open a page in the user's browser if standard output is a terminal."""
     import webbrowser
 
     if sys.stdout.isatty():

@@ -1,5 +1,5 @@
-"""The options that several commands have, or that have had another name: one declaration for each, from which the
-commands and the table in docs/commands.md are made."""
+"""The options that several commands share, or that were renamed: each is declared once, and the commands and the table
+in docs/commands.md are generated from the declarations."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Command = Callable[..., Any]
 
 
 def in_percent(text: str) -> str:
-    """Return a share that was once given as a plain number of percent."""
+    """Return a share as text in percent; earlier, plain numbers were in percent."""
     return text if text.strip().endswith("%") else f"{text}%"
 
 
 class Term(NamedTuple):
-    """An option that means the same in all commands that have it."""
+    """An option with the same meaning in all commands that have it."""
 
     name: str
-    """Of the parameter that commands get."""
+    """Name of the parameter that commands receive."""
     spelled: tuple[str, ...]
-    """How it is written."""
+    """Spellings on the command line."""
     meaning: str
     """One sentence, for help texts and for the table of the documentation."""
     value: str = ""
@@ -37,7 +37,8 @@ class Term(NamedTuple):
     how: Mapping[str, Any] = MappingProxyType({})
     """Keywords of `click.option`: type, callback, default."""
     old: Mapping[str, Callable[[str], str]] = MappingProxyType({})
-    """Earlier spellings, which still work with a note, and what turns their value into one of today."""
+    """Earlier spellings, which still work with a note; each with a function that converts its value to the present
+    form."""
 
 
 def _renamed(*spelled: str) -> Mapping[str, Callable[[str], str]]:
@@ -52,13 +53,13 @@ TERMS = {
     for term in (
         Term("output", ("-o", "--output"), "The file or folder to write.", "FILE", {"type": PATH}),
         Term("force", ("--force",), "Replace an output that was made in another way, or any file."),
-        Term("as_json", ("--json",), "Print all of it as JSON."),
+        Term("as_json", ("--json",), "Print the output as JSON."),
         Term("no_browser", ("--no-browser",), "Do not open a browser."),
         Term("jobs", ("--jobs",), "Threads.  [default: one per core]", "N", {"type": click.IntRange(1)}),
         Term(
             "rows",
             ("--rows",),
-            "Print so many findings, instances, statements or rows of a table, at most.",
+            "Maximum number of findings, instances, statements or table rows to print.",
             "N",
             {"type": click.IntRange(0), "show_default": True},
             _renamed("--findings", "--first", "--statements"),
@@ -66,7 +67,7 @@ TERMS = {
         Term(
             "memory",
             ("--memory",),
-            "Memory that the analysis may take, 4GB or 512MiB; the rest goes to files.  [default: half of what is "
+            "Memory limit of the analysis, such as 4GB or 512MiB; the rest goes to files.  [default: half of what is "
             "free]",
             "SIZE",
             {"callback": memory},
@@ -74,7 +75,7 @@ TERMS = {
         Term(
             "min_share",
             ("--min-share",),
-            "Leave out what is smaller.",
+            "Leave out values below this share.",
             "SHARE",
             {"callback": part_of_whole},
             {"--threshold": in_percent},
@@ -82,31 +83,31 @@ TERMS = {
         Term(
             "properties",
             ("-p", "--property"),
-            "A property, by id or title; several with commas in between, or each with -p.",
+            "A property, by id or title; several separated by commas, or one per -p.",
             "P",
             {"multiple": True},
         ),
         Term(
             "within",
             ("--within",),
-            "Only this region, or pattern, and what it calls.",
+            "Only this region, or pattern, and its callees.",
             "REGION",
             {},
             _renamed("-c", "--call-path"),
         ),
-        Term("start", ("--from",), "Only the piece of the trace from this time on.", "TIME", {"callback": seconds}),
-        Term("stop", ("--to",), "Only the piece of the trace before this time.", "TIME", {"callback": seconds}),
+        Term("start", ("--from",), "Only the part of the trace from this time on.", "TIME", {"callback": seconds}),
+        Term("stop", ("--to",), "Only the part of the trace before this time.", "TIME", {"callback": seconds}),
         Term(
             "locations",
             ("--locations",),
-            "Only these locations: numbers, or words such as 'rank 0-3 thread 1'.",
+            "Only these locations: numbers, or text such as 'rank 0-3 thread 1'.",
             "0,1,4-7",
             {"callback": numbers},
         ),
         Term(
             "with_startup",
             ("--with-startup",),
-            "Also start-up and shutdown, which are set apart by default.",
+            "Include start-up and shutdown, which are excluded by default.",
             old=_renamed("--whole-run"),
         ),
         Term(
@@ -119,72 +120,61 @@ TERMS = {
         Term(
             "patterns",
             ("--patterns",),
-            "Also the patterns that this file declares.",
+            "Also use the patterns declared in this file.",
             "FILE.py",
             {"type": FILE, "multiple": True},
         ),
-        Term(
-            "latency",
-            ("--latency",),
-            "The time that a message takes at least, such as 2us.",
-            "TIME",
-            {"callback": latency},
-        ),
-        Term(
-            "given",
-            ("--set",),
-            "Give a parameter of a property or rule a value.",
-            "NAME.PARAMETER=VALUE",
-            {"multiple": True},
-        ),
-        Term("required", ("--require",), "Exit code 3 if this does not hold.", "REQUIREMENT"),
+        Term("latency", ("--latency",), "Minimum time of a message, such as 2us.", "TIME", {"callback": latency}),
+        Term("given", ("--set",), "Set a parameter of a property or rule.", "NAME.PARAMETER=VALUE", {"multiple": True}),
+        Term("required", ("--require",), "Exit code 3 if this is not met.", "REQUIREMENT"),
         Term(
             "where",
             ("--where",),
-            "Only runs whose parameter has this value; of several options all have to fit.",
+            "Only runs whose parameter has this value; if given several times, all must match.",
             "NAME=VALUE",
             {"multiple": True, "callback": named_values},
         ),
         Term(
             "along",
             ("--along",),
-            "The parameter to follow.  [default: the only one that varies, else the order in which runs were added]",
+            "The parameter that orders the runs.  [default: the only one that varies, else the order in which runs "
+            "were added]",
             "NAME",
             {"default": ""},
         ),
         Term(
             "last",
             ("--last",),
-            "Only the last N positions: 2 for the newest against the one before.",
+            "Only the last N positions: 2 compares the newest with the one before.",
             "N",
             {"type": click.IntRange(1)},
         ),
         Term(
             "phases",
             ("--phases",),
-            "Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to "
-            "the next.",
+            "Divide by phases: instances of a region, or of the end of a call path; with from:CALL, from one call "
+            "to the next.",
             "REGION",
         ),
         Term(
             "subdomains",
             ("--subdomains",),
-            "The part of the application that locations belong to: a file with the columns rank, perhaps thread, "
-            "and subdomain.",
+            "The subdomain of the application for each location: a file with the columns rank, thread (optional) and "
+            "subdomain.",
             "FILE.csv",
             {"type": FILE},
         ),
         Term(
             "metrics",
             ("--metric",),
-            "A property that is computed from others, or a file of such definitions.",
+            "A property computed from others, or a file of such definitions.",
             "'NAME = FORMULA'|FILE",
             {"multiple": True},
         ),
-        Term("ideal_network", ("--ideal-network",), "Replay the trace on an ideal network, however large it is."),
+        Term("ideal_network", ("--ideal-network",), "Replay the trace on an ideal network, even if it is large."),
     )
 }
-"""By the name of the parameter."""
+"""The shared options by name of the parameter."""
 
 
 class TermOption(click.Option):
@@ -208,7 +198,7 @@ class TermOption(click.Option):
         return {"action": "append" if self.multiple else "store"}
 
     def _noting(self, spelled: str, process: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-        """Return what takes a value that is given under an earlier spelling."""
+        """Return a function that processes a value given under an earlier spelling, and prints a note."""
 
         def take(value: Any, state: Any) -> None:
             echo(f"note: {spelled} is called {self.term.spelled[-1]} now", err=True)
@@ -222,9 +212,8 @@ def option(
 ) -> Callable[[Command], Command]:
     """Return the decorator that adds an option of the vocabulary to a command.
 
-    `meaning` is what it is here, if more is to be said than in general; `called` the parameter that the command gets,
-    if that has another name than the term; `old` are the earlier spellings that this command had; other keywords
-    replace those of the term.
+    `meaning` replaces the general help text; `called` is the name of the command's parameter if it differs from that of
+    the term; `old` are the earlier spellings in this command; other keywords replace those of the term.
     """
     term = TERMS[name]
     given: dict[str, Any] = {"help": meaning or term.meaning, **term.how, **how}
@@ -235,9 +224,10 @@ def option(
 
 
 def grouped(**groups: Any) -> Callable[[Command], Command]:
-    """Return the decorator that lets a command get options that belong together as one value.
+    """Return a decorator that passes related options to a command as one named tuple.
 
-    `groups` are named tuples by the name of the argument; their fields are called as the parameters of the options.
+    `groups` are classes of named tuples by name of the argument; their fields have the names of the options'
+    parameters.
     """
 
     def decorate(command: Command) -> Command:
@@ -261,12 +251,12 @@ class Part(NamedTuple):
 
     @property
     def is_piece(self) -> bool:
-        """Whether it is cut in time."""
+        """Whether a time range is given."""
         return self.start is not None or self.stop is not None
 
 
 class Written(NamedTuple):
-    """Where a command writes, and in which form."""
+    """Output file and form of a command's output."""
 
     output: Path | None
     force: bool
@@ -281,7 +271,7 @@ def part_options(command: Command) -> Command:
 
 
 def all_commands(group: click.Group) -> Iterator[tuple[str, click.Command]]:
-    """Yield all commands with their names, those of groups of commands as well."""
+    """Yield name and command of all commands, including those of subgroups."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -292,8 +282,7 @@ def all_commands(group: click.Group) -> Iterator[tuple[str, click.Command]]:
 
 
 def table() -> str:
-    """Return the vocabulary as a table in Markdown: how options are written, what they mean, which commands have
-    them."""
+    """Return the vocabulary as a Markdown table: spellings, meanings and commands of the options."""
     from tracecols.cli import group
 
     users: dict[str, list[str]] = {name: [] for name in TERMS}

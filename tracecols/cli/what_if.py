@@ -35,7 +35,7 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 
 
 class GivenChanges(NamedTuple):
-    """What is different in the predicted run: the parameters of `Trace.what_if`."""
+    """The changes in the predicted run: the parameters of `Trace.what_if`."""
 
     scale: dict[str, float]
     latency: float | None
@@ -49,7 +49,7 @@ class GivenChanges(NamedTuple):
 
 
 class GivenTable(NamedTuple):
-    """What is printed besides the runtimes."""
+    """Options for the table printed besides the runtimes."""
 
     faster: float
     rows: int
@@ -63,34 +63,37 @@ class GivenTable(NamedTuple):
     callback=factors,
     multiple=True,
     metavar="REGION=SHARE",
-    help="Computation in a region, or pattern, and in what it calls takes this share of its time, such as 50% or "
-    "0.5; may be given several times.",
+    help="Computation in a region, or pattern, and its callees takes this share of its time, such as 50% or 0.5; may "
+    "be given several times.",
 )
-@option("latency", "Another network: what a message takes, such as 2us.")
-@click.option("--bandwidth", callback=bandwidth, metavar="RATE", help="Another network: such as 10GB/s.")
+@option("latency", "Another network: its latency, such as 2us.")
+@click.option("--bandwidth", callback=bandwidth, metavar="RATE", help="Another network: its bandwidth, such as 10GB/s.")
 @click.option(
-    "--transfer", callback=share, metavar="SHARE", help="What MPI takes beyond waiting; 0 is an ideal network."
+    "--transfer",
+    callback=share,
+    metavar="SHARE",
+    help="Scale MPI time, except waiting, to this share; 0 is an ideal network.",
 )
-@click.option("--openmp", callback=share, metavar="SHARE", help="What OpenMP and locks take beyond waiting.")
+@click.option(
+    "--openmp", callback=share, metavar="SHARE", help="Scale OpenMP and lock time, except waiting, to this share."
+)
 @click.option(
     "--collectives",
     type=click.Choice(["recorded", "dimemas"]),
     default="recorded",
     show_default=True,
-    help="Who waits in collective operations; with --transfer 0, dimemas: everybody for all.",
+    help="Who waits in collective operations; dimemas (with --transfer 0): all wait for all.",
 )
 @click.option(
     "--eager",
     callback=size,
     metavar="SIZE",
-    help="With --transfer 0: messages of this size and more wait for their receives, smaller ones do not; such as "
-    "32KiB.",
+    help="With --transfer 0: messages of at least this size, such as 32KiB, wait for their receives; smaller ones do "
+    "not.",
 )
-@option("with_startup", "Also what precedes MPI_Init and follows MPI_Finalize.", old=("--whole-run",))
-@click.option(
-    "--balanced", is_flag=True, help="Every process computes as much as the mean of all, and so do its devices."
-)
-@option("within", "Only call paths of this region, or pattern, in the tables; the runtime is that of the run.")
+@option("with_startup", "Include the time before MPI_Init and after MPI_Finalize.", old=("--whole-run",))
+@click.option("--balanced", is_flag=True, help="Every process, with its devices, computes as much as the mean of all.")
+@option("within", "List only call paths of this region, or pattern, in the tables; the runtime is that of the run.")
 @option("start")
 @option("stop")
 @click.option(
@@ -99,17 +102,16 @@ class GivenTable(NamedTuple):
     default="50%",
     show_default=True,
     metavar="SHARE",
-    help="Of the table of gains: the part of its time that a call path would still take.",
+    help="For the table of gains: share of its time that a call path would still take.",
 )
 @option("rows", "Call paths in the table: those with most computation.", default=15)
 @click.option(
     "--slack",
     is_flag=True,
-    help="In place of the table of gains: how much shorter call paths can become before another path through the "
-    "program takes over.",
+    help="Instead of the table of gains: how much shorter call paths can become before another path becomes critical.",
 )
 @option("output", "Write the re-timed trace as a store.", metavar="NAME.trace")
-@option("force", "Replace the store of another trace, or any file, with --output.")
+@option("force", "With --output: also replace the store of another trace, or any file.")
 @option("as_json", "Print all numbers as JSON.")
 @option("jobs")
 @click.pass_context
@@ -126,10 +128,10 @@ def what_if(
     """Predict the runtime of a recorded run with faster code, another network or balanced processes, by replay.
 
     \b
-    Without options: where to begin. One table says what mending each cause of lost time would save (the findings of
-    tracecols analyze), and an ideal network, balanced processes and threads without overhead, the other what would be
-    gained by making one call path twice as fast.
-    The re-timed trace can be analyzed like any other, for the wait states it would have.
+    Without options: where to begin. One table lists the time saved by removing each cause of lost time (the findings of
+    tracecols analyze), and by an ideal network, balanced processes and threads without overhead; the other the time
+    saved by making one call path twice as fast.
+    The re-timed trace can be analysed like any other, for the wait states it would have.
 
     \b
       tracecols what-if run.trace
@@ -168,8 +170,8 @@ def what_if(
 def print_prediction(
     predicted: Prediction, table: pd.DataFrame, factor: float | None, mended: pd.DataFrame | None, *, as_json: bool
 ) -> None:
-    """Print the runtimes of a prediction, what helps where nothing is changed yet, and a table: of gains, or, without a
-    factor, of slack."""
+    """Print the runtimes of a prediction, the gains from changes if it has none itself, and a table of gains, or of
+    slack if `factor` is None."""
     from tracecols.report.prediction import plain, render, render_slack
 
     if as_json:

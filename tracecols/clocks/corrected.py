@@ -20,36 +20,36 @@ from tracecols.store.outputs import CORRECTED
 
 @dataclass(frozen=True, eq=False)
 class Shifts:
-    """By how much events move, known of those that take part in clock conditions."""
+    """Shifts of events, known for those that take part in clock conditions."""
 
     facts: Facts
     row: NDArray[np.int64]
     time: NDArray[np.int64]
-    """`row` and `time`: (n_nodes,), such events, ascending, and their recorded ticks, of late ones those of the latest
-    event before."""
+    """`row` and `time`: (n_nodes,), such events, ascending, and their recorded ticks; late events have those of the
+    latest event before."""
     shift: NDArray[np.int64]
     """(n_nodes,): ticks, never negative."""
     shrink: float
     stretch: float
-    """`shrink` and `stretch`: by which share of the time that passes a shift becomes smaller after such an event, and
-    grows before it."""
+    """`shrink` and `stretch`: shares of the elapsed time by which a shift decreases after such an event, and grows
+    before it."""
     arrays: MappedArrays
-    """Where rows, times and shifts are."""
+    """The storage of rows, times and shifts."""
 
     def of_location(self, location: int) -> LocationShifts:
-        """Return those of one location."""
+        """Return the shifts of one location."""
         first = int(self.facts.first_rows[location])
         n = self.facts.store.n_rows("events", location)
         locations = self.facts.locations
         if not locations.is_cpu[location]:
-            # what has no clock conditions of its own
+            # locations that are not CPUs have no clock conditions of their own
             threads = np.flatnonzero(locations.is_cpu & (locations.process == locations.process[location]))
             return FollowingShifts(self, first, n, 0, 0, tuple(self._nodes(i) for i in threads.tolist()))
         mine = self._nodes(location)
         return LocationShifts(self, first, n, mine.start, mine.stop)
 
     def _nodes(self, location: int) -> slice:
-        """Return which nodes a location has."""
+        """Return the nodes of a location."""
         first = int(self.facts.first_rows[location])
         n = self.facts.store.n_rows("events", location)
         low, high = np.searchsorted(self.row, [first, first + n])
@@ -58,21 +58,21 @@ class Shifts:
 
 @dataclass(frozen=True, eq=False)
 class LocationShifts:
-    """By how much the events of one location move."""
+    """The shifts of the events of one location."""
 
     whole: Shifts
     first_row: int
     n: int
-    """`first_row` and `n`: row of the location's first event; how many it has."""
+    """`first_row` and `n`: row of the location's first event; number of its events."""
     low: int
     high: int
     """`low` and `high`: its nodes."""
 
     def at(self, row: NDArray[np.int64], time: NDArray[np.int64], node: int) -> tuple[NDArray[np.int64], int]:
-        """Return the shifts of events, rows ascending, and how many nodes are not after the last of them; `node` are
-        not after the first.
+        """Return the shifts of events, rows ascending, and the number of nodes not after the last of them; `node` is a
+        number of nodes that are not after the first.
 
-        Times are those of the events, of late ones those of the latest event before, or soon after them.
+        `time` are the times of the events (late ones have that of the latest event before), or times soon after them.
         """
         w, mine = self.whole, slice(self.low, self.high)
         shift = np.empty(row.size, np.int64)
@@ -82,7 +82,8 @@ class LocationShifts:
         return shift, int(node)
 
     def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the times of the events, late ones like the latest before, and their shifts, batch by batch."""
+        """Yield the times of the events (late ones have that of the latest event before) and their shifts, batch by
+        batch."""
         facts, node = self.whole.facts, 0
         location = int(np.searchsorted(facts.first_rows, self.first_row, "right")) - 1
         for start in range(0, self.n, ROWS):
@@ -96,11 +97,10 @@ class LocationShifts:
 
 @dataclass(frozen=True, eq=False)
 class FollowingShifts(LocationShifts):
-    """By how much the events of a stream of a device move: as far as the threads of its process at the same recorded
-    time.
+    """The shifts of the events of a device stream: those of the threads of its process at the same recorded time.
 
-    Of several threads the one counts that moves farthest, so that no kernel begins before it is launched, if it did not
-    as recorded.
+    Of several threads the largest shift counts, so that no kernel begins before it is launched unless it was recorded
+    so.
     """
 
     threads: tuple[slice, ...]
@@ -115,8 +115,8 @@ class FollowingShifts(LocationShifts):
 
 
 class CorrectedSource(StoreSource):
-    """A store with corrected times, from the clock's origin to `length` ticks after it; `path` is where the recording
-    is, if the store is only a temporary one."""
+    """A store with corrected times, from the clock's origin to `length` ticks after it; `path` is that of the
+    recording, if the store is only a temporary one."""
 
     def __init__(self, shifts: Shifts, how: str, length: int, path: Path | None = None) -> None:
         super().__init__(shifts.facts.store)

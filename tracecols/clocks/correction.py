@@ -1,10 +1,10 @@
 """The controlled logical clock (Rabenseifner 1997; Becker, Rabenseifner, Wolf, Linford 2009): times that satisfy all
 clock conditions.
 
-Forward, in the order of the conditions, an event that violates one moves to the earliest time that does not, and those
-after it with it, by a shift that shrinks slowly: no interval becomes much shorter. Backward, in the opposite order,
-the events before it move towards it, as far as the conditions of others let them, so that the jump becomes a slow
-drift. No event moves to an earlier time.
+In the forward pass, in the order of the conditions, an event that violates one moves to the earliest time that does
+not, and the events after it move along, by a shift that shrinks slowly: no interval becomes much shorter. In the
+backward pass, in the opposite order, the events before it move towards it, as far as the conditions of others permit,
+so that the jump becomes a slow drift. No event moves to an earlier time.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ CONDITION_TABLES = ("message_conditions", "collective_conditions", "startup_cond
 """The values of an analysis that state clock conditions."""
 
 SHRINK, STRETCH = 1e-5, 0.01
-"""By which share intervals may become shorter after a correction, and longer before it: as in the reference
+"""Shares by which intervals may become shorter after a correction, and longer before it, as in the reference
 (docs/clocks.md)."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a correction keeps to."""
+    """The bounds that a correction observes."""
 
     latency: float = 0.0
-    """Seconds between a SEND and its RECV, or between begin and end of a collective operation in different processes,
-    at least."""
+    """Minimum seconds between a SEND and its RECV, or between begin and end of a collective operation in different
+    processes."""
     shrink: float = SHRINK
-    """Share by which intervals may become shorter after an event that is moved; 0 keeps them, and every shift for
-    ever."""
+    """Share by which intervals may become shorter after an event that is moved; 0 keeps all intervals, so that shifts
+    never shrink."""
     stretch: float = STRETCH
     """Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves all
     events before."""
@@ -63,12 +63,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Change:
-    """What a correction changes."""
+    """The changes that a correction makes."""
 
     n_moved: int
     """Events with another time."""
     largest_shift: float
-    """Seconds by which an event moves, at most."""
+    """Largest shift of an event, in seconds."""
     largest: float
     mean: float
     """`largest` and `mean`: change of the intervals between consecutive events of a location: the largest and the mean,
@@ -85,9 +85,9 @@ class Correction(RewrittenTrace):
     bounds : Bounds
     jobs : int
     progress : callable, optional
-        Called with what is done and what is to be done.
+        Called with the amount done and the total.
     recorded : Path, optional
-        Where the recording is, if the store is only a temporary one.
+        Path of the recording, if the store is only a temporary one.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Correction(RewrittenTrace):
 
     @once
     def change(self) -> Change:
-        """What is changed: found by one pass over the times of all events."""
+        """The changes made, found by one pass over the times of all events."""
         facts = self._facts
 
         def measure(location: int) -> NDArray[np.int64]:
@@ -190,5 +190,5 @@ class Correction(RewrittenTrace):
 
 
 def as_bounds(**given: float | None) -> Bounds:
-    """Make bounds of what a caller gave; None for what was not."""
+    """Return bounds with the given values; None for a default."""
     return Bounds(**{name: value for name, value in given.items() if value is not None})

@@ -1,6 +1,6 @@
-"""The graph of clock conditions: the events that take part in one, and which of them must not happen before which.
+"""The graph of clock conditions: the events that take part in one, and the order in which they must happen.
 
-Where all depend on all, hubs are between them; they follow the nodes by number.
+Where all events of a group depend on all others, hubs are between them; their numbers follow those of the nodes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from tracecols.work.scratch import ScratchFolder, reserve, temporary_folder
 Rows = NDArray[np.int64]
 
 LATE = -sweeps.NEVER
-"""When an event for which no process waits happens at the latest."""
+"""The latest time of an event for which no process waits."""
 
 LOOKBACK = 1 << 10
-"""Nodes in front of a correction, or of the last limit that counts there, in which others are looked for."""
+"""Number of nodes before a correction, or before the last limit that counts there, that are searched for further
+limits."""
 
 HELD = 1 << 28
 """Bytes of the arrays of a graph that are held in memory; others are mapped from temporary files."""
 
 CHUNK = 1 << 20
-"""Conditions, or eighths of events, that are looked at at a time."""
+"""Conditions, or groups of 8 events, that are processed at a time."""
 
 DROPPED = "locks whose order contradicts that of other events, left out"
 
 
 class MappedArrays:
-    """Arrays in memory up to `HELD` bytes, and others mapped from temporary files, which end with this object."""
+    """Arrays in memory up to `HELD` bytes, and others mapped from temporary files, which are removed with this
+    object."""
 
     def __init__(self) -> None:
         self._free, self._n = HELD, 0
@@ -80,14 +82,14 @@ class ClockGraph:
     row: Rows
     """(n_nodes,) int64: the events, ascending."""
     time: Rows
-    """(n_nodes,) int64: recorded, ticks; of late events that of the latest event before them, so that it never
-    decreases at a location."""
+    """(n_nodes,) int64: recorded ticks; late events have those of the latest event before them, so that times never
+    decrease at a location."""
     late: Rows
-    """(n_nodes,) int64: by how much the event is earlier than that; empty if none is."""
+    """(n_nodes,) int64: ticks by which each event is earlier than that; empty if none is."""
     first: Rows
     """(n_locations + 1,) int64: first node of each location."""
     start: NDArray[Any]
-    """(n_all + 1,) int32 or int64: first condition of each tail, which are the nodes and the hubs."""
+    """(n_all + 1,) int32 or int64: first condition of each tail; tails are the nodes and the hubs."""
     head: NDArray[Any]
     """(n_edges,) int32 or int64: nodes, or hubs, that must not happen before their tails."""
     condition: NDArray[np.int8]
@@ -96,7 +98,7 @@ class ClockGraph:
     """(n_edges,)"""
     n_hubs: int
     arrays: MappedArrays
-    """Where arrays are."""
+    """The storage of the arrays."""
     counts: dict[str, int] = field(default_factory=dict)
     """What had to be left out."""
 
@@ -153,7 +155,7 @@ class ClockGraph:
         return self.row.size + self.n_hubs
 
     def _where(self, kept: NDArray[np.bool_]) -> ClockGraph:
-        """Return it with some of its edges."""
+        """Return the graph with some of its edges."""
         before = np.concatenate([[0], np.cumsum(kept)])
         names = ("head", "condition", "is_inferred")
         start = before[self.start].astype(self.start.dtype)
@@ -181,11 +183,11 @@ class ClockGraph:
         return replace(graph, counts={DROPPED: n_dropped} if n_dropped else {})
 
     def _conditions(self, latency: int) -> kernels.Conditions:
-        """Return what kernels need to know of the conditions."""
+        """Return the conditions as kernels take them."""
         return kernels.Conditions(self.start, self.head, self.condition, self.late, latency, N_MPI)
 
     def _sweep(self, latency: int, shrink: float) -> tuple[Rows, NDArray[np.bool_]]:
-        """Sweep all nodes; return their times, and which wait for themselves."""
+        """Sweep all nodes; return their times, and a mask of those that wait for themselves."""
         n, first = len(self), self.first
         time = self.arrays.new(self.n_all, np.int64)
         time[:n], time[n:] = self.time, sweeps.NEVER
@@ -206,7 +208,7 @@ class ClockGraph:
         """Return the earliest times, in ticks, of nodes and hubs that satisfy all conditions, none earlier than
         recorded.
 
-        At least `latency` ticks pass between processes; after an event that was moved intervals may become shorter by
+        At least `latency` ticks pass between processes; after an event that was moved, intervals may become shorter by
         the share `shrink`.
         """
         return self._sweep(latency, shrink)[0]
@@ -214,9 +216,9 @@ class ClockGraph:
     def backward(self, forward: Rows, latency: int, stretch: float) -> Rows:
         """Return the shifts of the nodes, in ticks, after those before a correction have moved towards it.
 
-        Every location by itself: no node moves beyond what the forward pass found for those that depend on it. At least
-        `latency` ticks pass between processes; before a correction intervals become longer by the share `stretch` where
-        nothing limits it.
+        Each location is treated by itself: no node moves beyond the times that the forward pass found for those that
+        depend on it. At least `latency` ticks pass between processes; before a correction intervals become longer by
+        the share `stretch` where nothing limits it.
         """
         n = len(self)
         of_hub = np.full(self.n_hubs, LATE)
@@ -230,8 +232,8 @@ class ClockGraph:
         return shift
 
     def violations(self, shift: Rows | None, latency: int) -> dict[str, int]:
-        """Count the conditions that recorded times violate, or those times and shifts, by kind; at least `latency`
-        ticks pass between processes."""
+        """Count, by kind, the conditions that the recorded times violate, with the shifts added if given; at least
+        `latency` ticks pass between processes."""
         counts = np.zeros(len(CONDITIONS), np.int64)
         moved = np.zeros(0, np.int64) if shift is None else shift
         kernels.count_violations(
@@ -260,8 +262,8 @@ def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArra
 def _ends(
     found: Sequence[ClockConditions], row: Rows, n_events: int, names: Sequence[str]
 ) -> Iterator[tuple[Rows, list[NDArray[Any]]]]:
-    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs; the first column by
-    itself."""
+    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs; the first column
+    separately."""
     n_all = row.size
     for part in found:
         for low in range(0, len(part.edges), CHUNK):

@@ -1,7 +1,7 @@
-"""One tiny program for every wait state: where it waits, by how much, and what it waits for.
+"""One tiny program for every wait state: which location waits, how long, and for what.
 
-The pages of properties show each as a timeline; tests/docs/test_site.py analyses each and finds the severity where the
-picture marks it.
+The pages of properties show each as a timeline; tests/docs/test_site.py analyses each and checks that the severity is
+where the picture marks it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ CRITICAL, INSIDE = "!$omp critical @a.c:3", "!$omp critical sblock @a.c:3"
 
 @dataclass(frozen=True)
 class Interval:
-    """A time range of one location, as its property counts it."""
+    """A time range of one location that a property counts."""
 
     location: Location
-    """Who waits, or is charged."""
+    """The location that waits, or that is charged."""
     start: int
     end: int
     """`start` and `end`: ticks."""
@@ -35,11 +35,11 @@ class Cause:
     """The event that others wait for."""
 
     location: Location
-    """Where it is."""
+    """Location of the event."""
     time: int
-    """When it comes, in ticks."""
+    """Time of the event, in ticks."""
     what: str
-    """What happens there."""
+    """Description of the event."""
 
 
 @dataclass(frozen=True)
@@ -48,30 +48,29 @@ class Example:
 
     program: Program
     intervals: tuple[Interval, ...]
-    """What a property counts: all of it, and nothing else."""
+    """All intervals that the property counts, and no others."""
     cause: Cause | None = None
-    """What is waited for; none where nothing in particular is."""
+    """The event that is waited for; None if there is no particular one."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """How a property is shown."""
+    """The picture of a property."""
 
     make: Callable[[], Example]
-    """Write the program down."""
+    """Makes the program."""
     caption: str
-    """What the picture shows."""
+    """Caption of the picture."""
     conventions: str
-    """Whose rules are followed."""
+    """Conventions under which the property is found."""
 
 
 EXAMPLES: dict[str, Shown] = {}
-"""By property."""
+"""Pictures by id of the property."""
 
 
 def shown_under(conventions: str) -> dict[str, Shown]:
-    """Return how properties are shown by the rules of some conventions; `exact` follows those of Scalasca and has
-    more."""
+    """Return the pictures of properties under some conventions; `exact` has those of Scalasca and more."""
     rules = {"exact": ("scalasca", "exact")}.get(conventions, (conventions,))
     return {name: shown for name, shown in EXAMPLES.items() if shown.conventions in rules}
 
@@ -79,10 +78,10 @@ def shown_under(conventions: str) -> dict[str, Shown]:
 def shows(
     *properties: str, caption: str, conventions: str = "scalasca", expert: tuple[str, ...] = ()
 ) -> Callable[[Callable[[], Example]], Callable[[], Example]]:
-    """Declare what properties a program shows: their severity is that of the marked intervals, as is that of those of
-    EXPERT.
+    """Declare the properties that a program shows, `expert` under the conventions of EXPERT: their severity is the
+    length of the marked intervals.
 
-    `caption` is what the picture shows: who waits, from when to when, and for what.
+    `caption` describes the picture: which location waits, from when to when, and for what.
     """
 
     def declare(make: Callable[[], Example]) -> Callable[[], Example]:
@@ -113,7 +112,7 @@ def late_sender() -> Example:
     "waiting.",
 )
 def polling() -> Example:
-    """A message is asked for again and again."""
+    """A receiver polls for a message."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(40, "MPI_Send").send(42, to=1).leave(46).leave(60)
@@ -132,7 +131,7 @@ def polling() -> Example:
     "receives later, was sent at 6 s. Both come from rank 0.",
 )
 def wrong_order() -> Example:
-    """Two messages of one sender are received in another order than they were sent."""
+    """Two messages of one sender are received in the opposite order of sending."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(5, "MPI_Send").send(6, to=1, tag=1).leave(15)
@@ -148,7 +147,7 @@ def wrong_order() -> Example:
     "receives later, was sent at 6 s.",
 )
 def wrong_order_of_sources() -> Example:
-    """Messages of two senders are received in another order than they were sent."""
+    """Messages of two senders are received in the opposite order of sending."""
     program = Program(processes=3)
     late, early, receiver = program.masters
     late.enter(0, "main").enter(30, "MPI_Send").send(32, to=2).leave(42).leave(60)
@@ -174,7 +173,7 @@ def late_receiver() -> Example:
     "message with tag 1, which was sent before, still later.",
 )
 def late_receiver_wrong_order() -> Example:
-    """A message that was sent before is received after the one whose send waits."""
+    """A message is received after a later one, whose send waits."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(4, "MPI_Isend").start_send(5, to=1, request=1, tag=1).leave(14)
@@ -244,12 +243,12 @@ for _corner, _rank in FROM.items():
 
 
 def of_rank(given: Mapping[str, int | list[int]], rank: int) -> dict[str, int]:
-    """Return what a rank gives: its own of a list, and what is the same of all."""
+    """Return the arguments of a rank: its element of each list, and the values common to all ranks."""
     return {key: value[rank] if isinstance(value, list) else value for key, value in given.items()}
 
 
 def collective(name: str, op: str, times: list[tuple[int, int]], end: int = 60, **given: int | list[int]) -> Program:
-    """Write down processes that take part in one collective operation, each from its own begin to its own end."""
+    """Make processes that take part in one collective operation, each from its own begin to its own end."""
     program = Program(processes=len(times))
     for i, (one, (begin, leave)) in enumerate(zip(program.masters, times, strict=True)):
         one.enter(0, "main").enter(begin, name).begin_collective(begin).end_collective(leave, op, **of_rank(given, i))
@@ -258,7 +257,7 @@ def collective(name: str, op: str, times: list[tuple[int, int]], end: int = 60, 
 
 
 def waiting(name: str, op: str, leave: int, **given: int) -> Example:
-    """Three processes reach an operation of all with all at different times."""
+    """Three processes reach an n-to-n operation at different times."""
     program = collective(name, op, [(10, leave), (25, leave), (40, leave)], **given)
     first, second, last = program.masters
     return Example(
@@ -278,7 +277,7 @@ shows("mpi_wait_nxn", caption="Ranks 0 and 1 wait in MPI_Allreduce until rank 2,
 
 
 def completion(name: str, op: str, first_leave: int, **given: int) -> Example:
-    """Three processes leave an operation of all with all at different times."""
+    """Three processes leave an n-to-n operation at different times."""
     program = collective(name, op, [(20, first_leave), (20, 42), (20, 50)], **given)
     first, second, last = program.masters
     return Example(
@@ -388,7 +387,7 @@ def nonblocking_wait() -> Example:
 
 
 def team(n: int, begin: list[int]) -> Program:
-    """Write down the begin of a parallel region: forked at 5 s; `leave_team` ends it."""
+    """Record the begin of a parallel region, forked at 5 s; `leave_team` ends it."""
     program = Program(threads=n)
     program.masters[0].enter(0, "main").fork(5)
     for one, time in zip(program.locations, begin, strict=True):
@@ -753,14 +752,14 @@ def shmem_lock() -> Example:
 
 
 Marked = tuple[str, int, str]
-"""Where something happens, `host` or `device`, when and what."""
+"""An event: `host` or `device`, time, and description."""
 
 
 def offload(
     where: str, *times: tuple[int, int], cause: Marked | None = None, beside: tuple[int, int] | None = None
 ) -> Example:
-    """A kernel, a blocking copy after it, and a synchronisation that has nothing to wait for; `beside` is when a kernel
-    of another stream runs."""
+    """A kernel, a blocking copy after it, and a synchronisation that has nothing to wait for; `beside` is the begin and
+    end of a kernel of another stream."""
     program = OffloadProgram()
     program.host.enter(0, "main")
     program.call(8, 20, "cuLaunchKernel").kernel(18, 40)
@@ -864,14 +863,14 @@ shows("device_copies_within", caption="A copy within the device runs on the stre
 def streams(
     name: str, op: str, times: list[tuple[int, int]], root: int | None = None, n: int = 8
 ) -> tuple[Program, list[Location]]:
-    """Write down streams of several processes that take part in an operation, each from its own begin to its end."""
+    """Make streams of several processes that take part in an operation, each from its own begin to its end."""
     program = Program(processes=len(times))
     for master in program.masters:
         master.enter(0, "main").leave(60)
     found = [program.stream(rank) for rank in range(len(times))]
     world = program.nccl_communicator("world", found)
     for rank, (stream, (begin, end)) in enumerate(zip(found, times, strict=True)):
-        # of a broadcast the root sends, of a reduction it receives
+        # in a broadcast the root sends, in a reduction it receives
         sent, received = (n, n) if root is None else (n * (rank == root), n * (rank != root))
         if op == "reduce":
             sent, received = n, n * (rank == root)
@@ -918,7 +917,7 @@ shows("nccl_barrier_completion", caption=COMPLETION, conventions="exact")(
 
 
 def communicating(begin: int) -> Example:
-    """Kernels communicate from 10 and 40 to 50 s; what the first does counts from some time on."""
+    """Kernels communicate from 10 and 40 to 50 s; that of the first counts from `begin` on."""
     program, (first, last) = streams("ncclAllReduce", "allreduce", [(10, 50), (40, 50)])
     return Example(program, (Interval(first, begin, 50), Interval(last, 40, 50)), None)
 
@@ -950,7 +949,7 @@ def nccl_overlaps() -> Example:
 
 
 def nccl_message(begins: tuple[int, int]) -> tuple[Program, list[Location]]:
-    """Write down a message from rank 0 to rank 1."""
+    """Make a message from rank 0 to rank 1."""
     program = Program(processes=2)
     for master in program.masters:
         master.enter(0, "main").leave(60)
@@ -987,7 +986,7 @@ def nccl_late_receiver() -> Example:
 
 
 def computing_sender(who: int) -> Example:
-    """The sender computes 30 s longer than the receiver: what it did more, or the wait for it."""
+    """The sender computes 30 s longer than the receiver; `who` selects the sender's excess or the receiver's wait."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(0, "compute").leave(40).enter(40, "MPI_Send").send(42, to=1).leave(52).leave(60)
@@ -1010,7 +1009,7 @@ shows(
 
 
 def computing(late: int, name: str, op: str, leave: int = 50, **given: int | list[int]) -> Example:
-    """Of two processes one computes 30 s longer before an operation."""
+    """One of two processes computes 30 s longer before an operation."""
     program = Program(processes=2)
     for rank, one in enumerate(program.masters):
         begin = 40 if rank == late else 10
@@ -1048,7 +1047,7 @@ shows(
     "charged to the computation of thread 1.",
 )
 def delay_of_omp_barrier() -> Example:
-    """What the last thread did more than the one that waits."""
+    """The last thread computes longer than the one that waits."""
     program = team(2, [5, 5])
     for one, begin in zip(program.locations, (15, 45), strict=True):
         one.enter(5, "compute").leave(begin).enter(begin, IMPLICIT).leave(55)
@@ -1063,7 +1062,7 @@ def delay_of_omp_barrier() -> Example:
     "s on. These 35 s are charged to the computation of the master.",
 )
 def delay_of_idle_threads() -> Example:
-    """What the master does alone."""
+    """The master computes alone."""
     program = Program(threads=2)
     master = program.masters[0]
     master.enter(0, "main").enter(0, "compute").leave(20).fork(20)
@@ -1079,7 +1078,7 @@ def delay_of_idle_threads() -> Example:
     "rank 0 until it enters MPI_Send, then on rank 1 until it enters MPI_Finalize.",
 )
 def critical_path() -> Example:
-    """The path that determines how long the program runs."""
+    """The path that determines the length of the program."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(0, "compute").leave(40).enter(40, "MPI_Send").send(42, to=1).leave(52)

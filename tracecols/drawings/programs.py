@@ -1,4 +1,4 @@
-"""Tiny programs with windows of one-sided communication, with a device, and with threads of POSIX."""
+"""Tiny programs with windows of one-sided communication, files, SHMEM, a device, and POSIX threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITE, COLLECTIVE_IO = 1, 2
 
 
 class WindowProgram(Program):
-    """Processes, of one thread, with one window of one-sided communication that all of them expose."""
+    """Single-threaded processes with one window of one-sided communication that all of them expose."""
 
     def __init__(self, processes: int) -> None:
         super().__init__(processes)
@@ -24,26 +24,26 @@ class WindowProgram(Program):
             self.define("groups", type="comm_group", paradigm="mpi", flags=0, members=[p])
 
     def together(self, rank: int, name: str, enter: int, leave: int) -> Location:
-        """Write down a call that all processes make: creation, fence or freeing of the window."""
+        """Record a process's call in a collective operation: creation, fence or freeing of the window."""
         one = self.masters[rank].enter(enter, name).record(enter, K.RMA_COLLECTIVE_BEGIN)
         side = {"window": 0, "op": COLLECTIVE_OPS.index("barrier"), "level": CLOSES, "sent": 0, "received": 0}
         return one.record(leave, K.RMA_COLLECTIVE_END, rma=side).leave(leave)
 
     def synchronise(self, rank: int, name: str, enter: int, leave: int, other: int) -> Location:
-        """Write down MPI_Win_post, -start, -complete or -wait with one other process."""
+        """Record MPI_Win_post, -start, -complete or -wait with one other process."""
         closes = name in ("MPI_Win_complete", "MPI_Win_wait")
         side = {"window": 0, "group": other, "level": CLOSES if closes else ANY}
         one = self.masters[rank].enter(enter, name)
         return one.record(leave if closes else enter, K.RMA_GROUP_SYNC, rma=side).leave(leave)
 
     def put(self, rank: int, enter: int, leave: int, target: int) -> Location:
-        """Write down a put of 8 bytes."""
+        """Record a put of 8 bytes."""
         self._matching += 1
         side = {"window": 0, "remote": target, "sent": 8, "received": 0, "matching": self._matching}
         return self.masters[rank].enter(enter, "MPI_Put").record(enter, K.RMA_PUT, rma=side).leave(leave)
 
     def lock(self, rank: int, enter: int, leave: int, unlock: int, release: int) -> Location:
-        """Write down that a process locks the window of process 0 exclusively, and unlocks it."""
+        """Record that a process locks the window of process 0 exclusively, and unlocks it."""
         side = {"window": 0, "remote": 0, "lock": 0}
         one = self.masters[rank].enter(enter, "MPI_Win_lock")
         one.record(enter, K.RMA_REQUEST_LOCK, rma={**side, "lock_type": 0}).leave(leave)
@@ -51,7 +51,7 @@ class WindowProgram(Program):
 
 
 class FileProgram(Program):
-    """Processes, of one thread, with one file that all of them use."""
+    """Single-threaded processes with one file that all of them use."""
 
     def __init__(self, processes: int) -> None:
         super().__init__(processes)
@@ -61,12 +61,12 @@ class FileProgram(Program):
         self.region("MPI_File_write_all", "mpi", "file_io")
 
     def open(self, rank: int, enter: int, leave: int) -> Location:
-        """Write down that a process opens the file."""
+        """Record that a process opens the file."""
         one = self.masters[rank].enter(enter, "MPI_File_open")
         return one.record(leave, K.IO_CREATE_HANDLE, io={"handle": self._handle}).leave(leave)
 
     def write_all(self, rank: int, enter: int, leave: int) -> Location:
-        """Write down that a process takes part in writing 64 bytes."""
+        """Record that a process takes part in a collective write of 64 bytes."""
         side = {"handle": self._handle, "matching": 1}
         begin = {**side, "mode": WRITE, "operation_flags": COLLECTIVE_IO, "requested": 64}
         one = self.masters[rank].enter(enter, "MPI_File_write_all").record(enter, K.IO_OPERATION_BEGIN, io=begin)
@@ -74,7 +74,7 @@ class FileProgram(Program):
 
 
 class ShmemProgram(Program):
-    """Processes, of one thread, that use SHMEM."""
+    """Single-threaded processes that use SHMEM."""
 
     def __init__(self, processes: int) -> None:
         super().__init__(processes)
@@ -83,7 +83,8 @@ class ShmemProgram(Program):
         self.define("windows", name="SHMEM", communicator=world, flags=0)
 
     def together(self, rank: int, name: str, op: str, enter: int, leave: int, root: int = -1) -> Location:
-        """Write down an operation of all processes; what the root sends, the others receive."""
+        """Record a process's call in an operation of all processes, each of which receives 8 bytes unless it is a
+        barrier; only the root sends, or all if there is none."""
         self.region(name, "shmem", "barrier" if op == "barrier" else "function")
         sent, received = (0, 0) if op == "barrier" else (8 * (root in (-1, rank)), 8)
         side = {"window": 0, "op": COLLECTIVE_OPS.index(op), "level": CLOSES, "sent": sent, "received": received}
@@ -91,7 +92,7 @@ class ShmemProgram(Program):
         return one.record(leave, K.RMA_COLLECTIVE_END, rma={**side, "root": root}).leave(leave)
 
     def lock(self, rank: int, enter: int, taken: int, clear: int, release: int) -> Location:
-        """Write down that a process sets a lock, and clears it."""
+        """Record that a process sets a lock, and clears it."""
         self.region("shmem_set_lock", "shmem", "function")
         self.region("shmem_clear_lock", "shmem", "function")
         side = {"window": 0, "remote": -1, "lock": 1}
@@ -101,7 +102,7 @@ class ShmemProgram(Program):
 
 
 class OffloadProgram(Program):
-    """A process of one thread (`host`) with a device that has one stream (`device`)."""
+    """A single-threaded process (`host`) with a device that has one stream (`device`)."""
 
     def __init__(self) -> None:
         super().__init__(processes=1, threads=2)
@@ -111,27 +112,27 @@ class OffloadProgram(Program):
         self.define("windows", communicator=members, flags=0)
 
     def call(self, enter: int, leave: int, name: str) -> OffloadProgram:
-        """Write down a call of the host for the device."""
+        """Record a call of the device's API by the host."""
         self.region(name, "cuda", "wrapper")
         self.host.enter(enter, name).leave(leave)
         return self
 
     def kernel(self, begin: int, end: int, name: str = "kernel") -> OffloadProgram:
-        """Write down a kernel."""
+        """Record a kernel."""
         self.region(name, "cuda", "function")
         self.device.enter(begin, name).leave(end)
         return self
 
     def copy_to_host(self, begin: int, end: int) -> OffloadProgram:
-        """Write down a copy of 64 bytes from the device to the host."""
+        """Record a copy of 64 bytes from the device to the host."""
         return self._copy(begin, end, K.RMA_PUT, self.host)
 
     def copy_to_device(self, begin: int, end: int) -> OffloadProgram:
-        """Write down a copy of 64 bytes from the host to the device."""
+        """Record a copy of 64 bytes from the host to the device."""
         return self._copy(begin, end, K.RMA_GET, self.host)
 
     def copy_within(self, begin: int, end: int) -> OffloadProgram:
-        """Write down a copy of 64 bytes within the device."""
+        """Record a copy of 64 bytes within the device."""
         return self._copy(begin, end, K.RMA_PUT, self.device)
 
     def _copy(self, begin: int, end: int, kind: K, other: Location) -> OffloadProgram:
@@ -143,7 +144,7 @@ class OffloadProgram(Program):
 
 
 class PosixProgram(Program):
-    """A thread (`main`) that creates another one (`created`, in the team `pool`), and what they lock."""
+    """A thread (`main`) that creates another one (`created`, in the team `pool`), with calls for locks."""
 
     def __init__(self) -> None:
         super().__init__(processes=1, threads=2)

@@ -1,4 +1,4 @@
-"""What the rows of a drawing show: labels, region instances, messages, and how long the program runs."""
+"""Content of the rows of a drawing: labels, region instances, messages, and the length of the program."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RegionInterval:
     end: int
     """`start` and `end`: ticks."""
     depth: int
-    """How many others it is in."""
+    """Number of enclosing region instances."""
     name: str
-    """Of the region, or `COPY`."""
+    """Name of the region, or `COPY`."""
 
 
 def end_of(program: Program) -> int:
@@ -31,7 +31,7 @@ def end_of(program: Program) -> int:
 
 
 def labels(program: Program) -> list[str]:
-    """Return what the locations are called."""
+    """Return the labels of the locations."""
     defined = program.definitions["locations"]
     several = len(program.masters) > 1
     if set(defined["type"]) != {"cpu_thread"}:
@@ -46,7 +46,7 @@ def labels(program: Program) -> list[str]:
 
 
 def short(region: str) -> str:
-    """Return the name of a region without what only a recording says."""
+    """Return the name of a region without the prefix and the source position of recordings."""
     return re.sub(r" @.*", "", region.removeprefix("!$omp ")).replace(" sblock", " section")
 
 
@@ -60,7 +60,7 @@ def region_intervals(location: Location, names: list[str]) -> list[RegionInterva
             start, name = stack.pop()
             found.append(RegionInterval(start, time, len(stack), name))
         elif kind == K.RMA_OP_COMPLETE_BLOCKING:
-            # of a device: a copy, which is not a region
+            # a copy of a device, which is not a region
             start = max(at for at, what, *_ in location.events if what in COPIES and at <= time)
             found.append(RegionInterval(start, time, len(stack), COPY))
     return sorted(found, key=lambda one: one.depth)

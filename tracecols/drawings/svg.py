@@ -1,4 +1,4 @@
-"""Draw a tiny program as SVG: what every location does, what is waited for, and for how long."""
+"""Draw a tiny program as SVG: the regions of each location, the waits with their lengths, and their cause."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tracecols.drawings.rows import COPY, RegionInterval, end_of, free_range, la
 from tracecols.testing import Location, Program
 
 LEFT, WIDTH, TOP, ROW, BOTTOM = 90, 640, 22, 44, 34
-"""User units: what is beside the rows, the whole picture, what is above, a location, what is below."""
+"""Sizes in user units: left margin, width of the picture, top margin, height of a location, bottom margin."""
 
 LABEL_SIZES, LETTER = (10, 9, 8), 0.6
-"""Sizes of names of regions, the first that fits; width of a letter as a part of it."""
+"""Font sizes of region names, of which the first that fits is used; width of a letter relative to the font size."""
 
 COLOURS = {"mpi": "#e9b872", "openmp": "#a7c98b", "pthread": "#b9a5d6", "cuda": "#7fc4c1"}
 TEAM = "#d8e6cb"
-"""Of parallel regions, in which constructs are out."""
+"""Colour of parallel regions, within which constructs are drawn."""
 OTHER, OUTERMOST, WAIT, MESSAGE = "#8fb3d9", "#c3ccd6", "#b3261e", "#5b6b7b"
 CAUSE = "var(--timeline-cause, #b3261e)"
-"""Of what is said above the rows; other text has the colour of the page's."""
+"""Colour of the text above the rows; other text has the colour of the page's text."""
 
 
 class Scale:
-    """Where times and locations are in the picture."""
+    """Converts times and locations to positions in the picture."""
 
     def __init__(self, program: Program) -> None:
         self.end = end_of(program)
@@ -32,11 +32,11 @@ class Scale:
         self.bottom = TOP + ROW * len(self.row)
 
     def x(self, time: float) -> float:
-        """Return where a time is."""
+        """Return the horizontal position of a time."""
         return LEFT + (WIDTH - LEFT - 8) * time / self.end
 
     def y(self, location: Location) -> float:
-        """Return where the middle of a location is."""
+        """Return the vertical position of the middle of a location."""
         return TOP + ROW * (self.row[id(location)] + 0.5)
 
 
@@ -61,7 +61,7 @@ def _colour(region: RegionInterval, paradigm: str) -> str:
 
 
 def _regions(program: Program, scale: Scale, one: Location) -> Iterator[str]:
-    """Draw what a location executes."""
+    """Draw the region instances of a location."""
     names, paradigms = program.definitions["regions"]["name"], program.definitions["regions"]["paradigm"]
     every = region_intervals(one, names)
     for region in every:
@@ -110,10 +110,10 @@ def _axis(scale: Scale) -> Iterator[str]:
 
 
 def draw(example: Example, name: str, title: str) -> str:
-    """Draw the timeline of a program, with marked intervals, as the element ``svg``, as wide as what it is in; the same
-    on every run.
+    """Draw the timeline of a program, with marked intervals, as the element ``svg``, which is as wide as its container.
+    The result is deterministic.
 
-    `name` makes the identifiers in the picture unlike those of other pictures; `title` is read out instead of the
+    `name` makes the identifiers in the picture unique among all pictures; screen readers read `title` instead of the
     picture.
     """
     program, scale = example.program, Scale(example.program)

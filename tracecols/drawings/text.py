@@ -6,16 +6,16 @@ from tracecols.drawings.examples import Example
 from tracecols.drawings.rows import end_of, labels, region_intervals, short
 
 WIDTH = 72
-"""Characters of the time line."""
+"""Width of the timeline in characters."""
 
 
 def _put(line: list[str], at: int, text: str) -> None:
-    """Write a text over a line, as far as it reaches."""
+    """Write a text into a line, cut at the end of the line."""
     line[at : at + len(text)] = text[: max(len(line) - at, 0)]
 
 
 def draw(example: Example) -> list[str]:
-    """Draw the timeline of a program in lines of ASCII: what each location executes, below it what it waits, and the
+    """Draw the timeline of a program in lines of ASCII: the regions of each location, its waits below them, and the
     cause."""
     program, end = example.program, end_of(example.program)
     names, called = program.definitions["regions"]["name"], labels(program)

@@ -1,6 +1,6 @@
 """EARL for Python: any event and any state of a trace, at the speed of a look-up (1998 report; thesis, chapter 3).
 
-Layer: beside reports and exports, above `Trace`, whose columns answer questions about all events at once.
+Layer: next to reports and exports, above `Trace`, whose columns answer questions about all events at once.
 """
 
 from tracecols.earl.definitions import (

@@ -1,6 +1,7 @@
-"""What events refer to, as small objects with EARL's attribute names; made from the definition tables of a store.
+"""Definitions that events refer to, as small objects with EARL's attribute names, made from the definition tables of a
+store.
 
-Every definition is there once; two are equal if they are the same.
+Each definition is a single object; definitions are compared by identity.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class CallSite:
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A counter; `type` of its values, `mode` how they are to be read (`MetricMode`)."""
+    """A counter: `type` of its values, `mode` of their interpretation (`MetricMode`)."""
 
     id: int
     name: str
@@ -69,7 +70,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """A location group; `node` is None if nothing says where it runs."""
+    """A location group; `node` is None if its node is unknown."""
 
     id: int
     name: str
@@ -85,7 +86,7 @@ class Process:
 
 @dataclass(frozen=True, eq=False)
 class Thread:
-    """A thread: its number in the process."""
+    """A thread; `id` is its number in the process."""
 
     id: int
     name: str
@@ -122,7 +123,7 @@ class Location:
 class Communicator:
     """A communicator or team: `locs` in rank order (those of an inter-communicator's other group in `remote_locs`).
 
-    Ranks are the program's where the trace knows them: merged EPILOG traces do not, there they follow the processes.
+    Ranks are those of the program if the trace has them; merged EPILOG traces do not, and ranks follow the processes.
     """
 
     id: int
@@ -133,7 +134,7 @@ class Communicator:
 
     @property
     def size(self) -> int:
-        """Number of members; 1 of MPI_COMM_SELF."""
+        """Number of members; 1 for MPI_COMM_SELF."""
         return 1 if self.kind == "self" else len(self.locs)
 
     @cached_property
@@ -159,7 +160,7 @@ class Communicator:
 
 @dataclass(frozen=True, eq=False)
 class Cartesian:
-    """A Cartesian topology: sizes (0 unknown) and whether it wraps around, by dimension."""
+    """A Cartesian topology: sizes (0 unknown) and periodicity by dimension."""
 
     id: int
     name: str
@@ -179,7 +180,7 @@ class Cartesian:
         return self._coords.get(loc.id, ())
 
     def loc(self, coords: tuple[int, ...]) -> Location | None:
-        """Return the location at some coordinates, None if there is none; of several the first."""
+        """Return the location at some coordinates, the first if there are several, None if there is none."""
         return self._locs.get(tuple(coords))
 
 
@@ -193,7 +194,7 @@ class Window:
 
 
 class Definitions:
-    """All definitions of a trace as lists; an identifier is a place in its list, the row of the definition table."""
+    """All definitions of a trace as lists; an identifier is a position in its list, the row of the definition table."""
 
     def __init__(self, store: Store) -> None:
         t = {
@@ -273,7 +274,7 @@ class Definitions:
         return self.coms[number] if number >= 0 else None
 
     def _system(self, tree: list[dict[str, Any]], properties: list[dict[str, Any]], used: list[int]) -> dict[int, Node]:
-        """Make machines of the roots of the system tree and nodes of what is called so or runs processes."""
+        """Make machines from the roots of the system tree, and nodes from rows of class `node` or with processes."""
         said = {(r["of"], r["name"]): r["value"] for r in properties if r["table"] == "system_tree_nodes"}
         machines: dict[int, Machine] = {}
         nodes: dict[int, Node] = {}

@@ -47,7 +47,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "MPIWUNLOCK": ("win_id", "target_id"),
     "EVENT": (),
 }
-"""The attributes of each type beyond those that all have: type, kind, pos, loc_id, time, enterptr."""
+"""The attributes of each type besides the common ones: type, kind, pos, loc_id, time, enterptr."""
 
 COMMON = ("type", "kind", "pos", "loc_id", "time", "enterptr")
 
@@ -56,9 +56,9 @@ COMMON = ("type", "kind", "pos", "loc_id", "time", "enterptr")
 class Event(Mapping[str, Any]):
     """An event of an `EventTrace`; equal, ordered and hashed by position.
 
-    As a mapping it has the keys of its type with the names of EARL's Python interface, links as positions (-1 is null)
-    and the names of counters that were read with it. As an object it has all attributes: links are events, references
-    are definitions; what its type does not have is None, or -1 for numbers.
+    As a mapping, it has the keys of its type with the names of EARL's Python interface, links as positions (-1 is null)
+    and the names of counters that were read with it. As an object, it has all attributes: links are events, references
+    are definitions; attributes that its type does not have are None, or -1 for numbers.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Event(Mapping[str, Any]):
     def __init__(self, trace: EventTrace, row: int) -> None:
         self.trace, self.row = trace, row
 
-    # -- what all events have --------------------------------------------------------------------------------------
+    # -- common attributes -----------------------------------------------------------------------------------------
 
     @property
     def pos(self) -> int:
@@ -86,7 +86,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def loc(self) -> Location:
-        """Where it happened."""
+        """Location of the event."""
         return self.trace.locs[self.loc_id]
 
     @property
@@ -111,11 +111,11 @@ class Event(Mapping[str, Any]):
 
     @property
     def kind(self) -> str:
-        """Name of the event kind (`EventKind`): more than the type says about what EARL does not know."""
+        """Name of the event kind (`EventKind`), more specific than the type for events that EARL does not know."""
         return EventKind(self.trace.index["kind"].item(self.row)).name
 
     def is_type(self, name: str) -> bool:
-        """Whether the event is of a type or of one below it."""
+        """Return whether the event is of a type or of one below it."""
         return is_type(self.type, self.trace.known_type(name))
 
     # -- links -----------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def enterptr(self) -> Event | None:
-        """ENTER of the region instance it took place in; of an EXIT its own (thesis 3.10)."""
+        """ENTER of the region instance that the event lies in; for an EXIT its own ENTER (thesis 3.10)."""
         return self._link(int(self.trace.index["enterptr"].item(self.row)))
 
     @property
@@ -135,7 +135,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def cedgeptr(self) -> Event | None:
-        """Of an ENTER: the first ENTER of the call path it leaves (thesis 3.24)."""
+        """Of an ENTER: the first ENTER of the enclosing call path (thesis 3.24)."""
         return self._link(self.trace.cedge_of(self.row))
 
     @property
@@ -145,7 +145,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def lockptr(self) -> Event | None:
-        """Of a lock event: the one before of the same lock (thesis 3.16)."""
+        """Of a lock event: the previous one of the same lock (thesis 3.16)."""
         return self._link(self.trace.find("lock", self.row, "lock.previous"))
 
     @property
@@ -177,8 +177,8 @@ class Event(Mapping[str, Any]):
 
     @property
     def _envelope(self) -> int:
-        """Row with the attributes of a message: its own; of the receive of a probed message, which has none, its
-        SEND."""
+        """Row with the attributes of a message: the event's own or, for the receive of a probed message, which has
+        none, that of its SEND."""
         if self.type == "RECV" and self.trace.side(self.row, "p2p", "communicator") < 0:
             send = self.trace.find("recv", self.row, "recv.send")
             return send if send >= 0 else self.row
@@ -186,7 +186,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def src_id(self) -> int:
-        """Of a RECV: location of the first thread of the process that sent."""
+        """Of a RECV: location of the first thread of the sending process."""
         if not self.is_type("RECV"):
             return -1
         row = self._envelope
@@ -194,17 +194,17 @@ class Event(Mapping[str, Any]):
 
     @property
     def src(self) -> Location | None:
-        """Of a RECV: where the message came from."""
+        """Of a RECV: location that the message came from."""
         return self._location(self.src_id)
 
     @property
     def dest_id(self) -> int:
-        """Of a SEND: location of the first thread of the process that is to receive."""
+        """Of a SEND: location of the first thread of the receiving process."""
         return self.trace.partner(self.row) if self.is_type("SEND") else -1
 
     @property
     def dest(self) -> Location | None:
-        """Of a SEND: where the message goes."""
+        """Of a SEND: location that the message goes to."""
         return self._location(self.dest_id)
 
     def _location(self, number: int) -> Location | None:
@@ -245,17 +245,17 @@ class Event(Mapping[str, Any]):
 
     @property
     def sent(self) -> int:
-        """Of an MPICEXIT: bytes this participant sends."""
+        """Of an MPICEXIT: bytes that this participant sends."""
         return self.trace.side(self.trace.end_of(self.row), "collectives", "sent")
 
     @property
     def recvd(self) -> int:
-        """Of an MPICEXIT: bytes this participant receives."""
+        """Of an MPICEXIT: bytes that this participant receives."""
         return self.trace.side(self.trace.end_of(self.row), "collectives", "received")
 
     @property
     def lock_id(self) -> int:
-        """Lock, unique in its process."""
+        """Number of the lock, unique in its process."""
         number = self.trace.side(self.row, "locks", "lock")
         return number if number >= 0 else self.trace.side(self.row, "rma", "lock")
 
@@ -282,12 +282,12 @@ class Event(Mapping[str, Any]):
 
     @property
     def rmaid(self) -> int:
-        """What joins the events of a transfer."""
+        """Number shared by the events of a transfer."""
         return self.trace.side(self.row, "rma", "matching")
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Counters by name: of a METRIC event, and of the event of the same time and location that it precedes."""
+        """Counters by name: of a METRIC event, or of those just before another event at its time and location."""
         return self.trace.metrics_of(self.row)
 
     @property

@@ -1,8 +1,8 @@
-"""The index of a store: what makes any event and any state a look-up, as files that are mapped into memory.
+"""The index of a store: memory-mapped files that turn queries for any event and any state into look-ups.
 
-An index can be thrown away at any time: it follows from the store. It is in the store's folder,
-`NAME.trace/enhanced/earl`; where that cannot be written it is made for one process in a temporary folder. Nothing of it
-is read before it is needed, and what was read the system may forget again.
+An index can be deleted at any time, as it is derived from the store. It is in the store's folder,
+`NAME.trace/enhanced/earl`; if that cannot be written, it is made for one process in a temporary folder. Pages of it are
+read on demand, and the system may drop them again.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 VERSION = 1
 
 FOLDER = Path("enhanced") / "earl"
-"""Where the index is in a store."""
+"""Folder of the index in a store."""
 
 BLOCK = 256
-"""Sends whose latest receive is known together."""
+"""Number of sends for which the latest receive is stored."""
 
 OPEN = np.iinfo(np.int64).max
-"""End of what never ends."""
+"""End of a stay in a team that never ends."""
 
 COLUMNS: tuple[Column, ...] = (
     Column("time", "int64", "time", "ticks"),
@@ -54,7 +54,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("pos_of", "row", "place of each row in chronological order, from 0"),
     Column("row_of", "row", "row of each place in chronological order", "", "events"),
 )
-"""One value per event; `row` is the smallest signed integer that holds all rows of the table."""
+"""Columns with one value per event; `row` is the smallest signed integer type for all rows of the table."""
 
 TABLES: tuple[Column, ...] = (
     Column("recv", "int64", "RECVs with a SEND, ascending", "", "events"),
@@ -93,11 +93,11 @@ TABLES: tuple[Column, ...] = (
     Column("node.visits", "int64", "how often it was entered", "occ"),
     Column("top", "int64", "last ENTER on the stack after the last event of each location", "", "events"),
 )
-"""What queries need besides; side tables of the store follow as `TABLE.COLUMN`."""
+"""Other columns for queries; side tables of the store follow as `TABLE.COLUMN`."""
 
 
 class Index:
-    """An open index; items are the columns, mapped into memory. `kept` lives as long as this."""
+    """An open index; items are the columns, mapped into memory. `kept` is an object with the same lifetime."""
 
     def __init__(self, folder: Path, kept: object = None) -> None:
         self.folder, self._kept = folder, kept
@@ -123,7 +123,7 @@ class Index:
 def open_index(trace: Trace, folder: Path | None = None) -> Index:
     """Open the index of a trace; make it if there is none, or if it is that of another trace. It is in `folder`, by
     default in the store, or in a temporary folder if the store cannot be written. Raises StoreError if it cannot be
-    written where it is wanted."""
+    written there."""
     of = {"format": "tracecols earl index", "version": VERSION, "of": trace.store.digest}
     wanted = trace.path / FOLDER if folder is None else Path(folder)
     try:
@@ -148,10 +148,10 @@ def row_dtype(n: int) -> np.dtype[Any]:
 
 
 class Builder:
-    """Make an index in an empty folder.
+    """Makes an index in an empty folder.
 
-    Memory: what one location's events take in the scan, about 60 B for each, one window of events in order, and the
-    compound tables of the trace. Disk: 25 B per event with up to 2^31 of them, and the side tables without compression.
+    Memory: the scan of one location's events, about 60 B for each, one window of events in chronological order, and the
+    compound tables of the trace. Disk: 25 B per event for up to 2^31 events, and the side tables without compression.
     """
 
     def __init__(self, trace: Trace, folder: Path) -> None:
@@ -168,20 +168,20 @@ class Builder:
         np.save(self.folder / f"{name}.npy", np.ascontiguousarray(values, declared))
 
     def begin(self, name: str, dtype: Any, n: int) -> BinaryIO:
-        """Open the file of a column after its header."""
+        """Create the file of a column and write its header."""
         file = (self.folder / f"{name}.npy").open("wb")
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (n,)}
         np.lib.format.write_array_header_1_0(file, header)
         return file
 
     def stream(self, name: str, dtype: Any, n: int, parts: Iterable[NDArray[Any]]) -> None:
-        """Write a column in parts that follow each other."""
+        """Write a column from consecutive parts."""
         with self.begin(name, dtype, n) as file:
             for part in parts:
                 write_array(file, part.astype(dtype, copy=False))
 
     def reserve(self, name: str, dtype: Any, n: int) -> NDArray[Any]:
-        """Return a column that is filled in any order."""
+        """Return a new column of zeros, mapped into memory, to be filled in any order."""
         path = self.folder / f"{name}.npy"
         self.stream(name, dtype, n, ())
         with path.open("r+b") as file:
@@ -233,7 +233,7 @@ class Builder:
 
     @staticmethod
     def find_ends(columns: dict[str, NDArray[Any]], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find the EXITs of region instances that hold the end of a collective operation, and the last such end in
+        """Find the EXITs of region instances that hold the end of a collective operation, and the last such end of
         each."""
         rows = np.flatnonzero(np.isin(columns["kind"], list(OF_END)))
         enter = columns["enterptr"][rows]
@@ -284,7 +284,7 @@ class Builder:
         return result
 
     def regions(self, columns: dict[str, NDArray[Any]], first: int) -> NDArray[np.int32]:
-        """Return the regions; an EXIT that does not name its own gets that of its ENTER."""
+        """Return the region of each event; an EXIT without region gets that of its ENTER."""
         region, enter = columns["region"], columns["enterptr"]
         unnamed = np.flatnonzero((region < 0) & (columns["type"] == NUMBER["EXIT"]) & (enter >= 0))
         if not unnamed.size:
@@ -295,7 +295,7 @@ class Builder:
 
     @staticmethod
     def final_top(columns: dict[str, NDArray[Any]], first: int) -> int:
-        """Return the top of the stack after the last event: what that one leaves of the stack before it."""
+        """Return the top of the stack after the last event; -1 if the stack is empty."""
         n = columns["kind"].size
         if not n:
             return -1
@@ -308,7 +308,7 @@ class Builder:
         return enter
 
     def sides(self) -> None:
-        """Write the side tables as they are, location by location; their rows ascend."""
+        """Write the side tables unchanged, location by location; their rows ascend."""
         for name, table in self.store.tables.items():
             n = self.store.n_rows(name)
             if not n or name in ("events", "ties") or "row" not in table.names:
@@ -329,10 +329,10 @@ class Builder:
         if isinstance(pos_of, np.memmap):
             pos_of.flush()
 
-    # -- what joins events -----------------------------------------------------------------------------------------
+    # -- links between events --------------------------------------------------------------------------------------
 
     def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows, from 0; null stays."""
+        """Return the chronological places of rows, from 0; null stays -1."""
         if not self.n:
             return np.full(rows.size, -1, np.int64)
         return np.where(rows >= 0, self.index["pos_of"][rows].astype(np.int64), -1)
@@ -360,19 +360,19 @@ class Builder:
         self.put("lost.destination", model.communicators.process_of(s.communicator[lost], s.destination[lost], source))
 
     def collectives(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return instance and EXIT of the participants of collective operations, and which instances are complete."""
+        """Return instance and EXIT of the participants of collective operations, and a mask of complete instances."""
         c, m = self.model.collectives, self.model.collective_members
         return m.collective, m.exit, c.n_members >= c.size
 
     def constructs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return instance and EXIT of the threads in constructs, and which instances are complete."""
+        """Return instance and EXIT of the threads in constructs, and a mask of the complete instances."""
         c, m, teams = self.model.constructs, self.model.construct_members, self.model.teams
         return m.construct, m.exit, c.n_members >= (teams.n_threads[c.team] if len(c) else 0)
 
     def instances(
         self, name: str, instance: NDArray[np.int64], leave: NDArray[np.int64], whole: NDArray[np.bool_]
     ) -> None:
-        """Write instances by the EXIT that completes them."""
+        """Write complete instances, ordered by the EXIT that completes them."""
         whole = whole.copy()
         whole[instance[leave < 0]] = False
         kept = whole[instance] if instance.size else np.zeros(0, bool)
@@ -389,11 +389,11 @@ class Builder:
         self.put(f"{name}.member", places[members])
 
     def threads(self) -> None:
-        """Write forkptr, lockptr, and when which thread inherits the stack of which FORK."""
+        """Write forkptr, lockptr, and the intervals in which threads inherit the stack of a FORK."""
         model, teams, of = self.model, self.model.teams, self.model.team_instances
         order = np.argsort(teams.join, kind="stable")
         order = order[teams.join[order] >= 0]
-        # a team instance per FORK, or several where threads begin in teams one by one
+        # one team instance per FORK, or several if threads begin in teams one by one
         join, first = np.unique(teams.join[order], return_index=True)
         self.put("join", join)
         self.put("join.fork", teams.fork[order[first]])
@@ -431,7 +431,7 @@ class Builder:
         self.put("inherit.fork", np.concatenate([*fork, nothing]))
 
     def call_tree(self) -> None:
-        """Write the call paths that were entered themselves: not those of flushes, nor what is above tasks."""
+        """Write the call paths that were entered themselves, which excludes those of flushes and those above tasks."""
         tree, profile, n = self.model.call_paths, self.model.profile, len(self.model.call_paths)
         representative = tree.representative.copy()
         if n:

@@ -1,4 +1,4 @@
-"""Statistics of many values, as EARL's statistic objects: exact, or of a stream that no one can keep."""
+"""Statistics of many values, as EARL's statistic objects: exact, or estimated for streams too long to be kept."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ QUARTILES = (0.25, 0.5, 0.75)
 class Statistics:
     """Count, minimum, maximum, mean, sum, variance, median and quartiles of all values, which are kept: 8 B each.
 
-    Without values all but `count` and `sum` are nan.
+    Without values, all but `count` and `sum` are nan.
 
     Parameters
     ----------
     values : array_like, optional
-        The first ones.
+        The first values.
 
     Examples
     --------
@@ -107,16 +107,16 @@ class Statistics:
 
 
 class P2Statistics:
-    """The same of a stream: nothing is kept but 15 numbers per quartile.
+    """Statistics of a stream: only 15 numbers per quartile are kept.
 
     Count, minimum and maximum are exact, sum, mean and variance up to rounding; median and quartiles are estimates by
     the P2 algorithm (Jain and Chlamtac, CACM 28 (10), 1985), exact for up to five values. They depend on the order of
-    the values, not on how these are divided among calls.
+    the values, but not on their division among calls.
 
     Parameters
     ----------
     values : array_like, optional
-        The first ones.
+        The first values.
     """
 
     def __init__(self, values: Any = ()) -> None:
@@ -132,7 +132,7 @@ class P2Statistics:
         self._heights, self._places = np.zeros((3, 5)), np.zeros((3, 5), np.int64)
 
     def add(self, values: Any) -> None:
-        """Add a value, or many in their order; not faster than 20 ns for each."""
+        """Add a value, or many in their order; takes at least 20 ns for each."""
         x = np.array(values, np.float64).ravel()
         if not x.size:
             return
@@ -140,7 +140,7 @@ class P2Statistics:
 
         n = self.count + x.size
         self.min, self.max = float(np.fmin(self.min, x.min())), float(np.fmax(self.max, x.max()))
-        # two samples put together (Chan, Golub and LeVeque, 1979)
+        # combination of two samples (Chan, Golub and LeVeque, 1979)
         mean = float(x.mean())
         apart = mean - self._mean
         self._squares += float(((x - mean) ** 2).sum()) + apart * apart * self.count * x.size / n

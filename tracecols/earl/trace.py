@@ -1,4 +1,5 @@
-"""`EventTrace`: any event of a trace, and the state of the program after it (thesis, chapter 3; EARL 1998 and 2.0)."""
+"""`EventTrace`: random access to events, and the state of the program after each (thesis, chapter 3; EARL 1998 and
+2.0)."""
 
 from __future__ import annotations
 
@@ -28,18 +29,18 @@ class EventTrace(Definitions):
     """A trace as EARL shows it: events by position, and state sequences.
 
     Positions are the places of events in chronological order over all locations, 1 .. n; position 0 is the initial
-    state, in which everything is empty. State queries answer for the moment immediately after an event. They are
+    state, in which everything is empty. State queries describe the moment immediately after an event. They are
     look-ups in an index that is made when the trace is first opened (`earl.index`): 0.5 s per million events, 25 to 35
     B per event on disk.
 
-    Lists of events ascend by position. Locations, regions, ... are given by their numbers, the rows of their tables.
+    Lists of events are ordered by position. Locations, regions, ... are given by number, the row of their table.
 
     Parameters
     ----------
     trace : str, Path or Trace
-        The store, or what `tracecols.open` returned.
+        The store, or the result of `tracecols.open`.
     index : str or Path, optional
-        Folder of the index; by default in the store, or if that cannot be written a temporary one.
+        Folder of the index; by default in the store or, if that cannot be written, a temporary one.
 
     Attributes
     ----------
@@ -79,12 +80,12 @@ class EventTrace(Definitions):
 
     @property
     def path(self) -> Path:
-        """The store."""
+        """Path of the store."""
         return self.columns.path
 
     @property
     def name(self) -> str:
-        """Name of the trace: that of the store without its ending."""
+        """Name of the trace: that of the store without its suffix."""
         return self.path.stem
 
     @property
@@ -140,20 +141,20 @@ class EventTrace(Definitions):
         return self.events(backward=True)
 
     def is_type(self, pos: int, name: str) -> bool:
-        """Whether the event at a position is of a type or of one below it."""
+        """Return whether the event at a position is of a type or of one below it."""
         return is_type(self.type_of(self._row(pos)), self.known_type(name))
 
     def positions(
         self, name: str = "EVENT", loc: int | None = None, start: float | None = None, stop: float | None = None
     ) -> NDArray[np.int64]:
-        """Return where events are.
+        """Return the positions of events.
 
         Parameters
         ----------
         name : str
-            A type; those below it count, too.
+            A type, which includes the types below it.
         loc : int, optional
-            Of this location only.
+            Only events of this location.
         start, stop : float, optional
             Seconds since the start of the recording: events with start <= time < stop.
 
@@ -181,7 +182,7 @@ class EventTrace(Definitions):
         *,
         backward: bool = False,
     ) -> Iterator[Event]:
-        """Iterate over events in chronological order, or backward; see `positions` for what is chosen."""
+        """Iterate over events in chronological order, or backward; the other arguments are those of `positions`."""
         if name == "EVENT" and loc is None and start is None and stop is None:
             order = range(self._n - 1, -1, -1) if backward else range(self._n)
             row_of = self.index["row_of"]
@@ -202,7 +203,7 @@ class EventTrace(Definitions):
             raise StoreError(f"no event type {name!r}\n  there are {', '.join(TYPES)}")
         return name
 
-    # -- what an event looks up ------------------------------------------------------------------------------------
+    # -- look-ups of events ----------------------------------------------------------------------------------------
 
     def type_of(self, row: int) -> str:
         """Return the type of a row."""
@@ -213,7 +214,7 @@ class EventTrace(Definitions):
         return bisect_right(self._first_rows, row) - 1
 
     def find(self, keys: str, row: int, values: str) -> int:
-        """Look up a row in a column of the index that ascends; the value beside it, or -1."""
+        """Look up a row in the ascending column `keys` of the index. Return the value of `values` there, or -1."""
         column = self.index[keys]
         at = int(np.searchsorted(column, row))
         return int(self.index[values].item(at)) if at < column.size and column.item(at) == row else -1
@@ -223,8 +224,8 @@ class EventTrace(Definitions):
         return self.find(f"{table}.row", row, f"{table}.{column}") if f"{table}.row" in self.index else -1
 
     def end_of(self, row: int) -> int:
-        """Return the row that ends a collective operation: itself, or of an EXIT the one its region instance holds; -1
-        none."""
+        """Return the row that ends a collective operation: the row itself or, for an EXIT, the one in its region
+        instance; -1 none."""
         if self.index["kind"].item(row) in (EventKind.MPI_COLLECTIVE_END, EventKind.RMA_COLLECTIVE_END):
             return row
         return self.find("end", row, "end.event")
@@ -262,7 +263,8 @@ class EventTrace(Definitions):
         return (there, here) if at_target else (here, there)
 
     def metrics_of(self, row: int) -> dict[str, Any]:
-        """Return counters by name: those of METRIC events just before an event, at its time; or its own."""
+        """Return counters by name: for a METRIC event, its own; else those of METRIC events just before it, at the same
+        time."""
         kind, time = self.index["kind"], self.index["time"]
         if not self._metric_tables:
             return {}
@@ -284,7 +286,7 @@ class EventTrace(Definitions):
         return result
 
     def _call_path(self, row: int) -> int:
-        """Return the call path an ENTER begins, -1 for other events."""
+        """Return the call path that an ENTER begins, -1 for other events."""
         return int(self.index["call_path"].item(row)) if self.index["type"].item(row) == NUMBER["ENTER"] else -1
 
     def cnode_of(self, row: int) -> int:
@@ -306,12 +308,13 @@ class EventTrace(Definitions):
         return self._bounds[loc], self._bounds[loc + 1]
 
     def _top(self, pos: int, loc: int) -> int:
-        """Return the top of a location's stack after a position: what the next event there finds."""
+        """Return the top of a location's stack after a position, as the next event on the location finds it; -1 if the
+        stack is empty."""
         low, high = self._span(loc)
         if low == high:
             return -1
         pos_of = self.index["pos_of"][low:high]
-        # of the same type, or the whole column would be converted
+        # search for a number of the column's type, or the whole column would be converted
         following = low + int(np.searchsorted(pos_of, pos_of.dtype.type(pos)))
         if following == high:
             return int(self.index["top"].item(loc))
@@ -325,19 +328,19 @@ class EventTrace(Definitions):
         return result[::-1]
 
     def stack(self, pos: int, loc: int | None = None) -> list[Event]:
-        """Return the region stack of a location: ENTERs of the region instances it is in (thesis 3.6).
+        """Return the region stack of a location: ENTERs of its open region instances (thesis 3.6).
 
         Parameters
         ----------
         pos : int
             0 .. n.
         loc : int, optional
-            Location; that of the event by default.
+            Location, by default that of the event.
 
         Returns
         -------
         list of Event
-            The outermost first. Within an explicit task: the stack of the task.
+            The outermost first. Within an explicit task, the stack of the task.
         """
         row = self._row(pos, 0)
         if loc is None:
@@ -345,11 +348,11 @@ class EventTrace(Definitions):
         return self._chain(self._top(pos, loc))
 
     def istack(self, pos: int, loc: int | None = None) -> list[Event]:
-        """Return the inherited stack of a location (thesis 3.20): a worker's begins with that of its master at the
-        FORK.
+        """Return the inherited stack of a location (thesis 3.20): the stack of a worker begins with that of its master
+        at the FORK.
 
-        A worker inherits from the event with which it begins in the team to the one with which it ends there; where
-        recordings have no such events from FORK to JOIN.
+        A worker inherits from the event that begins its membership in the team to the one that ends it, or from FORK to
+        JOIN if these are not recorded.
         """
         row = self._row(pos, 0)
         if loc is None:
@@ -384,8 +387,8 @@ class EventTrace(Definitions):
         Returns
         -------
         list of Event
-            A message is underway from its SEND until its RECV, also if it is never received. Cancelled sends never are,
-            nor are messages whose RECV is before their SEND, which `tracecols check` reports.
+            A message is underway from its SEND until its RECV, or for ever if it is never received. Cancelled sends are
+            never underway, nor are messages whose RECV is before their SEND, which `tracecols check` reports.
         """
         self._row(pos, 0)
         index = self.index
@@ -429,7 +432,7 @@ class EventTrace(Definitions):
 
     @cached_property
     def _tree(self) -> dict[str, NDArray[np.int64]]:
-        """By call path its parent, representative and visits; `path` and `place`: nodes and their places, ascending."""
+        """By call path: parent, representative and visits; `path` and `place`: nodes and their places, ascending."""
         tree = {c: self.index[f"node.{c}"] for c in ("parent", "representative", "visits")}
         own = np.flatnonzero(tree["representative"] >= 0)
         place = self.index["pos_of"][tree["representative"][own]].astype(np.int64) if own.size else own
@@ -447,7 +450,7 @@ class EventTrace(Definitions):
         return path
 
     def ctsize(self, pos: int = -1) -> int:
-        """Return how many call paths were visited up to a position; -1 for all."""
+        """Return the number of call paths visited up to a position; -1 for the whole trace."""
         if pos == -1:
             return int(self._tree["place"].size)
         self._row(pos, 0)
@@ -459,17 +462,17 @@ class EventTrace(Definitions):
         return self._events(self._tree["place"][: self.ctsize(pos)])
 
     def ctroots(self, pos: int = -1) -> list[Event]:
-        """Return the nodes of the call tree that have none above."""
+        """Return the nodes of the call tree that have no parent."""
         paths = self._tree["path"][: self.ctsize(pos)]
         return self._nodes(paths[self._tree["parent"][paths] < 0])
 
     def ctchildren(self, cnode: Event | int) -> list[Event]:
-        """Return the nodes below one, given as event or position."""
+        """Return the children of a node, given as event or position."""
         node, paths = self._node(cnode), self._tree["path"]
         return self._nodes(paths[self._tree["parent"][paths] == node])
 
     def callpath(self, cnode: Event | int) -> list[Event]:
-        """Return the nodes from the root to one, given as event or position."""
+        """Return the nodes from the root to a node, given as event or position."""
         node, result = self._node(cnode), []
         while node >= 0:
             result.append(Event(self, int(self._tree["representative"].item(node))))
@@ -477,7 +480,7 @@ class EventTrace(Definitions):
         return result[::-1]
 
     def ctvisits(self, cnode: Event | int) -> int:
-        """Return how often a call path, given by its node as event or position, is entered in the whole trace."""
+        """Return the number of visits, in the whole trace, of a call path given by its node as event or position."""
         return int(self._tree["visits"].item(self._node(cnode)))
 
     def _nodes(self, paths: NDArray[np.int64]) -> list[Event]:
@@ -486,7 +489,7 @@ class EventTrace(Definitions):
     # -- whole columns ---------------------------------------------------------------------------------------------
 
     def stack_depths(self, loc: int) -> pd.DataFrame:
-        """Return how deep the stack of a location is after each of its events.
+        """Return the depth of a location's stack after each of its events.
 
         Returns
         -------
@@ -512,7 +515,7 @@ class EventTrace(Definitions):
         )
 
     def messages_underway(self) -> pd.DataFrame:
-        """Return from when to when each message is in the queue: one is in that of position p if `send <= p < recv`.
+        """Return the range of positions for which each message is in the queue: `send <= p < recv`.
 
         Returns
         -------
@@ -531,7 +534,7 @@ class EventTrace(Definitions):
         return pd.DataFrame(columns).sort_values("send", ignore_index=True)
 
     def queue_lengths(self, src: int = -1, dest: int = -1) -> pd.DataFrame:
-        """Return how many messages are underway, after every event that changes it; `src` and `dest` as in `queue`.
+        """Return the number of messages underway after every event that changes it; `src` and `dest` as in `queue`.
 
         Returns
         -------
@@ -542,7 +545,7 @@ class EventTrace(Definitions):
         for column, location in (("src_id", src), ("dest_id", dest)):
             if location != -1:
                 m = m[m[column] == self._first_thread(int(self._process[self._known(location)]))]
-        # what is received before it is sent is never underway
+        # messages received before they are sent are never underway
         m = m[m["send"] < m["recv"]]
         begin, end = m["send"].to_numpy(), m["recv"].to_numpy()
         pos = np.concatenate([begin, end[end <= self._n]])

@@ -1,7 +1,7 @@
-"""The hierarchy of event types (thesis, figure 3.8; EARL 2): which kinds of events are of which type.
+"""The hierarchy of event types (thesis, figure 3.8; EARL 2), and the type of each kind of event.
 
-Types are names. Those that mean one thing in the field have EARL's; events EARL does not know are plain `EVENT`, and
-their `kind` says more.
+Types are names, where possible those of EARL; events that EARL does not know are plain `EVENT`, and their `kind` is
+more specific.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ PARENTS: dict[str, str] = {
     "GET1TS": "RMACOMM",
     "GET1TE": "RMACOMM",
 }
-"""Every type and the one above it."""
+"""Parent of each type."""
 
 TYPES: tuple[str, ...] = tuple(PARENTS)
-"""The types by number, as an index holds them."""
+"""The types by their number in an index."""
 
 NUMBER: dict[str, int] = {name: i for i, name in enumerate(TYPES)}
 
@@ -81,7 +81,7 @@ OF_KIND: dict[K, str] = {
     K.RMA_ACQUIRE_LOCK: "MPIWLOCK",
     K.RMA_RELEASE_LOCK: "MPIWUNLOCK",
 }
-"""The type of each kind where the kind alone decides; measurement switched off and on is an ENTER and an EXIT."""
+"""The type of each kind, if the kind alone determines it; measurement switched off and on is an ENTER and an EXIT."""
 
 WITHOUT_WINDOW: dict[str, str] = {
     "MPIPUT1TS": "PUT1TS",
@@ -91,21 +91,21 @@ WITHOUT_WINDOW: dict[str, str] = {
     "MPIWLOCK": "ALOCK",
     "MPIWUNLOCK": "RLOCK",
 }
-"""One-sided communication without a window is not MPI's."""
+"""Types of one-sided communication without a window, which is not MPI's, by the type with a window."""
 
 OF_END: dict[K, str] = {
     K.MPI_COLLECTIVE_END: "MPICEXIT",
     K.RMA_COLLECTIVE_END: "MPIWCEXIT",
     K.RMA_GROUP_SYNC: "MPIWEXIT",
 }
-"""What an EXIT becomes whose region instance holds such an event."""
+"""The type of an EXIT whose region instance holds an event of this kind."""
 
 LOCKS: dict[str, str] = {"OMPALOCK": "ALOCK", "OMPRLOCK": "RLOCK"}
-"""The types of locks of other paradigms than OpenMP."""
+"""Types of lock events of paradigms other than OpenMP, by OpenMP's type."""
 
 
 def is_type(name: str, ancestor: str) -> bool:
-    """Whether a type is another one or is below it.
+    """Return whether a type is another one or is below it.
 
     Examples
     --------
@@ -118,5 +118,5 @@ def is_type(name: str, ancestor: str) -> bool:
 
 
 def leaves(ancestor: str) -> list[int]:
-    """Return the numbers of a type and of all below it."""
+    """Return the numbers of a type and of all types below it."""
     return [i for i, name in enumerate(TYPES) if is_type(name, ancestor)]

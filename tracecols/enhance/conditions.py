@@ -1,9 +1,9 @@
-"""Clock conditions: what has to happen before what, whatever the clocks of locations show; where the recorded times
-violate them.
+"""Clock conditions: pairs of events whose order is known whatever the clocks of locations show, and where the recorded
+times violate it.
 
-Every stage states those of its tables, as edges from event to event for those who correct the clocks
-(`tracecols.clocks`), and added up by pairs of locations. In operations in which several depend on several the latest of
-those that are waited for counts in the sums: a location that it does not violate is violated by none of them.
+Every stage derives the conditions of its tables, as edges between events for the correction of clocks
+(`tracecols.clocks`), and as sums by pairs of locations. If several locations depend on several others in an operation,
+the sums include only the condition from the latest one: if that holds, all others hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 MESSAGE, COLLECTIVE, START, FORK, JOIN, THREAD_BARRIER, LOCK, CREATED = range(len(CONDITIONS))
 
 NO_BOUND = np.iinfo(np.int64).max
-"""Offset of a clock that nothing bounds."""
+"""Offset of a clock without a bound."""
 
 PAIR = ("condition", "earlier_location", "later_location", "n_conditions", "n_violations", "slack")
 
@@ -45,11 +45,11 @@ class ClockConditions:
     Attributes
     ----------
     pairs : Columns
-        `PAIR`: by kind and pair of locations how many there are, how many are violated, and by how many ticks at least
-        what depends is later; negative where it is earlier.
+        `PAIR`: by kind and pair of locations, the number of conditions, the number of violated ones, and the smallest
+        `slack`: ticks by which the dependent event is later, negative if it is earlier.
     edges : ColumnSource
         `tail` and `head`: rows of events, or hubs, which are numbered from the number of all events on; `condition`:
-        its kind; `is_inferred`: whether it was only concluded.
+        its kind; `is_inferred`: whether the condition was inferred, not recorded.
     n_hubs : int
     """
 
@@ -64,8 +64,8 @@ class ClockConditions:
         self.n_hubs = 0
 
     def count(self, kind: int, earlier: Rows, later: Rows, slack: Rows) -> None:
-        """Add conditions between locations: by how many ticks the later one is later; those within a location are
-        none."""
+        """Add conditions between locations to the sums, with the ticks by which the dependent event is later; pairs
+        within a location are ignored."""
         apart = (earlier != later) & (earlier >= 0) & (later >= 0)
         earlier, later, slack = (v[apart].astype(np.int64) for v in (earlier, later, slack))
         self._pairs.append(
@@ -80,16 +80,16 @@ class ClockConditions:
         )
 
     def add(self, kind: int, tail: Rows, head: Rows, *, is_inferred: bool = False) -> None:
-        """Add edges; those from or to nothing (-1) are left out."""
+        """Add edges; edges from or to null (-1) are skipped."""
         self._collector.add(tail, head, is_inferred=is_inferred, length=kind)
 
     @property
     def collector(self) -> EdgeCollector:
-        """What makes edges through hubs; their length is the kind of the condition."""
+        """The collector of edges through hubs; the length of an edge is the kind of its condition."""
         return self._collector
 
     def kept(self) -> ClockConditions:
-        """Add all up, and keep the edges."""
+        """Add up the conditions, and store the edges."""
         e = self._collector.listed()
         columns: dict[str, Column] = {
             "tail": e.tail,
@@ -105,8 +105,7 @@ class ClockConditions:
         return self
 
     def between(self, kind: int, tail: Rows, head: Rows, earlier: Rows, later: Rows, slack: Rows) -> None:
-        """Add conditions between two events each, on different locations; those from or to nothing (-1) are left
-        out."""
+        """Add conditions between two events on different locations; those from or to null (-1) are skipped."""
         apart = (earlier != later) & (tail >= 0) & (head >= 0)
         is_late = slack < 0
         inferred = apart & is_late if kind == LOCK else np.zeros(apart.size, bool)
@@ -138,22 +137,22 @@ def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | Non
 
 
 class Dependence(NamedTuple):
-    """Who depends on whom in collective operations that all members take part in."""
+    """Dependences between the members of collective operations in which all members take part."""
 
     gives: NDArray[np.bool_]
     takes: NDArray[np.bool_]
-    """`gives` and `takes`: (n_members,), whose data, or whose coming, others depend on; who depends on others."""
+    """`gives` and `takes`: (n_members,), whether others depend on its data or arrival; whether it depends on others."""
     is_prefix: NDArray[np.bool_]
-    """(n_members,): whether only those of higher ranks depend on it (Scan, Exscan)."""
+    """(n_members,): whether only members of higher ranks depend on it (Scan, Exscan)."""
     latest: Rows
-    """(n_members,) int64: of all that a member depends on, other members or itself, the one that begins last; -1 where
-    it depends on nobody."""
+    """(n_members,) int64: the last to begin of all members that a member depends on, possibly itself; -1 if it depends
+    on none."""
 
     @classmethod
     def of(cls, facts: Facts, collectives: CompoundTable, members: CompoundTable) -> Dependence:
-        """Find it by the kind of the operation and by who sends and receives something.
+        """Derive the dependences from the kind of the operation and from which members send and receive data.
 
-        Operations on prefixes of ranks count where their order was recorded.
+        Operations on prefixes of ranks are included only if the order of ranks was recorded.
         """
         c, m = collectives, members
         whole = (c.n_members >= c.size) & (c.size > 1)
@@ -181,13 +180,13 @@ class Dependence(NamedTuple):
 
 
 def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_], row: Rows) -> Rows:
-    """Find for each element that of its group, among those of lower ranks that send, that begins last; its row, or
+    """Find for each element the element of its group that begins last among the senders of lower ranks; its row, or
     -1."""
     n = row.size
     order = np.lexsort((rank, group))
     by_begin = np.lexsort((-rank, begin))
     place = positions(by_begin)
-    # groups far apart, so that one running maximum serves all of them
+    # values of different groups are far apart, so that one running maximum serves all groups
     floor = group[order] * (n + 1)
     running = np.maximum.accumulate(floor + np.where(sends[order], place[order] + 1, 0)) if n else floor
     before = np.append(0, running[:-1])[:n]
@@ -201,7 +200,7 @@ def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_
 def collective_conditions(
     facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
 ) -> ClockConditions:
-    """Find the clock conditions of collective operations: who depends on others does not end before they begin."""
+    """Find the clock conditions of collective operations: members do not end before those they depend on begin."""
     m = collective_members
     found = ClockConditions(facts, spill)
     on = Dependence.of(facts, collectives, collective_members)
@@ -221,13 +220,13 @@ def collective_conditions(
 
 @step(GLOBAL, "startup_conditions", keeps=("startup_conditions",))
 def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions:
-    """Find the clock conditions of the start and end of MPI: no participant leaves before all have entered, if all are
-    there."""
+    """Find the clock conditions of the start and end of MPI: if all participants are recorded, none leaves before all
+    have entered."""
     m = startups
     found = ClockConditions(facts, None)
     for is_init, world in product((True, False), distinct(m.communicator).tolist()):
         at = np.flatnonzero((m.is_init == is_init) & (m.communicator == world))
-        # who calls it once more is refused by MPI
+        # MPI rejects repeated calls
         at = at[np.unique(m.location[at], return_index=True)[1]]
         n_started = distinct(m.location[m.is_init & ((m.communicator == world) | (world < 0))]).size
         if at.size < 2 or at.size < n_started:
@@ -282,7 +281,7 @@ def thread_conditions(
 def _team_conditions(
     facts: Facts, team_instances: Teams, teams: CompoundTable, location: int, mine: slice, found: ClockConditions
 ) -> None:
-    """State those of the teams one thread is in: it begins after the FORK, and ends before the JOIN."""
+    """Add the conditions of the teams of a thread: it begins after the FORK, and ends before the JOIN."""
     team = team_instances.instance[mine]
     master = teams.master[team].astype(np.int64)
     first_row = int(facts.first_rows[location])
@@ -314,8 +313,8 @@ def _team_conditions(
 def _barrier_conditions(
     constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, found: ClockConditions
 ) -> None:
-    """State those of barriers that all threads of the team take part in: no participant leaves one before all have
-    entered it."""
+    """Add the conditions of barriers in which all threads of the team take part: no participant leaves one before all
+    have entered it."""
     c, m = constructs, members
     if not len(c):
         return
@@ -323,7 +322,7 @@ def _barrier_conditions(
     at = np.flatnonzero(whole[m.construct])
     everybody = np.ones(at.size, bool)
     ends = m.exit[at] >= 0
-    # who never leaves lets others wait all the same
+    # others wait also for threads that never leave
     leave = np.where(ends, m.exit[at], m.enter[at])
     found.collector.all_to_all(m.construct[at], m.enter[at], leave, everybody, ends, length=THREAD_BARRIER)
     at = at[ends]
@@ -338,8 +337,7 @@ def find_clock_violations(
     startup_conditions: ClockConditions,
     every_thread_conditions: Sequence[ClockConditions],
 ) -> CompoundTable:
-    """Build the table of clock conditions that are violated, by pair of locations, and of the offsets that would mend
-    them."""
+    """Build the table of violated clock conditions by pair of locations, with the offsets that would repair them."""
     parts = [
         found.pairs
         for found in (
@@ -350,7 +348,7 @@ def find_clock_violations(
         )
     ]
     p = add_pairs([{name: part[name] for name in PAIR} for part in parts])
-    # of all kinds together, in this direction and in the other one
+    # over all kinds of conditions, in both directions
     n = int(max(p.earlier_location.max(initial=0), p.later_location.max(initial=0))) + 1
     forth, back = p.earlier_location * n + p.later_location, p.later_location * n + p.earlier_location
     keys, of = np.unique(forth, return_inverse=True)

@@ -21,13 +21,13 @@ def export_archive(
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Write a store, or a trace slice (`tracecols.slices.plan`), as an OTF2 archive; the report's `unknown` says by
-    name what OTF2 cannot express and was left out.
+    """Write a store, or a trace slice (`tracecols.slices.plan`), as an OTF2 archive; the report's `unknown` lists by
+    name the contents left out because OTF2 cannot express them.
 
-    `output` is the anchor file, `NAME.otf2`; the global definitions `NAME.def` and the folder `NAME` come beside it.
-    None of the three may exist. Only events of some `locations` are kept (the others stay defined), and those with
-    start <= time < stop, in seconds since the start of the recording. `progress` is called with the number of events
-    done and of all. Raises ExportError if the source is a severity cube.
+    `output` is the anchor file, `NAME.otf2`; the global definitions `NAME.def` and the folder `NAME` are written next
+    to it. None of the three may exist. Only events of `locations` (the others stay defined) with start <= time < stop,
+    in seconds since the start of the recording, are kept. `progress` is called with the number of events done and of
+    all. Raises ExportError if the source is a severity cube.
     """
     store = open_store(source)
     time_range = time_range_ticks(store, start, stop)

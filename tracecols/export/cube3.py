@@ -11,8 +11,8 @@ from tracecols.severity.cube import SeverityCube
 def write_cube3(cube: SeverityCube, path: Path) -> None:
     """Write a cube as CUBE 3 XML, row by row.
 
-    Properties that are computed from others are left out: CUBE 3 has no formulas. Numbers are written with as many
-    digits as bring back the same float64. Paradigms and roles of regions have no place in CUBE 3.
+    Properties that are computed from others are left out: CUBE 3 has no formulas. Numbers are written with enough
+    digits to restore the same float64. CUBE 3 cannot represent paradigms and roles of regions.
     """
     cube = cube.without_computed()
     with path.open("w", encoding="utf-8", newline="\n") as out:

@@ -1,4 +1,4 @@
-"""Parse the XML of both Cube formats, which may come from anywhere.
+"""Parse the XML of both Cube formats; the input is untrusted.
 
 Expat reads it chunk by chunk. Document types, and with them entities, are refused; depth and lengths are bounded.
 """
@@ -19,17 +19,17 @@ from tracecols.export.cube_xml import ADVICE, EXTREMES, LOCATION_TYPES, inclusiv
 from tracecols.severity.axes import STREAM, CallAxis, PropertyAxis, SystemAxis
 
 MAX_DEPTH = 20_000
-"""Of nested call paths."""
+"""Maximum depth of nested elements; only call paths nest that deeply."""
 MAX_TREE_DEPTH = 100
-"""Of nested metrics, and of the system tree."""
+"""Maximum depth of nested metrics, and of the system tree."""
 MAX_TEXT = 1 << 20
-"""Characters of an element that is not a row of values."""
+"""Maximum number of characters of an element that is not a row of values."""
 MAX_ELEMENTS, MAX_KEPT = 8_000_000, 1 << 28
-"""Metrics, regions, call paths, nodes, attributes and coordinates together, and the characters of all of them."""
+"""Maximum total number of metrics, regions, call paths, nodes, attributes and coordinates, and of their characters."""
 MAX_SIZE = 1 << 32
-"""Of a dimension of a topology."""
+"""Upper bound of the size of a dimension of a topology."""
 MAX_NUMBER = 64
-"""Characters of one value in a row."""
+"""Maximum average number of characters of a value in a row."""
 
 _TYPES = {theirs: ours for ours, theirs in LOCATION_TYPES.items()}
 
@@ -48,23 +48,24 @@ _TEXTS: dict[str, tuple[str, ...]] = {
 """Elements whose text is kept, by the element around them."""
 
 _TRUTH = {"true": 1, "false": 0}
-"""What metrics say that are waits, or none; of others it is not known (`PropertyAxis`)."""
+"""Values of boolean attributes of metrics; without the attribute, `is_wait` and `is_heading` are unknown
+(`PropertyAxis`)."""
 
 
 @dataclass(slots=True)
 class Element:
-    """What the file says of a metric, a region, a call path or a node of the system."""
+    """Description of a metric, a region, a call path or a node of the system in the file."""
 
     tag: str
     given: dict[str, str]
     """Its XML attributes."""
     parent: int = -1
-    """Place, in the list it is in, of the one above; -1 for roots."""
+    """Position of the parent in the list that holds this element; -1 for roots."""
     depth: int = 0
     texts: dict[str, str] = field(default_factory=dict)
     """Texts of the elements inside, by tag."""
     attributes: dict[str, str] = field(default_factory=dict)
-    """What `<attr key= value=>` inside say."""
+    """Values of the elements `<attr key= value=>` inside, by key; also those of `<parameter>`."""
 
     @property
     def number(self) -> int:
@@ -88,13 +89,13 @@ def _texts(values: Iterable[str]) -> NDArray[np.object_]:
 
 
 def _name_of_node(node: Element, kind: str) -> str:
-    """Return the name of a node of the system; Cube 4 has its class in it, `node vm`."""
+    """Return the name of a node of the system, without the class that Cube 4 puts before it (`node vm`)."""
     name = node.texts.get("name", "")
     return name.removeprefix(f"{kind} ") if node.tag == "systemtreenode" else name
 
 
 def _is_on_grid(at: list[int], sizes: list[int]) -> bool:
-    """Whether a position has a coordinate for each dimension, below its size if that is known."""
+    """Return whether a position has a coordinate for each dimension, below its size if that is known."""
     return 0 < len(at) == len(sizes) and all(0 <= x < (size or MAX_SIZE) for x, size in zip(at, sizes, strict=True))
 
 
@@ -107,12 +108,12 @@ class CubeParser:
     Parameters
     ----------
     on_row : callable, optional
-        Called with the id of a metric, the row of a call path and one value per location: CUBE 3.
+        Called with the id of a metric, the row of a call path and one value per location (CUBE 3 only).
 
     Attributes
     ----------
     attributes : dict of str to str
-        What the file says of itself.
+        Attributes of the file itself.
     version : str
     metrics, call_paths, system : list of Element
         In depth-first order.
@@ -148,7 +149,7 @@ class CubeParser:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def parse(self, chunks: Iterable[bytes]) -> None:
-        """Parse a whole file given in chunks. Raises SeverityError if it is no XML, or not what Cube writes."""
+        """Parse a whole file given in chunks. Raises SeverityError if it is not XML, or not a Cube file."""
         try:
             for chunk in chunks:
                 self._parser.Parse(chunk, False)
@@ -214,7 +215,7 @@ class CubeParser:
         self._rows.append(row)
 
     def _add(self, into: list[Element], element: Element, above: tuple[str, ...]) -> int:
-        _ = element.number  # every one of them has a number; what has none is an error here
+        _ = element.number  # all of these elements have a number; a missing one is an error here
         if self._open[-1].tag in above:
             element.parent, element.depth = self._rows[-1], self._open[-1].depth + 1
         if element.depth > MAX_TREE_DEPTH and into is not self.call_paths:
@@ -229,7 +230,7 @@ class CubeParser:
         return len(into) - 1
 
     def _count(self, length: int, elements: int = 1) -> None:
-        """Count what is kept in memory."""
+        """Count elements and characters kept in memory. Raises SeverityError if there are too many."""
         self._n_elements, self._n_kept = self._n_elements + elements, self._n_kept + length
         if self._n_elements > MAX_ELEMENTS or self._n_kept > MAX_KEPT:
             raise self.error(f"describes more than {MAX_ELEMENTS:,} things, or in more than {MAX_KEPT:,} characters")
@@ -265,15 +266,14 @@ class CubeParser:
     # -- the trees ---------------------------------------------------------------------------------------------------
 
     def value_of(self, metric: Element) -> str:
-        """Return what a metric's values are, which it has from the one above unless it says so (CubeLib,
-        `Metric::get_val`)."""
+        """Return the kind of a metric's values, its parent's if it has none (CubeLib, `Metric::get_val`)."""
         while not metric.texts.get("val", "").strip() and metric.parent >= 0:
             metric = self.metrics[metric.parent]
         return metric.texts.get("val", "").strip()
 
     @staticmethod
     def aggregation_of(metric: Element) -> str:
-        """Return how the values of a metric come together (`schema.severity.AGGREGATIONS`)."""
+        """Return how the values of a metric are aggregated (`schema.severity.AGGREGATIONS`)."""
         dtype = metric.texts.get("dtype", "").strip()
         how = next((how for how, name in EXTREMES.items() if name == dtype), "sum")
         return f"{how}_inclusive" if how != "sum" and metric.given.get("type") == "INCLUSIVE" else how
@@ -366,7 +366,7 @@ class CubeParser:
                 kinds.append(STREAM if _TYPES.get(node.texts.get("type", "")) == "gpu" else "thread")
         try:
             groups = [self.system[self.system[i].parent].texts for i in order]
-            # accelerators are no processes, whatever rank is written
+            # accelerators are not processes, even if they have a rank in the file
             ranks = [-1 if g.get("type") == "accelerator" else int(g.get("rank") or -1) for g in groups]
             threads = [int(self.system[i].texts.get("rank") or 0) for i in order]
             rank, thread = np.array(ranks, np.int32), np.array(threads, np.int32)
@@ -385,8 +385,8 @@ class CubeParser:
         ).with_devices()
 
     def placed_topologies(self) -> tuple[list[Topology], list[str]]:
-        """Return the topologies, with rows of locations instead of their identifiers, and the names of those that have
-        positions beside their grid."""
+        """Return the topologies, with rows of locations instead of identifiers, and the names of the topologies left
+        out because positions lie outside their grid."""
         numbers = sorted(n.number for n in self.system if n.tag in _LOCATIONS)
         found, beside = [], []
         for t in self.topologies:
@@ -402,8 +402,8 @@ class CubeParser:
     def enumeration(self, kind: str) -> NDArray[np.int64]:
         """Return the rows of call paths in the order in which a metric of some type numbers them.
 
-        CubeW, `cube_metric_create_enumeration`: depth first for EXCLUSIVE, all children before their children for
-        INCLUSIVE, as defined for SIMPLE.
+        CubeW, `cube_metric_create_enumeration`: depth first for EXCLUSIVE; all children of a node before their own
+        children for INCLUSIVE; by id for SIMPLE.
         """
         n = len(self.call_paths)
         if kind in self._orders:

@@ -1,7 +1,7 @@
 """Read severity cubes of other tools: .cubex (Cube 4) and .cube (CUBE 3), and our own.
 
-What a file says is checked against what is there: names, numbers and lengths are bounded by the file itself, and
-deflated rows by the number of locations, so that a small file cannot ask for much memory.
+Files are untrusted: names, numbers and lengths are bounded by the size of the file, and deflated rows by the number of
+locations, so that a small file cannot make the reader allocate much memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tracecols.work.memory import physical
 MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""
 MAX_CELLS = 1 << 29
-"""Values other than zero in a file; of each 16 bytes are kept."""
+"""Nonzero values in a file; each takes 16 bytes of memory."""
 CHUNK = 1 << 20
 MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
 
@@ -61,7 +61,7 @@ OTHERS = {
     "max": ("greatest value", "", "max"),
     "squares": ("sum of squares", "^2", "sum"),
 }
-"""What is beside the sum, as properties of their own: title, unit, and how it comes together."""
+"""Statistics other than the sum, which become properties of their own: title, unit, and aggregation."""
 NOT_READ = ("RATE", "COMPLEX", "SCALE_FUNC", "HISTOGRAM", "NDOUBLES")
 STORED = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
 EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
@@ -69,7 +69,7 @@ EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
 
 
 def is_cube(path: Path) -> bool:
-    """Return whether a path is to be read as a cube: a file, or the folder of one; any other folder should be a store.
+    """Return whether a path is to be read as a cube (a file or a cube's folder); any other folder should be a store.
 
     Parameters
     ----------
@@ -82,23 +82,23 @@ def is_cube(path: Path) -> bool:
 def read_cube(path: str | Path) -> SeverityCube:
     """Read a severity cube: a .severity folder, a .cubex (Cube 4) or a .cube (CUBE 3, also .cube.gz).
 
-    Of files of other tools all metrics are kept under their unique names, and times as float64 seconds. In files
-    written here times become the same integer ticks again: seconds are ticks / resolution rounded to float64 (relative
-    error 2^-52), which rounds back to the integer it came from up to 2^51 ticks in a cell; where it does not, because
-    another tool has calculated with the file, ticks stay float64. So do the fractions of ticks of root causes, which
-    are the same again but for their last bit.
+    For files of other tools, all metrics are kept under their unique names, and times as float64 seconds. For files
+    written by tracecols, times become the same integer ticks again: seconds are ticks / resolution rounded to float64
+    (relative error 2^-52), which rounds back to the original integer up to 2^51 ticks in a cell. If it does not,
+    because another tool has calculated with the file, ticks stay float64. So do the fractions of ticks of root causes,
+    which are restored except for their last bit.
 
     Values that are inclusive along the call tree are made exclusive. Minima and maxima are kept as properties that do
-    not add up (`PropertyAxis.aggregation`); of statistics (TAU_ATOMIC) the sum has the metric's name, and beside it
-    there are properties for number, minimum, maximum and sum of squares. Metrics that are expressions (CubePL) of
+    not add up (`PropertyAxis.aggregation`). For statistics (TAU_ATOMIC), the sum has the metric's name, and number,
+    minimum, maximum and sum of squares are properties of their own. Metrics that are expressions (CubePL) of
     numbers and `metric::NAME()` with `+ - * /`, `min` and `max` are computed; other expressions, histograms, rates and
-    other tuples have no cells. A `ForeignCubeWarning` names them, and topologies whose positions are not on their
-    grids, which are left out.
+    other tuples have no cells. A `ForeignCubeWarning` lists them, and topologies that are left out because positions
+    are not on their grids.
 
     Parameters
     ----------
     path : str or Path
-        A folder or file; what it is follows from its first bytes.
+        A folder or file; the format is recognised by its first bytes.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def read_cube(path: str | Path) -> SeverityCube:
     Raises
     ------
     SeverityError
-        If it is none of them, or damaged: what and where.
+        If the format is none of these, or the file is damaged; the message says what is wrong and where.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def read_cube(path: str | Path) -> SeverityCube:
 
 
 def _chunks(path: Path, packed: bool) -> Iterator[bytes]:
-    """Yield the bytes of an XML file, unpacked."""
+    """Yield the uncompressed bytes of an XML file."""
     size = 0
     try:
         with open_regular(path) as stored, gzip.open(stored) if packed else stored as file:
@@ -160,7 +160,7 @@ def _chunks(path: Path, packed: bool) -> Iterator[bytes]:
 
 
 class _Gathered:
-    """Cells of the metrics, as rows come in."""
+    """Collects the cells of the metrics row by row."""
 
     def __init__(self, where: str) -> None:
         self.where, self.n, there_is = where, 0, physical()
@@ -168,7 +168,7 @@ class _Gathered:
         self.batches: dict[int, list[tuple[NDArray[np.int64], NDArray[Any]]]] = {}
 
     def add(self, metric: int, call_path: int, values: NDArray[Any], present: NDArray[np.bool_] | None = None) -> None:
-        """Add one row: the values of all locations, those that are not zero or those that are said to be there."""
+        """Add one row with the values of all locations; keep those marked in `present`, by default the nonzero ones."""
         location = np.flatnonzero(values if present is None else present)
         self.n += location.size
         if self.n > self.most:
@@ -191,14 +191,14 @@ class _Gathered:
 
 
 def _type_of(metric: Element) -> str:
-    """Return the type of the values of a metric; floating point where a file does not say."""
+    """Return the type of the values of a metric; FLOAT if the file does not give it."""
     return metric.texts.get("dtype", "").strip() or "FLOAT"
 
 
 def _extremes(values: NDArray[Any], ours: bool) -> NDArray[np.bool_]:
-    """Say which values of a row are extremes.
+    """Return a mask of the values of a row that are extremes.
 
-    The largest number of all is where there is none; in files of other tools also zero, as if it were a sum.
+    Missing extremes are written as the largest float64 (or its negative); other tools also write zero, as for sums.
     """
     found = np.abs(values) < max(NO_EXTREME.values())
     result: NDArray[np.bool_] = (found if ours else found & (values != 0)) | np.isnan(values)
@@ -238,7 +238,7 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
 def _members(path: Path, content: memoryview) -> dict[str, memoryview]:
     """Return the regular files of a tar archive by name.
 
-    Checksums of headers are not looked at: those of CubeWriter 4.8 are wrong (pycubexr, custom_tarinfo.py).
+    Checksums of headers are not verified: those of CubeWriter 4.8 are wrong (pycubexr, custom_tarinfo.py).
     """
     found: dict[str, memoryview] = {}
     at = 0
@@ -265,7 +265,7 @@ def _members(path: Path, content: memoryview) -> dict[str, memoryview]:
 
 
 def _anchor_chunks(path: Path, anchor: memoryview) -> Iterator[bytes]:
-    """Yield the anchor, unpacked."""
+    """Yield the uncompressed anchor."""
     if bytes(anchor[:2]) != b"\x1f\x8b":
         for at in range(0, len(anchor), CHUNK):
             yield bytes(anchor[at : at + CHUNK])
@@ -304,12 +304,12 @@ def _index_of(where: str, index: memoryview, n_call_paths: int) -> tuple[str, ND
 
 
 def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of the rows of a metric; rows that were never written are left out."""
+    """Yield number and bytes of each row of a metric, except rows that were never written."""
     if bytes(data[: len(DATA_MAGIC)]) == DATA_MAGIC:
         body = data[len(DATA_MAGIC) :]
         if len(body) > n_rows * n_bytes or len(body) % max(n_bytes, 1):
             raise damaged(f"{where}: its data are {len(body):,} bytes, not {n_rows:,} rows of {n_bytes:,}")
-        # rows at the end that were never written are not there
+        # the data may end early: the last rows were never written
         for row in range(len(body) // max(n_bytes, 1)):
             yield row, bytes(body[row * n_bytes : (row + 1) * n_bytes])
         return
@@ -322,7 +322,7 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
         raise damaged(f"{where}: its data have {n:,} rows, its index {n_rows:,}, and {len(data):,} bytes")
     blocks = np.frombuffer(data[head + 8 : base], byte_order + "u8").reshape(n, 3).tolist()
     seen: set[int] = set()
-    # rows that share their bytes would let a small file ask for any amount of work
+    # if rows could share bytes, a small file could cause any amount of work
     if sum(size for _, _, size in blocks) > len(data) - base:
         raise damaged(f"{where}: its deflated rows overlap, or lie beyond the end at byte {len(data):,}")
     for start, at, size in blocks:
@@ -402,7 +402,7 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
 
 
 def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], bool]:
-    """Return the facts of a cube, and whether the file was written here."""
+    """Return the facts of a cube, and whether tracecols wrote the file."""
     text = parser.attributes.get(FACTS)
     if text is None:
         source = {k: v for k, v in parser.attributes.items() if k} | {
@@ -421,12 +421,12 @@ def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], b
 
 
 def _in_ticks(cells: Cells, resolution: int) -> Cells:
-    """Turn seconds into the ticks they were made of; float64 where they are none."""
+    """Convert seconds back to the ticks they were computed from: int64 if all are whole, else float64."""
     ticks = np.rint(cells.value * resolution)
     if (np.abs(ticks) < 1 << 62).all() and (ticks.astype(np.int64) * (1 / resolution) == cells.value).all():
         return Cells(cells.key, ticks.astype(np.int64))
     ticks = cells.value * resolution
-    # of neighbouring numbers the one that is written as these seconds again
+    # choose the neighbouring number that converts to exactly these seconds
     for towards in (-np.inf, np.inf):
         near = np.nextafter(ticks, towards)
         ticks = np.where(
@@ -436,7 +436,7 @@ def _in_ticks(cells: Cells, resolution: int) -> Cells:
 
 
 def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) -> str:
-    """Add a property for one part of statistics, a root of its own after all others, and return its id."""
+    """Add a property for one of the statistics of a metric, as a root after all others, and return its id."""
     name = f"{metric.name}_{statistic}"
     while name in p.id:
         name += "_"
@@ -461,8 +461,8 @@ def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) 
 
 
 def _compute(cube: SeverityCube, metric: Element, pending: Set[str]) -> bool:
-    """Give a metric that is an expression (CubePL) its formula or, of what is computed before values come together, its
-    cells. Return whether it can be computed: by what formulas know, of none that are pending."""
+    """Set the formula of a metric that is an expression (CubePL), or compute its cells if the expression applies before
+    aggregation (PREDERIVED). Return False if it is no formula of `severity.formulas`, or uses a pending metric."""
     p, kind = cube.properties, metric.given["type"]
     try:
         formula = parse(metric.texts.get("cubepl", "").strip().rstrip(";"))
@@ -481,7 +481,7 @@ def _compute(cube: SeverityCube, metric: Element, pending: Set[str]) -> bool:
     of = {name: cube.cells_of(name, along) for name in operands}
     keys = distinct(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
     if formula.evaluate(lambda _: 0.0) != 0:
-        # what has none of them has a value, too
+        # cells without any operand have a value, too
         if n_call_paths * n_locations > MAX_CELLS // 16:
             return False
         keys = ((np.arange(n_call_paths) << 32)[:, None] | np.arange(n_locations)).ravel()
@@ -495,7 +495,7 @@ def _compute(cube: SeverityCube, metric: Element, pending: Set[str]) -> bool:
 
 
 def _exclusive(cells: Cells, parent: NDArray[np.signedinteger[Any]]) -> Cells:
-    """Take what the call paths below have from cells that include it."""
+    """Subtract the values of child call paths from inclusive cells."""
     up = parent[cells.call_path]
     return cells - Cells.sum(up[up >= 0], cells.location[up >= 0], cells.value[up >= 0])
 
@@ -540,7 +540,7 @@ def _cube_of(
                 raise damaged(f"{path}: metric {metric.name!r} has {what}, at {at}")
             name = _add_statistic(properties, metric, statistic, kind) if statistic else metric.name
             cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
-    # anew: what it has looked up lacks the statistics
+    # a new axis: the lookups cached in the old one lack the statistics
     topologies, beside = parser.placed_topologies()
     cube = SeverityCube(replace(properties), call_paths, system, cells, facts, topologies)
     for i, metric in enumerate(computed):

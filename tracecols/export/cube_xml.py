@@ -1,11 +1,11 @@
 """The trees of a cube as XML, as Cube 4 (anchor.xml of a .cubex) and CUBE 3 (.cube) have them.
 
-Both formats keep values inclusive along the metric tree: what a metric has of its own is its value less those of its
-children (CubeLib, `Cube::get_sev_adv` with `CUBE_CALCULATE_EXCLUSIVE`). Along the call tree Cube 4 says by `type` what
-is kept, CUBE 3 always keeps exclusive values (CubeLib, `Metric::writeXML_data`). So the cells of a severity cube are
-in both as they are.
+Both formats keep values inclusive along the metric tree: the exclusive value of a metric is its value minus those of
+its children (CubeLib, `Cube::get_sev_adv` with `CUBE_CALCULATE_EXCLUSIVE`). Along the call tree, `type` says in Cube 4
+which values are kept; CUBE 3 always keeps exclusive values (CubeLib, `Metric::writeXML_data`). So both formats hold
+the cells of a severity cube unchanged.
 
-The order of elements follows the field's own writer (CubeW, `cubew_cube.c`), which the grammar of its readers expects.
+The order of elements is that of the reference writer (CubeW, `cubew_cube.c`), which the grammar of its readers expects.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tracecols.severity.formulas import parse
 from tracecols.version import __version__
 
 FACTS = "tracecols facts"
-"""Attribute of a file of ours that holds a cube's facts as JSON; the clock resolution in them makes seconds ticks
-again."""
+"""Attribute, in files written by tracecols, that holds a cube's facts as JSON; their clock resolution converts seconds
+back to ticks."""
 
 ADVICE = "\n\nWhat to do: "
-"""What separates summary and advice in the description of a metric."""
+"""Separates summary and advice in the description of a metric."""
 
 INCLUSIVE = "inclusive"
-"""Key in the facts of a CUBE 3 file: properties whose call paths include what they call, which the format cannot
-say."""
+"""Key in the facts of a CUBE 3 file: properties that are inclusive along the call tree, which the format cannot
+express."""
 
 EXTREMES = {"min": "MINDOUBLE", "max": "MAXDOUBLE"}
 NO_EXTREME = {"min": sys.float_info.max, "max": -sys.float_info.max}
-"""Data types of extremes, and what is where there is none: the value that changes no other."""
+"""Data types of extremes, and the value written if there is none, which is neutral in the aggregation."""
 
 LOCATION_TYPES = {"cpu_thread": "thread", "gpu": "accelerator stream", "metric": "metric"}
-"""Types of locations as the tables (`enums.LOCATION_TYPES`) and as Cube 4 call them."""
+"""Types of locations: Cube 4's name by that in the tables (`enums.LOCATION_TYPES`)."""
 
 _FORBIDDEN = {c: "\N{REPLACEMENT CHARACTER}" for c in range(32) if c not in (9, 10, 13)} | {
     0xFFFE: "\N{REPLACEMENT CHARACTER}",
@@ -51,7 +51,7 @@ Write = Callable[[str], Any]
 
 
 def escaped(text: str) -> str:
-    """Return text for an element or an attribute; what XML cannot hold becomes U+FFFD."""
+    """Return text for an element or an attribute; characters that XML forbids become U+FFFD."""
     clean = text.encode("utf-8", "replace").decode("utf-8").translate(_FORBIDDEN)
     return escape_text(clean, {'"': "&quot;", "\r": "&#13;"})
 
@@ -64,10 +64,10 @@ def attribute(key: str, value: str) -> str:
 
 @dataclass(frozen=True)
 class Format:
-    """What is different between the two formats."""
+    """Differences between the two formats."""
 
     version: str
-    """Of the root element."""
+    """Version in the root element."""
     integer: str
     signed: str
     real: str
@@ -84,7 +84,7 @@ CUBE3 = Format("3.0", "INTEGER", "INTEGER", "FLOAT")
 
 
 def values_of(cube: SeverityCube, name: str) -> NDArray[Any]:
-    """Return the values of a property's cells as they are in a file; (n,) float64 seconds, int64 or float64 else."""
+    """Return the values of a property's cells as written to a file; (n,) float64 seconds, else int64 or float64."""
     values, scale = cube.cells[name].value, cube.scale(name)
     is_time = cube.properties.unit[cube.properties.number[name]] == "sec"
     result: NDArray[Any] = values * scale if is_time else values
@@ -92,7 +92,7 @@ def values_of(cube: SeverityCube, name: str) -> NDArray[Any]:
 
 
 def data_type(cube: SeverityCube, name: str, form: Format) -> str:
-    """Name the data type of a property."""
+    """Return the name of the data type of a property."""
     if cube.properties.is_computed(name):
         return form.real
     if not cube.properties.adds_up(name):
@@ -104,9 +104,9 @@ def data_type(cube: SeverityCube, name: str, form: Format) -> str:
 
 
 def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
-    """Write all that is before the values: the root element, attributes, metrics, program and system.
+    """Write everything that precedes the values: the root element, attributes, metrics, program and system.
 
-    The root element stays open.
+    The root element is left open.
     """
     # accelerator streams came with version 4.7 of the anchor (CubeW, CUBE_ANCHOR_GPU_VERSION)
     version = "4.7" if form.is_cube4 and "gpu" in cube.system.location_type else form.version
@@ -128,7 +128,7 @@ def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
 
 def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
     p = cube.properties
-    # what a reader knows by itself
+    # the values that a reader derives if attributes are missing
     unstated = replace(p, is_wait=[], is_heading=[])
     write("<metrics>\n")
     open_ids: list[str] = []
@@ -195,14 +195,14 @@ def _write_program(cube: SeverityCube, write: Write, form: Format) -> None:
 
 @dataclass
 class _SystemTree:
-    """Rows of a system axis by what they are to Cube."""
+    """Rows of a system axis, classified as Cube does."""
 
     children: list[list[int]]
-    """Rows below each row; those without parent at -1, the last one."""
+    """Child rows of each row; the last entry, -1, holds the rows without parent."""
     groups: dict[int, int]
-    """Number by row, of rows that own locations. A process without any is left out: Cube's grammar has none."""
+    """Number by row of the rows that own locations. Processes without locations are left out: Cube forbids them."""
     nodes: dict[int, int]
-    """Number by row, of the rows above."""
+    """Number by row of the rows above groups."""
 
     @classmethod
     def of(cls, cube: SeverityCube) -> _SystemTree:
@@ -223,9 +223,10 @@ class _SystemTree:
 
 
 def _parents_in_cube(cube: SeverityCube) -> list[int]:
-    """Return the parents that rows have in Cube, which has nothing below processes but locations.
+    """Return the parents of rows in Cube, where processes contain only locations.
 
-    Streams that a process owns are among its threads; an accelerator that a process created is beside it.
+    Streams that a process owns become siblings of its threads; an accelerator that a process created becomes a sibling
+    of the process.
     """
     s = cube.system
     result = list(s.parent)
@@ -258,7 +259,7 @@ def _write_group(cube: SeverityCube, write: Write, tree: _SystemTree, row: int, 
 
 
 def _rank_of(cube: SeverityCube, tree: _SystemTree, row: int) -> int:
-    """Return the rank of a process; Cube knows no negative ones."""
+    """Return the rank of a process, at least 0: Cube has no negative ranks."""
     location = next(cube.system.location[c] for c in tree.children[row] if cube.system.location[c] >= 0)
     return max(int(cube.system.rank[location]), 0)
 
@@ -268,7 +269,7 @@ def _write_system(cube: SeverityCube, write: Write) -> None:
     write("<system>\n")
 
     def visit(row: int) -> None:
-        # Score-P and Scalasca name nodes so, and CubeLib unites those of one name
+        # as Score-P and Scalasca name nodes; CubeLib merges nodes of the same name
         write(f'<systemtreenode Id="{tree.nodes[row]}">\n<name>{escaped(f"{s.kind[row]} {s.name[row]}")}</name>\n')
         write(f"<class>{escaped(s.kind[row])}</class>\n")
         inside(row)
@@ -294,7 +295,7 @@ def _write_system(cube: SeverityCube, write: Write) -> None:
 
 
 def _write_machines(cube: SeverityCube, write: Write) -> None:
-    """Write the four levels CUBE 3 has: machine, node, process, thread; levels between are in the node's name."""
+    """Write the four levels of CUBE 3: machine, node, process, thread; levels between are joined in the node's name."""
     s, tree = cube.system, _SystemTree.of(cube)
     machines: dict[int, dict[int, list[int]]] = {}
     parent = _parents_in_cube(cube)
@@ -348,8 +349,8 @@ def _write_topologies(cube: SeverityCube, write: Write, key: str) -> None:
 
 
 def inclusive_order(parent: list[int]) -> NDArray[np.int64]:
-    """Return call paths in the order in which a metric of type INCLUSIVE numbers them: all children before their
-    children.
+    """Return call paths in the order in which a metric of type INCLUSIVE numbers them: all children of a node before
+    their own children.
 
     CubeW, `cube_metric_create_enumeration`.
     """
@@ -368,7 +369,7 @@ def inclusive_order(parent: list[int]) -> NDArray[np.int64]:
 
 
 def rows_of(cube: SeverityCube, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the call paths of a property that have values, ascending, and the first cell of each."""
+    """Return the call paths of a property that have values, ascending, and the first cell of each, with the end."""
     call_paths = cube.cells[name].call_path
     found, start = np.unique(call_paths, return_index=True)
     return found.astype(np.int64), np.append(start, call_paths.size).astype(np.int64)

@@ -1,8 +1,8 @@
 """Severity cubes as .cubex, the format of Cube 4 (Score-P, Scalasca 2, Extra-P).
 
 A .cubex is a plain tar archive: `anchor.xml` with the trees, and per metric `N.index` with the call paths that have
-values and `N.data` with one row of values over all locations for each, here deflated row by row (CubeW,
-`cubew_metric.c`).
+values, and `N.data` with one row of values over all locations for each of these call paths, here deflated row by row
+(CubeW, `cubew_metric.c`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def metric_members(cube: SeverityCube, name: str) -> tuple[bytes, bytes]:
     """Return the index and the data of a property.
 
     The index holds the numbers of call paths in depth-first order, which is the enumeration of an exclusive metric
-    (CubeW, `cube_metric_traverse_cnodes_deep_search__`); of an inclusive one, `inclusive_order`. A property without
-    values has one row without any, if there is a call path: readers divide by the number of rows.
+    (CubeW, `cube_metric_traverse_cnodes_deep_search__`); for an inclusive one, in `inclusive_order`. A property without
+    values has one empty row, if there is a call path: readers divide by the number of rows.
     """
     dtype = NUMPY_TYPES[data_type(cube, name, CUBE4)]
     call_paths, start = rows_of(cube, name)

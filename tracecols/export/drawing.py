@@ -1,4 +1,4 @@
-"""From ticks and events to what is drawn: nanoseconds, slices of a location, intervals in lanes."""
+"""Convert ticks and events for drawing: nanoseconds, slices of a location, intervals in lanes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ EVER = np.iinfo(np.int64)
 class Nanoseconds:
     """Converts ticks to nanoseconds since the start of the recording, or since the first event if that is earlier.
 
-    Rounded down: the order of times stays, equal ones stay equal, and a duration is less than 1 ns off; 2 ns for clocks
-    of more than 2**33 ticks per second, unless a nanosecond has a whole number of them.
+    Times are rounded down: their order is kept, equal times stay equal, and a duration is less than 1 ns off; 2 ns for
+    clocks of more than 2**33 ticks per second, unless a nanosecond is a whole number of ticks.
     """
 
     def __init__(self, clock: dict[str, int], first_time: int, last_time: int) -> None:
@@ -37,7 +37,7 @@ class Nanoseconds:
         # the product with the remainder has to fit into 63 bits
         self._shift = max((times * per).bit_length() - 63, 0)
         self._times, self._per = times, per
-        # no later time can be counted, or be subtracted from
+        # later times would overflow, in nanoseconds or when `zero` is subtracted
         self._last = min(self.zero + (EVER.max // times - 1) * per, EVER.max + min(self.zero, 0))
         if last_time > self._last:
             raise ExportError(
@@ -46,7 +46,7 @@ class Nanoseconds:
             )
 
     def __call__(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Convert ticks; what lies outside of what can be counted is moved to its ends."""
+        """Convert ticks; times outside the range that nanoseconds can count are clipped to it."""
         whole, rest = np.divmod(np.clip(ticks, self.zero, self._last) - self.zero, self._per)
         fraction = (rest >> self._shift) * self._times // (self._per >> self._shift)
         result: NDArray[np.int64] = whole * self._times + fraction
@@ -54,8 +54,8 @@ class Nanoseconds:
 
 
 def counter_label(definitions: Mapping[str, pa.Table], member: int, source: int) -> tuple[str, str]:
-    """Return the name and the unit of a counter, a row of `metric_members`; what its values are about, a row of
-    `metric_sources`, is a part of the name unless it is who records them."""
+    """Return the name and the unit of a counter, a row of `metric_members`. The scope of its values, from a row of
+    `metric_sources`, is appended to the name unless it is the recording location itself."""
     m = definitions["metric_members"].slice(member, 1).to_pylist()[0]
     s = definitions["metric_sources"].slice(source, 1).to_pylist()[0]
     unit = f"{(2, 10)[bool(m['base'])]}^{m['exponent']} {m['unit']}" if m["exponent"] else m["unit"]
@@ -64,7 +64,7 @@ def counter_label(definitions: Mapping[str, pa.Table], member: int, source: int)
 
 
 class SideOfSlices(NamedTuple):
-    """What the side tables of a location say of its slices."""
+    """Contents of the side tables of a location that its slices depend on."""
 
     flushes: NDArray[np.int64]
     """(n_flushes,): end of each buffer flush, in ticks."""
@@ -74,32 +74,32 @@ class SideOfSlices(NamedTuple):
 
     @classmethod
     def of(cls, store: Store, location: int) -> SideOfSlices:
-        """Read them."""
+        """Read the side tables of a location."""
         tasks = TaskEvents.of(store, location)
         return cls(flush_stops_of(store, np.array([location]))[0], tasks.slot, tasks.n_tasks)
 
 
 class OpenSlices(NamedTuple):
-    """What is open between two events of a location, so that slices can be built from there."""
+    """Slices open between two events of a location; a `SliceBuilder` can start from there."""
 
     last: int
-    """Ticks of the latest event before."""
+    """Time of the latest event before, in ticks."""
     task: int
-    """Number of the task that runs."""
+    """Number of the running task."""
     n_flushes: int
     n_switches: int
     """`n_flushes` and `n_switches`: buffer flushes, and events that switch or complete tasks, before."""
     stacks: dict[int, list[int]]
-    """By task the regions that are open, the outermost first."""
+    """Open regions by task, the outermost first."""
 
 
 NOTHING_OPEN = OpenSlices(EVER.min, 0, 0, 0, {})
-"""What is open before the first event of a location."""
+"""State before the first event of a location."""
 
 
 class SliceBuilder:
-    """Builds the slices of one location from its events, batch after batch, by default with nothing open before the
-    first; `side` is read from the store by default."""
+    """Builds the slices of one location from its events, batch by batch. By default, no slice is open before the first
+    event, and `side` is read from the store."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class SliceBuilder:
 
     @property
     def opened(self) -> OpenSlices:
-        """What is open after the batches so far."""
+        """The slices open after the batches so far."""
         stacks: dict[int, list[int]] = {}
         for task in np.flatnonzero(self._top >= 0).tolist():
             frame, found = int(self._top[task]), []
@@ -151,7 +151,7 @@ class SliceBuilder:
         )
 
     def draw(self, columns: Columns, marked: NDArray[np.int64], is_last: bool) -> Iterator[kernels.Drawn]:
-        """Yield what a batch shows."""
+        """Yield the slices and marks of a batch."""
         state, view = self._state, self._view
         events = kernels.Events(columns["time"], columns["kind"], columns["region"])
         n = events.time.size
@@ -198,8 +198,8 @@ class SliceBuilder:
 
 
 def divide_intervals(begin: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Divide intervals among lanes in which they nest; they are ordered by begin, of those that begin together the
-    longest first."""
+    """Assign intervals to lanes in which they nest. They are ordered by begin; those with the same begin, the longest
+    first."""
     lane = np.zeros(begin.size, np.int32)
     n_lanes, capacity = 8, 64
     while True:

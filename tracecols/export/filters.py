@@ -1,4 +1,4 @@
-"""Filter files of Score-P: which regions the next measurement leaves out, and what that is expected to save."""
+"""Filter files of Score-P: regions that the next measurement leaves out, and the expected savings."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KEYWORDS = (
     "SCOREP_REGION_NAMES_BEGIN", "SCOREP_REGION_NAMES_END", "SCOREP_FILE_NAMES_BEGIN", "SCOREP_FILE_NAMES_END",
     "EXCLUDE", "INCLUDE", "MANGLED",
 )  # fmt: skip
-"""Words that Score-P does not take for names."""
+"""Words that Score-P does not read as names."""
 
 SPECIAL = re.compile(r"[*?\[\]# \t]")
-"""What has a meaning in filters, unless a backslash precedes it."""
+"""Characters with a meaning in filters, unless a backslash precedes them."""
 
 
 def filter_output(path: Path, *, force: bool = False) -> Output:
-    """Return the file of a filter; it replaces filters that were made here."""
+    """Return the output file of a filter; it replaces filters that tracecols wrote."""
 
     def recognise(found: Path) -> str | None:
         try:
@@ -42,11 +42,11 @@ def filter_output(path: Path, *, force: bool = False) -> Output:
 
 
 def as_pattern(name: str) -> str:
-    """Return the pattern of a filter that a region's name fits.
+    """Return the filter pattern that matches a region's name.
 
-    Score-P takes patterns for those of fnmatch(3), after it has divided lines at blanks and cut off comments without a
-    backslash before them. A backslash at the end of a line makes it refuse the whole file, so that backslashes are
-    written as a set of one character; line breaks cannot be written, and any character fits in their place.
+    Score-P matches patterns with fnmatch(3), after it has split lines at blanks and removed comments, unless a
+    backslash precedes them. A backslash at the end of a line makes it refuse the whole file, so backslashes are
+    written as a set of one character. Line breaks cannot be written and are replaced by `?`.
     """
     if name in KEYWORDS:
         return f"\\{name}"
@@ -55,7 +55,7 @@ def as_pattern(name: str) -> str:
 
 
 def filter_text(recording: Recording, source: str) -> str:
-    """Write the filter that leaves out what costs more than it tells, those with most events first."""
+    """Return the filter of the regions that cost more than they reveal, those with most events first."""
     r = recording
     chosen = np.flatnonzero(r.is_left_out)
     names = [as_pattern(str(r.name[i])) for i in chosen[np.argsort(-r.visits[chosen], kind="stable")]]
@@ -65,7 +65,7 @@ def filter_text(recording: Recording, source: str) -> str:
 
 
 def prediction(r: Recording) -> Iterator[str]:
-    """Say what the next measurement is expected to have, and what this one has."""
+    """Yield lines that compare the size and cost expected of the next measurement with those of this one."""
     out = r.is_left_out
     n_out, bytes_now = 2 * int(r.visits[out].sum()), int(r.n_bytes.sum())
     yield f"{counted(int(out.sum()), 'region')} of {int((r.visits > 0).sum()):,} left out"
@@ -80,7 +80,7 @@ def prediction(r: Recording) -> Iterator[str]:
 
 
 def plain(recording: Recording) -> dict[str, Any]:
-    """Return it as plain values, for JSON."""
+    """Return the filter and its prediction as plain values, for JSON."""
     r, out = recording, recording.is_left_out
     n_out = 2 * int(r.visits[out].sum())
     left_out = [

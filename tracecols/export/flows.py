@@ -25,29 +25,29 @@ Nanoseconds = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 DETAILS = (
     "to", "from", "tag", "bytes", "communicator", "root", "sent", "received", "cause", "call path", "reason",
 )  # fmt: skip
-"""What instants say: the rank of the other side, tag and length of a message; root and bytes of a collective operation;
-who causes a wait state, and in which call path; why the critical path comes to a location."""
+"""Details of instants: peer rank, tag and length of a message; root and bytes of a collective operation; location and
+call path that cause a wait state; the reason why the critical path moves to a location."""
 
 TEXTS = ("communicator", "cause", "call path", "reason")
-"""Those of them that are texts (`tracecols.export.timeline.Timeline.texts`)."""
+"""Details that are texts (`tracecols.export.timeline.Timeline.texts`)."""
 
 
 @dataclass
 class Instants:
-    """Instants of a track: moments with details, some of which flows join."""
+    """Instants of a track: moments with details, some of them joined by flows."""
 
     name: NDArray[np.int32]
-    """(n,): in `Timeline.names`."""
+    """(n,): position in `Timeline.names`."""
     flow: NDArray[np.int64]
     step: NDArray[np.uint8]
-    """`flow` and `step`: (n,) int64, uint8, number of the flow, and whether it begins, goes on or ends here
+    """`flow` and `step`: (n,) int64, uint8, number of the flow, and whether it begins, continues or ends here
     (`tracecols.kernels.protobuf`); 0 none."""
     values: NDArray[np.int64]
     """(n, n_details): `DETAILS`; NULL where there is none."""
 
     @classmethod
     def none(cls, n: int = 0) -> Instants:
-        """Return instants without details, to be filled."""
+        """Return `n` instants without details, to be filled."""
         values = np.full((n, len(DETAILS)), NULL, np.int64)
         return cls(np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.uint8), values)
 
@@ -79,12 +79,12 @@ class Flows:
     Attributes
     ----------
     n : int
-        Flows have numbers up to this.
+        Upper bound of the numbers of flows.
 
     Parameters
     ----------
     holds : callable
-        `holds(location, ticks)`: whether the time range holds what happens there; (n,) bool.
+        `holds(location, ticks)`: mask of the events that are shown; (n,) bool.
     ns : callable
         Turns ticks into nanoseconds of the timeline; (n,) int64.
     """
@@ -105,14 +105,14 @@ class Flows:
 
     def _messages(self, holds: Holds, ns: Nanoseconds, model: Model) -> None:
         m = model.messages
-        # late events are drawn where they are put in order
+        # late events are drawn at the times by which they are ordered
         sent, received = model.order.time(m.send, m.send_time), model.order.time(m.recv, m.recv_time)
         whole = holds(m.send_location, sent) & holds(m.recv_location, received)
         number = np.flatnonzero(whole)
         rows = np.concatenate([m.send[number], m.recv[number]])
         time = ns(np.concatenate([sent[number], received[number]]))
         flow = np.concatenate([number, number]) + 1
-        # a flow begins at what comes first, even if clocks say that this is the receive
+        # a flow begins at the earlier event, even if that is the receive because of inaccurate clocks
         n = number.size
         forward = (time[:n] < time[n:]) | ((time[:n] == time[n:]) & (rows[:n] < rows[n:]))
         step = np.where(np.concatenate([forward, ~forward]), BEGINS, ENDS).astype(np.uint8)
@@ -123,7 +123,7 @@ class Flows:
     def _collectives(self, holds: Holds, ns: Nanoseconds, model: Model) -> None:
         c = model.collective_members
         has_call = c.enter >= 0
-        # who is in no region arrives when it is through
+        # a location in no region arrives at the end of the operation
         row = np.where(has_call, c.enter, c.end)
         time = model.order.time(row, np.where(has_call, c.enter_time, c.end_time))
         at = np.flatnonzero(holds(c.location, time))
@@ -148,7 +148,7 @@ class Flows:
         }
 
     def _devices(self, holds: Holds, ns: Nanoseconds, model: Model) -> None:
-        """Join launches with their kernels, and the calls that ask for copies with these."""
+        """Join launches with their kernels, and calls that request copies with the copies."""
         k, c = model.kernels, model.copies
         first = self._n_messages + len(model.collectives) + 1
         begin = [ns(k.enter_time), ns(c.begin_time)]
@@ -157,7 +157,7 @@ class Flows:
             (k.launch_enter >= 0) & holds(k.location, k.enter_time) & holds(k.launch_location, k.launch_enter_time),
             (c.copy_enter >= 0) & holds(c.location, c.begin_time) & holds(c.copy_location, c.copy_enter_time),
         ]
-        # what is asked for by clocks that disagree after it began is in no flow
+        # no flow if, because of inaccurate clocks, the request is later than the begin
         whole = [w & (a <= b) for w, a, b in zip(whole, asked, begin, strict=True)]
         flow = [
             np.where(whole[0], first + np.arange(len(k)), 0),
@@ -177,7 +177,7 @@ class Flows:
         )
 
     def requests(self, start: int, stop: int, first_name: int) -> tuple[NDArray[np.int64], Instants]:
-        """Return the launches, begins of kernels and calls that copy between two rows, and the rows."""
+        """Return the rows of launches, begins of kernels and calls that copy between two rows, and their instants."""
         low, high = np.searchsorted(self._device_row, [start, stop])
         instants = Instants.none(high - low)
         instants.name[:] = first_name + self._device_name[low:high]
@@ -185,7 +185,7 @@ class Flows:
         return self._device_row[low:high], instants
 
     def of_p2p(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return the flows of sends and receives and what they do with them; 0 none."""
+        """Return the flow and step of sends and receives by row; 0 none."""
         keys, flow, step = self._p2p
         result = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.uint8)
         if keys.size and rows.size:
@@ -195,7 +195,7 @@ class Flows:
         return result
 
     def arrivals(self, start: int, stop: int, first_op: int) -> tuple[NDArray[np.int64], Instants]:
-        """Return the arrivals at collective operations between two rows, and the rows."""
+        """Return the rows of arrivals at collective operations between two rows, and their instants."""
         low, high = np.searchsorted(self._row, [start, stop])
         instants = Instants.none(high - low)
         op = self._op[low:high]

@@ -1,7 +1,7 @@
 """The outputs of exports, and how their files are recognised as made by tracecols (`store.outputs` has the rule).
 
-Cubes in files hold the facts of the cube, timelines name who wrote them, a table has the columns of the table that is
-to be written. An OTF2 archive is never written over anything (`converters.otf2.write`).
+Cube files hold the facts of the cube, timelines name their writer, and a table is recognised by the columns of the
+table to be written. An OTF2 archive never replaces anything (`converters.otf2.write`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tracecols.severity.storage import cube_folder, how_it_differs
 from tracecols.store.outputs import Output
 
 HEAD = 1 << 20
-"""Bytes at the beginning of a file that are looked at."""
+"""Bytes at the beginning of a file that are examined."""
 
 COMPARISON = '{\n "format": "tracecols comparison"'
 TREES = '{"format": "tracecols severity"'
-"""How the JSON of comparisons and of cubes begins."""
+"""Beginnings of the JSON of comparisons and of cubes."""
 
 
 def _head(path: Path) -> bytes:
@@ -34,7 +34,7 @@ def _head(path: Path) -> bytes:
 
 
 def _facts_in(text: str) -> dict[str, Any] | None:
-    """Return the facts in the XML of a cube that was written here."""
+    """Return the facts in the XML of a cube that tracecols wrote, or None."""
     import html
 
     from tracecols.export.cube_xml import FACTS
@@ -48,7 +48,7 @@ def _facts_in(text: str) -> dict[str, Any] | None:
 
 
 def facts_of(path: Path) -> dict[str, Any] | None:
-    """Return the facts of a .cubex or .cube that was written here; None of anything else."""
+    """Return the facts of a .cubex or .cube that tracecols wrote, or None for any other file."""
     # most outputs are folders: these take 30 ms to import
     import tarfile
     import zlib
@@ -69,8 +69,8 @@ def facts_of(path: Path) -> dict[str, Any] | None:
 
 
 def cube_output(path: Path, facts: Mapping[str, Any], *, force: bool = False) -> Output:
-    """Return the folder (.severity) or file of a cube that is made as `facts` say; it replaces cubes that were made in
-    the same way."""
+    """Return the output folder (.severity) or file of a cube with these facts; it replaces cubes that were made in the
+    same way."""
     if path.suffix == ".severity":
         return cube_folder(path, facts, force=force)
 
@@ -82,8 +82,8 @@ def cube_output(path: Path, facts: Mapping[str, Any], *, force: bool = False) ->
 
 
 def columns_of(path: Path) -> list[str]:
-    """Return the names of the columns of a table in a file (.parquet, .csv, .json); empty if it is none, or not to be
-    known."""
+    """Return the column names of a table in a file (.parquet, .csv, .json); empty if it is not a table, or they cannot
+    be read."""
     try:
         if path.suffix == ".parquet":
             from tracecols.store.arrow import open_parquet
@@ -100,7 +100,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def table_output(path: Path, columns: Sequence[str], *, force: bool = False) -> Output:
-    """Return the file of a table with some columns; it replaces tables that have these."""
+    """Return the output file of a table; it replaces tables that have at least these columns."""
 
     def recognise(found: Path) -> str | None:
         return "" if columns and set(columns) <= set(columns_of(found)) else None
@@ -109,7 +109,7 @@ def table_output(path: Path, columns: Sequence[str], *, force: bool = False) -> 
 
 
 def text_output(path: Path, what: str, *signatures: bytes, force: bool = False) -> Output:
-    """Return a file whose head holds signatures of tracecols; it replaces files with all of these signatures."""
+    """Return an output file whose head holds signatures of tracecols; it replaces files with all of them."""
 
     def recognise(found: Path) -> str | None:
         try:

@@ -1,7 +1,7 @@
-"""A timeline in Perfetto's own format: a sequence of packets, written as they are made.
+"""A timeline in Perfetto's own format: a sequence of packets, written one by one.
 
-Field numbers are those of the messages in `protos/perfetto/trace` of the Perfetto sources; packets of events are
-encoded by `tracecols.kernels.protobuf`, the few others here.
+Field numbers are those of the messages in `protos/perfetto/trace` of the Perfetto sources. Packets of events are
+encoded by `tracecols.kernels.protobuf`, the few others in this module.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tracecols.kernels import protobuf
 NAMES_PER_PACKET = 1000
 
 STATE_CLEARED = 1
-"""SEQ_INCREMENTAL_STATE_CLEARED: names are given anew from here on."""
+"""SEQ_INCREMENTAL_STATE_CLEARED: names are defined anew from here on."""
 
 EXPLICIT = 3
 """TrackDescriptor.ChildTracksOrdering: by sibling_order_rank."""
 
 NOT_MERGED = 2
-"""TrackDescriptor.SiblingMergeBehavior: tracks of the same name stay apart."""
+"""TrackDescriptor.SiblingMergeBehavior: tracks of the same name stay separate."""
 
 BOOTTIME, REALTIME = 6, 1
-"""Clocks of a ClockSnapshot; times count in the first unless told otherwise."""
+"""Clocks of a ClockSnapshot; the first is the default clock of times."""
 
 PROCESS_TRACKS = 1 << 40
-"""Numbers of the tracks that only name a process are greater."""
+"""Tracks that only name a process have greater numbers."""
 
 Value = int | bytes | str
 
@@ -58,7 +58,7 @@ def message(*fields: tuple[int, Value]) -> bytes:
 
 
 def packet(*fields: tuple[int, Value]) -> bytes:
-    """Encode a TracePacket of the one sequence that is written."""
+    """Encode a TracePacket of the file's only sequence."""
     return message((1, message(*fields, (10, protobuf.SEQUENCE_NUMBER))))
 
 
@@ -76,8 +76,8 @@ class PerfettoWriter:
         self._processes: set[int] = set()
 
     def begin(self) -> None:
-        """Write what comes before all tracks: names and clocks."""
-        # a field of InternedData and what it lists: names of annotations, categories, names, texts of annotations
+        """Write names and clocks, which precede all tracks."""
+        # fields of InternedData and their entries: names of annotations, categories, names, texts of annotations
         interned = [
             (field, message((1, i), (2, text.encode("utf-8", "replace"))))
             for field, texts in (
@@ -101,11 +101,11 @@ class PerfettoWriter:
             self._file.write(packet((8, self._timeline.origin_ns), (6, snapshot)))
 
     def track(self, track: Track) -> None:
-        """Write a TrackDescriptor; processes and threads are declared as such, so that they can be asked for."""
+        """Write a TrackDescriptor; processes and threads are declared as such, so that they can be queried."""
         if track.kind == "process":
             self._processes.add(track.pid)
         elif track.kind == "location" and track.pid not in self._processes:
-            # the location shares its line with its process, which is named by a track of its own without events
+            # the location shares its line with its process, which is named by a separate track without events
             self._processes.add(track.pid)
             name = track.process_name or track.name
             process = message((1, PROCESS_TRACKS + track.pid), (2, name), (3, message((1, track.pid), (6, name))))
@@ -113,7 +113,7 @@ class PerfettoWriter:
         fields: list[tuple[int, Value]] = [(1, track.uuid), (2, track.name), (11, EXPLICIT), (12, track.order)]
         if track.parent:
             fields.append((5, track.parent))
-        # nodes and threads of the same name are several; lanes of the same wait states are seen as one
+        # nodes and threads of the same name stay separate; lanes of the same wait states are shown as one
         if track.kind != "waits":
             fields.append((15, NOT_MERGED))
         if track.kind == "process":

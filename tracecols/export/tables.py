@@ -34,8 +34,8 @@ ROWS = 1 << 20
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as Parquet; `frame.attrs` may hold the units of its columns, and facts of the table.
 
-    Every row group has those texts of a category only that occur in it: a million paths of call paths in each would be
-    most of the file.
+    The dictionary of a categorical column holds, in each row group, only the texts that occur there: a million call
+    paths in each would be most of the file.
     """
     from tracecols.store.arrow import ParquetWriter
 
@@ -50,10 +50,10 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
 
 
 def with_units(table: pa.Table, about: Mapping[Any, Any]) -> pa.Table:
-    """Return a table whose metadata say in what its columns are.
+    """Return a table with the units of its columns and facts of the table in its metadata.
 
-    `about` has `units`: by column its unit, metadata `unit` of the column; and `facts`: texts by name, metadata of the
-    table.
+    `about` has `units`, the unit by column, which becomes metadata `unit` of the column, and `facts`, texts by name,
+    which become metadata of the table.
     """
     units = about.get("units", {})
     fields = [
@@ -64,26 +64,26 @@ def with_units(table: pa.Table, about: Mapping[Any, Any]) -> pa.Table:
 
 
 def _own_texts(column: pa.Array) -> pa.Array:
-    """Leave out the texts of a category that do not occur."""
+    """Return a column without the texts of its dictionary that do not occur."""
     if not pa.types.is_dictionary(column.type):
         return column
     import pyarrow.compute as pc
 
-    # by number: written out row by row, the paths of a million rows are more than an array of texts can hold
+    # by index: decoded, the paths of a million rows exceed the capacity of an array of texts
     found = column.indices.unique().drop_null()
     codes = pc.index_in(column.indices, value_set=found).cast(column.type.index_type)
     return pa.DictionaryArray.from_arrays(codes, column.dictionary.take(found))
 
 
 FORMULA = re.compile(r"[=+\-@\t\n]")
-"""What texts begin with that spreadsheets take for formulas, wherever they come from: names of regions, for example."""
+"""First character of texts that spreadsheets would run as formulas; texts such as region names are untrusted."""
 
 
 def _no_formula(cell: Any) -> Any:
-    """Return the content of a cell; a text that spreadsheets would execute begins with an apostrophe, unless it is a
+    """Return the content of a cell. A text that spreadsheets would execute gets a leading apostrophe, unless it is a
     number.
 
-    Carriage returns are written as in literals: Python's `csv` does not quote them, and readers begin a row there.
+    Carriage returns are escaped as `\\r`: Python's `csv` does not quote them, and readers begin a row there.
     """
     if not isinstance(cell, str):
         return cell
@@ -98,7 +98,7 @@ def _no_formula(cell: Any) -> Any:
 
 
 def _without_formulas(column: pd.Series) -> pd.Series:
-    """Return a column whose texts are no formulas; numbers stay numbers."""
+    """Return a column without texts that spreadsheets would execute; numbers stay numbers."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -133,8 +133,8 @@ CUBES: dict[str, Callable[[SeverityCube, Path], None]] = {".cubex": write_cubex,
 
 
 def write_cube(cube: SeverityCube, output: Path, *, force: bool = False) -> None:
-    """Write a whole cube; the output's ending says the format: .severity, .cubex or .cube. A cube there that was made
-    in the same way is replaced. Raises ExportError, SeverityError if the format is not known, the file cannot be
+    """Write a whole cube; the ending of the output is the format: .severity, .cubex or .cube. An existing cube that was
+    made in the same way is replaced. Raises ExportError, SeverityError if the format is unknown, the file cannot be
     written, or something else exists in its place."""
     if output.suffix == ".severity":
         cube.save(output, force=force)
@@ -149,8 +149,8 @@ def write_cube(cube: SeverityCube, output: Path, *, force: bool = False) -> None
 
 
 def write_table(frame: pd.DataFrame, output: Path, *, force: bool = False) -> None:
-    """Write a table; the output's ending says the format: .parquet, .csv or .json. A table there that has its columns
-    is replaced. Raises ExportError if the file cannot be written, or something else exists in its place."""
+    """Write a table; the ending of the output is the format: .parquet, .csv or .json. An existing table with these
+    columns is replaced. Raises ExportError if the file cannot be written, or something else exists in its place."""
     with table_output(output, list(frame.columns), force=force).new() as file:
         TABLES[output.suffix](frame, file)
 
@@ -212,33 +212,33 @@ def export(
     conventions: str = DEFAULT,
     subdomains: Path | None = None,
 ) -> None:
-    """Write a severity cube, or a table of a store; the output's ending says the format.
+    """Write a severity cube, or a table of a store; the ending of the output is the format.
 
     Parameters
     ----------
     output : Path
-        Ends in .parquet, .csv or .json; of a cube also in .cubex, .cube or .severity.
+        Ends in .parquet, .csv or .json; for a cube also in .cubex, .cube or .severity.
     table : str
-        Of a store: `events` (with pointer columns), a compound table, a side table or a definition table
+        For a store: `events` (with pointer columns), a compound table, a side table or a definition table
         (`tracecols.frames.catalog`).
     wide : bool
-        Of a cube, as .parquet or .csv: a column per property instead of a row per value.
+        For a cube, as .parquet or .csv: a column per property instead of a row per value.
     force : bool
         Replace a cube that was made in another way, or any file (`tracecols.store.outputs`).
     unfolds : bool
-        Of a cube that is divided: phases become call paths (`severity.unfolded`).
+        For a cube that is divided by phase: phases become call paths (`severity.unfolded`).
     raw : bool
-        Of a table of a store: its own columns, as SQL has them, in place of seconds, ranks, threads and names.
+        For a table of a store: the stored columns, as in SQL, instead of seconds, ranks, threads and names.
     conventions : str
-        Of the tables of a store that differ with them: whose rules to follow.
+        For tables of a store that depend on them: the conventions to follow.
     subdomains : Path, optional
-        Of a cube: a file that says what part of the application locations belong to. As .parquet and .csv it has a
-        column `subdomain`, else they take the place of machines and nodes in the system tree.
+        For a cube: a file that assigns locations to parts of the application. In .parquet and .csv, they are a column
+        `subdomain`; in other formats, they replace machines and nodes in the system tree.
 
     Raises
     ------
     ExportError
-        If the format is not known, the file cannot be written, or is to be kept.
+        If the format is unknown, or the file cannot be written or must not be replaced.
     """
     whole = {".severity", *CUBES}
     if output.suffix not in {*TABLES, *whole}:
@@ -284,8 +284,8 @@ def export(
 
 
 def units_of(table: Table, *, raw: bool) -> dict[str, str]:
-    """Return the columns of a table, its own if `raw`, else those for people, each with its unit, empty for names and
-    numbers."""
+    """Return the unit by column of a table, empty for names and numbers: of its stored columns if `raw`, else of its
+    readable ones."""
     found: dict[str, str] = {}
     for column in table.columns:
         names = () if raw else readable_names(table, column)

@@ -1,16 +1,16 @@
-"""What a timeline shows of a trace: tracks, and what is drawn on them, in nanoseconds.
+"""Content of a trace's timeline: tracks, and the slices, instants, flows and counters on them, in nanoseconds.
 
-One iterator, `Timeline.items`, makes the content; `tracecols.export.perfetto` and `tracecols.export.chrome` write it.
+The iterator `Timeline.items` yields the content; `tracecols.export.perfetto` and `tracecols.export.chrome` write it.
 
 * Tracks form the system tree: machine, node, process, location. Below a location are its wait states and its counters.
 * Region instances are slices (`tracecols.kernels.timeline.draw_events`). Times are rounded down to nanoseconds, which
   keeps their order, so that slices nest; an end and the begin that follows it stay together.
 * A send, a receive and the arrival at a collective operation are instants. A flow joins a send with its receive, or
-  those who come to an operation in the order in which they come; what lies outside of the time range is in no flow.
-* Wait states are slices on tracks of their own, one per property and location, more where they overlap without nesting.
+  the arrivals at an operation in order of time. Events outside the time range are in no flow.
+* Wait states are slices on separate tracks, one per property and location, more if they overlap without nesting.
   A flow joins each with its cause, an instant on the track *Causes* of the location that is waited for.
-* The critical path is a track before all others, which says on which location it is when, and a track below each
-  location it comes to; one flow leads through the latter.
+* The critical path has a first track, above all others, that shows its location at each time, and a track below each
+  location that it visits; one flow joins all slices of the latter.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ class Track:
     """A line of the timeline, or a group of lines."""
 
     uuid: int
-    """Its number; 1 is the first."""
+    """Number of the track, from 1."""
     parent: int
-    """The track above; 0 none."""
+    """Number of the parent track; 0 none."""
     name: str
     kind: Kind
     """`group`, `process`, `location`, `waits`, `counter` or `path` (the critical path of all locations)."""
     order: int
-    """Position among those of the same parent."""
+    """Position among the tracks of the same parent."""
     process: int = -1
     process_name: str = ""
-    """`process` and `process_name`: row and name of the process it belongs to; -1 and empty for none."""
+    """`process` and `process_name`: row and name of the process of the track; -1 and empty for none."""
     unit: str = ""
-    """Of a counter."""
+    """Unit of a counter."""
     pid: int = 0
     tid: int = 0
-    """`pid` and `tid`: numbers of process and thread for viewers, from 1: that of the main thread is that of its
+    """`pid` and `tid`: numbers of process and thread for viewers, from 1; the main thread has the number of its
     process; 0 none."""
 
 
@@ -111,9 +111,9 @@ class Timeline:
     locations : iterable of int, optional
         Rows of the locations to show; all by default.
     start, stop : int, optional
-        Ticks: what happens at start <= time < stop; what is open at the ends begins and ends there.
+        Ticks: events with start <= time < stop are shown; slices open at `start` or `stop` are clipped there.
     waits : iterable of str, optional
-        Ids of properties whose wait states to show, or `all`; None: those that say who causes them.
+        Ids of properties whose wait states to show, or `all`; None: the properties that report causes.
     jobs : int, optional
         Threads to look for messages and wait states; by default one per core.
     progress : callable, optional
@@ -122,11 +122,11 @@ class Timeline:
     Attributes
     ----------
     names, categories : list of str
-        Of slices and instants: names, and the categories that `category` (n_names,) int32 refers to.
+        Names of slices and instants, and the categories that `category` (n_names,) int32 refers to.
     texts : list of str
-        What details that are texts refer to: names of communicators.
+        Texts that details refer to: names of communicators and locations, reasons, call paths.
     n_waits, left_out : dict of str to int
-        Wait states by property, and what cannot be shown; counted while the items are made.
+        Number of wait states by property, and of things that cannot be shown; counted while the items are yielded.
     """
 
     def __init__(
@@ -208,16 +208,16 @@ class Timeline:
     # -- wait states, causes, critical path --------------------------------------------------------------------------
 
     def _find_stretches(self, model: Model) -> CompoundTable | None:
-        """Return the stretches of the critical path; None where there is none, or the trace is too large."""
+        """Return the stretches of the critical path, or None if there is none or the trace is too large."""
         if not capacity_suffices_for_causes(model):
             self.left_out["call instances, too many for the critical path"] = model.n_calls
             return None
         table: CompoundTable = model.with_quirks(CONVENTIONS[self.conventions].quirks).critical_path_stretches
-        # a path that stays on one location says nothing
+        # a path that stays on one location is not worth showing
         return table if len(table) > 1 else None
 
     def _write_paths(self, model: Model | None, stretches: CompoundTable | None) -> dict[int, int]:
-        """Add the call paths that details tell to the texts; returns the text of each."""
+        """Add the call paths used in details to the texts. Return the number of the text of each."""
         if model is None:
             return {}
         named = [distinct(w.cause_call_path) for w in self._waits]
@@ -229,19 +229,19 @@ class Timeline:
         try:
             self.texts += model.call_paths.paths_of(names, found)
         except AnalysisError:
-            # too long to be written out
+            # too long to be written in full
             self.texts += [f".../{names[model.call_paths.region[i]]}" for i in found]
         return {call_path: first + i for i, call_path in enumerate(found)}
 
     def _texts_of(self, call_paths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the texts of call paths; -1 stays."""
+        """Return the numbers of the texts of call paths; -1 stays."""
         return np.array([self._text_of_path.get(i, -1) for i in call_paths.tolist()], np.int64)
 
     def _join_causes(self) -> tuple[list[NDArray[np.int64]], list[NDArray[np.uint8]], dict[str, NDArray[np.int64]]]:
-        """Number the flows that join wait states with what causes them.
+        """Number the flows that join wait states with their causes.
 
-        Returns by property the number of the flow of every wait state, 0 for none, and what its slice does with it; and
-        the causes, by location and time: `location`, `time` (nanoseconds), `name`, `flow`, `step`.
+        Returns, by property, the flow of every wait state (0 none) and its step, whether the flow begins or ends there;
+        and the causes, ordered by location and time: `location`, `time` (nanoseconds), `name`, `flow`, `step`.
         """
         flows, steps, found = [], [], []
         n = self._flows.n
@@ -253,7 +253,7 @@ class Timeline:
             flow[at] = n + 1 + np.arange(at.size)
             n += at.size
             begin, time = self.ns(np.maximum(w.begin[at], self._first)), self.ns(w.cause_time[at])
-            # an arrow begins at what comes first
+            # an arrow begins at the earlier end
             step[at] = np.where(begin <= time, BEGINS, ENDS)
             flows.append(flow)
             steps.append(step)
@@ -266,8 +266,7 @@ class Timeline:
         return flows, steps, dict(zip(("location", "time", "name", "flow", "step"), columns, strict=True))
 
     def _join_stretches(self, stretches: CompoundTable | None) -> dict[str, NDArray[np.int64]]:
-        """Return the stretches of the critical path that are shown, in the order of time; one flow leads through
-        all."""
+        """Return the stretches of the critical path that are shown, ordered by time; one flow joins all."""
         names = ("location", "begin", "end", "reason", "call_path", "step")
         if stretches is None:
             return dict.fromkeys(names, np.zeros(0, np.int64))
@@ -286,7 +285,7 @@ class Timeline:
     def _nested(
         self, parent: Track | None, name: str, begin: NDArray[np.int64], end: NDArray[np.int64], instants: Instants
     ) -> Iterator[TimelineItem]:
-        """Draw intervals with details, ordered by begin, as slices on a track, more where they overlap without
+        """Draw intervals with details, ordered by begin, as slices on a track, or on several if they overlap without
         nesting."""
         lane = divide_intervals(begin, end)
         for i in range(int(lane.max(initial=-1)) + 1):
@@ -301,7 +300,7 @@ class Timeline:
             yield TrackEvents(track, time, what, np.full(2 * n, -1, np.int32), instant, instants.take(of))
 
     def _draw_causes(self, location: int, line: Track) -> Iterator[TimelineItem]:
-        """Draw what others wait for, as instants that arrows lead to."""
+        """Draw the causes of other locations' wait states as instants that arrows lead to."""
         causes = self._causes[2]
         low, high = np.searchsorted(causes["location"], [location, location + 1])
         n = int(high - low)
@@ -311,13 +310,13 @@ class Timeline:
         instants.name[:], instants.flow[:], instants.step[:] = (causes[c][low:high] for c in ("name", "flow", "step"))
         track = self._track(line, "Causes", "waits")
         yield track
-        # a column on its own, as all times are: kernels are compiled for that only
+        # contiguous, as all times are: kernels are compiled only for contiguous arrays
         time = np.ascontiguousarray(causes["time"][low:high])
         what = np.full(n, kernels.INSTANT, np.uint8)
         yield TrackEvents(track, time, what, np.full(n, -1, np.int32), np.arange(n), instants)
 
     def _draw_path(self, location: int, line: Track | None) -> Iterator[TimelineItem]:
-        """Draw the critical path: on a location, or (-1) where it is when."""
+        """Draw the critical path on a location, or, for -1, the track that names its location at each time."""
         path = self._path
         at = np.flatnonzero(path["location"] == location) if line is not None else np.arange(path["location"].size)
         if not at.size:
@@ -337,7 +336,7 @@ class Timeline:
             self._progress(done, total + self._total)
 
     def holds(self, location: NDArray[np.int32], time: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the time range holds what happens at locations and times; (n,) bool."""
+        """Return a mask of the events, given by location and time, that are shown; (n,) bool."""
         if not location.size:
             return np.zeros(0, bool)
         result: NDArray[np.bool_] = self._chosen[location] & (time >= self._first) & (time < self._stop)
@@ -346,9 +345,9 @@ class Timeline:
     # -- tracks ------------------------------------------------------------------------------------------------------
 
     def _system(self) -> tuple[list[Track], dict[int, Track]]:
-        """Return the tracks of the system tree above the chosen locations, and those of the locations.
+        """Return the tracks of the system tree of the chosen locations, and the track of each location.
 
-        What holds one thing only shares a track with it, as a machine of one node or a process of one thread does.
+        A tree node with a single child shares a track with it, as a machine of one node or a process of one thread.
         """
         axis = SystemAxis.of(self.store)
         process_of = to_numpy(self.store.definitions["locations"].column("process"))
@@ -357,7 +356,7 @@ class Timeline:
         for i in range(len(axis.kind) - 1, -1, -1):
             location, parent = axis.location[i], axis.parent[i]
             if i in children or (location >= 0 and self._chosen[location]):
-                # the last first, as a stack takes them
+                # in reverse order, to be popped from a stack
                 children.setdefault(parent, []).append(i)
                 if location >= 0:
                     processes.add(parent)
@@ -400,7 +399,7 @@ class Timeline:
     # -- content -----------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[TimelineItem]:
-        """Yield tracks, each before what is drawn on it, location by location."""
+        """Yield the items location by location, each track before the items on it."""
         tracks, lines = self._system()
         yield from tracks
         self._n_tracks = len(tracks)
@@ -430,7 +429,8 @@ class Timeline:
         return Track(n, parent.uuid, name, kind, n, parent.process, parent.process_name, unit)
 
     def _shown(self, intervals: Any, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the intervals of a location in the time range, enclosing ones first, and their ends in nanoseconds."""
+        """Return the rows of a location's intervals in the time range, enclosing ones first, their begins and ends in
+        nanoseconds."""
         low, high = np.searchsorted(intervals.location, [location, location + 1])
         at = low + np.flatnonzero((intervals.end[low:high] > self._first) & (intervals.begin[low:high] < self._stop))
         begin = self.ns(np.maximum(intervals.begin[at], self._first))
@@ -439,7 +439,7 @@ class Timeline:
         return at[order], begin[order], end[order]
 
     def _draw_waits(self, location: int, line: Track) -> Iterator[TimelineItem]:
-        """Draw the wait states of a location, every property on tracks of its own."""
+        """Draw the wait states of a location, each property on separate tracks."""
         flows, steps, _ = self._causes
         for k, waits in enumerate(self._waits):
             at, begin, end = self._shown(waits, location)
@@ -453,7 +453,7 @@ class Timeline:
             yield from self._nested(line, waits.title, begin, end, instants)
 
     def _draw_copies(self, location: int, line: Track) -> Iterator[TimelineItem]:
-        """Draw the copies of a stream on a track of their own, more where they overlap without nesting."""
+        """Draw the copies of a stream on a separate track, or on several if they overlap without nesting."""
         copies = self._flows.copies
         at, begin, end = self._shown(copies, location)
         instants = Instants.none(at.size)
@@ -464,7 +464,7 @@ class Timeline:
         yield from self._nested(line, "Copies", begin, end, instants)
 
     def _draw_location(self, location: int, line: Track) -> Iterator[tuple[TimelineItem | None, int]]:
-        """Draw the events of a location; with every item comes how many events are done since the one before."""
+        """Draw the events of a location; yield each item with the number of events done since the previous one."""
         store, n_events = self.store, self.store.n_rows("events", location)
         first_row = int(self._first_rows[location])
         p2p = SideReader(store, "p2p", location, first_row)
@@ -489,7 +489,7 @@ class Timeline:
                 return
 
     def _instants(self, first_row: int, base: int, top: int, p2p: Columns | None) -> tuple[NDArray[np.int64], Instants]:
-        """Return the instants of a batch and their rows, counting from its first."""
+        """Return the rows of a batch's instants, relative to its first event, and the instants."""
         rows, instants = self._flows.arrivals(first_row + base, first_row + top, self._unknown_op + 1)
         requests = self._flows.requests(first_row + base, first_row + top, self._first_device)
         rows, instants = _merged(rows - first_row - base, instants, requests[0] - first_row - base, requests[1])
@@ -554,7 +554,7 @@ class Timeline:
 def _merged(
     rows: NDArray[np.int64], instants: Instants, more_rows: NDArray[np.int64], more: Instants
 ) -> tuple[NDArray[np.int64], Instants]:
-    """Put instants in the order of their rows."""
+    """Merge two sets of instants in the order of their rows."""
     if not more_rows.size:
         return rows, instants
     rows = np.concatenate([rows, more_rows])

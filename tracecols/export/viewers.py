@@ -23,19 +23,19 @@ WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
     ".perfetto-trace": PerfettoWriter,
     ".trace.json": ChromeWriter,
 }
-"""Who writes files of which ending."""
+"""Writer of each file name ending."""
 
 
 @dataclass
 class Shown:
-    """What a timeline shows."""
+    """Summary of a written timeline."""
 
     n_waits: dict[str, int]
-    """Wait states by property."""
+    """Number of wait states by property."""
     left_out: dict[str, int]
-    """What cannot be shown, by words."""
+    """Number of things that cannot be shown, by description."""
     where: str = ""
-    """Around what, in words; empty unless it was asked for."""
+    """Description of the instances that `around` selected; empty without `around`."""
 
 
 def export_timeline(
@@ -55,7 +55,8 @@ def export_timeline(
 ) -> Shown:
     """Write a store, or a time range of it, as a timeline (`tracecols.export.timeline`).
 
-    Memory does not grow with the events, but with the messages, the collective operations and the wait states.
+    Memory use does not grow with the number of events, but with those of messages, collective operations and wait
+    states.
 
     Parameters
     ----------
@@ -64,13 +65,13 @@ def export_timeline(
     locations : iterable of int, optional
         Rows of the locations to show; all by default.
     start, stop : float, optional
-        Seconds since the start of the recording: what happens at start <= time < stop.
+        Seconds since the start of the recording: events with start <= time < stop are shown.
     waits : str or iterable of str, optional
-        Ids or titles of properties (`mpi_latesender`, ...) whose wait states to show; `all`, or `none`. By default
-        those that say who causes them.
+        Ids or titles of properties (`mpi_latesender`, ...) whose wait states to show; `all`, or `none`. By default,
+        those that report causes.
     around : str, optional
-        Id or title of a property that patterns find: only the time around its worst instance, and those that overlap
-        it, is shown.
+        Id or title of a property that patterns find: only the time around its worst instance, and the instances that
+        overlap it, is shown.
     force : bool, optional
         Replace any file; by default, only timelines.
     jobs : int, optional
@@ -81,9 +82,8 @@ def export_timeline(
     Raises
     ------
     ExportError
-        If a time range is given and a property to look around, or there is no such property or no instance of it; if
-        the source is a severity cube, no format has this ending, the file cannot be written, or something else exists
-        in its place.
+        If both a time range and `around` are given, or there is no such property or no instance of it; if the source is
+        a severity cube, no format has this ending, the file cannot be written, or something else exists in its place.
     """
     ending = next((e for e in WRITERS if output.name.endswith(e)), None)
     if ending is None:
@@ -126,16 +126,16 @@ def export_timeline(
 
 
 MOST = 10_000
-"""Instances of a property among which those that overlap the worst are looked for."""
+"""Number of instances of a property, worst first, that are searched for overlaps with the worst one."""
 
 MARGIN = 2
-"""Lengths of what is looked at that are shown before and after it."""
+"""Time shown before and after the instances, as a multiple of their length."""
 
 
 def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[int, int, str]:
-    """Find the time, in ticks, around the worst instance of a property and those that overlap it, and say what it
-    shows. Raises ExportError if there is no instance, or the property does not say when they are."""
-    # they import pandas
+    """Find the time range, in ticks, around the worst instance of a property and those that overlap it. Return start,
+    stop and a description. Raises ExportError if there is no instance, or instances of the property have no times."""
+    # these import pandas
     from tracecols.model.readable import Readable
     from tracecols.verbs.waiting import worst_instances
 
@@ -147,7 +147,7 @@ def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[in
     together = (begin <= end[0]) & (end >= begin[0])
     first, last = int(begin[together].min()), int(end[together].max())
     resolution, readable = model.resolution, Readable(model.store, lambda: model.facts)
-    # an instant has no length of its own
+    # an instant has no length
     margin = max(MARGIN * (last - first), resolution // 100_000)
     at, cause = int(found["location"][0]), int(found["cause_location"][0])
     worst = f"{(end[0] - begin[0]) / resolution:.6g} s" if p.unit == "sec" else f"{found['severity'][0]:,} {p.unit}"

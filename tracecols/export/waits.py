@@ -1,4 +1,4 @@
-"""Wait states as intervals of time: where, from when to when."""
+"""Wait states as time intervals of locations."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ class Waits:
     title: str
     """`id` and `title`: of the property."""
     location: NDArray[np.int32]
-    """(n,): where time is lost."""
+    """(n,): location that waits."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
-    """`begin` and `end`: (n,), from when to when, ticks; the difference is the severity."""
+    """`begin` and `end`: (n,), ticks; the difference is the severity."""
     cause_location: NDArray[np.int64]
     cause_call_path: NDArray[np.int64]
     cause_time: NDArray[np.int64]
-    """`cause_location`, `cause_call_path` and `cause_time`: (n,), who causes it, in which call path and when; -1 where
-    the property does not say."""
+    """`cause_location`, `cause_call_path` and `cause_time`: (n,), location, call path and time (ticks) of the cause; -1
+    if the property does not report it."""
 
 
 ALL, NONE = "all", "none"
-"""What may be given for names of properties."""
+"""Values accepted in place of names of properties."""
 
 
 def properties_of_waits(model: Model, names: str | Iterable[str] | None, conventions: str = DEFAULT) -> list[str]:
-    """Return the ids of properties whose wait states are somewhere in time.
+    """Return the ids of properties whose wait states have a begin and an end.
 
     `names` are ids or titles of properties in seconds that patterns find on compound tables; `all` of them, or `none`.
-    By default those that say who causes them. Raises AnalysisError if there are no such conventions. Raises ExportError
+    By default, those that report causes. Raises AnalysisError if the conventions are unknown. Raises ExportError
     if there is no such property, or it is of another kind.
     """
     if names is None or names in ((ALL,), [ALL], ALL):
-        # built in: a wait state of a pattern of one's own is asked for by its name
+        # built-in properties only: wait states of user-defined patterns must be requested by name
         built_in = [p for p in declared_for(model, conventions, ()) if p.unit == "sec" and p.pattern is not None]
         return [p.id for p in built_in if names is not None or p.says_cause]
     if names in ((NONE,), [NONE], NONE):
@@ -70,7 +70,7 @@ def properties_of_waits(model: Model, names: str | Iterable[str] | None, convent
 
 
 def find_waits(model: Model, ids: Iterable[str], conventions: str = DEFAULT) -> list[Waits]:
-    """Find the single wait states of some properties (`properties_of_waits`)."""
+    """Find the individual wait states of some properties (`properties_of_waits`)."""
     result = []
     for p, found, times, who in find_timed(model, ids, conventions):
         order = np.argsort(found.location, kind="stable")

@@ -1,1 +1,1 @@
-"""Causes of lost time: what would be gained if single things of a run were mended, by replay of the trace."""
+"""Causes of lost time: the gains of mending single aspects of a run, by replay of the trace."""

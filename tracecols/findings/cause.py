@@ -37,20 +37,20 @@ KINDS = {
     "order": "messages are received in another order than they are sent",
     "measurement": "recording short functions takes a part of the time that is measured",
 }
-"""What a cause can be."""
+"""Descriptions of the kinds of causes."""
 
 CLEARLY = 1.2
-"""By how much longer a location takes than others to be named as the one that takes longest."""
+"""Factor by which a location must take longer than others to be named as the one that takes longest."""
 
 PREFERRED = 1.25
-"""By how much more a less specific change must gain to be preferred."""
+"""Factor by which a less specific change must gain more to be preferred."""
 
 
 PHASES = "phases"
-"""In the evidence of a cause that lies in steps with running numbers: the name of their family."""
+"""Key in the evidence of a cause in steps with running numbers: the name of their family."""
 
 STEPS = 3
-"""Steps of a family from which on they are tried as one."""
+"""Number of steps of a family from which on they are tried as one."""
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -64,27 +64,27 @@ class Cause:
     call_path: int
     """Where it is."""
     locations: NDArray[np.int64]
-    """(n,): those that cause it, the worst first; empty if all do alike."""
+    """(n,): the locations that cause it, the worst first; empty if all do alike."""
     change: Change
-    """What mends it."""
+    """The change that mends it."""
     gain: int = 0
-    """Ticks by which the run is shorter then, as soon as that was tried."""
+    """Ticks by which that shortens the run; 0 before it is tried."""
     is_process: bool = False
     """Whether all threads of a process cause it together."""
     evidence: dict[str, Any] = field(default_factory=dict)
     """Quantities that prove it: numbers and lists of numbers by name."""
     cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
-    """tuple of (call paths, locations, ticks, ticks): what it explains of the time that is not computation, and how
-    much of this calls take beyond waiting."""
+    """tuple of (call paths, locations, ticks, ticks): the time other than computation that it explains, and the part of
+    this that calls take beyond waiting."""
     spans: Spans = ()
-    """The call paths whose computation it is: in each span from one up to another, which does not belong to it."""
+    """The call paths whose computation it is, as spans (begin, end) without the end."""
     partners: tuple[int, ...] = ()
     """Call paths of other functions that take part in it: the other sides of messages."""
     frees: Change | None = None
-    """What shows whose waits it explains, if that is not the change that mends it."""
+    """The change that shows which waits it explains, if that is not the one that mends it."""
 
     def facts(self) -> dict[str, Any]:
-        """Return it as plain values, for the facts of a cube."""
+        """Return the cause as plain values, for the facts of a cube."""
         assert self.cells is not None
         return {
             "kind": self.kind,

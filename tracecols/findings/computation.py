@@ -1,7 +1,7 @@
-"""Causes that lie in computation: who computes longer than others that do the same, alone, or at other times.
+"""Causes in computation: locations that compute longer than others that do the same, alone, or at other times.
 
-Each is tried by replay: the call path as long as the mean of its peers, evenly distributed, or as short as it can
-become before something else takes over.
+Each is tried by replay, with the call path as long as the mean of its peers, evenly distributed, or shortened until
+something else limits the run.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tracecols.replay.cell_sums import sum_by_cell
 from tracecols.severity.causes import CHANGING
 
 N_TRIED = 10
-"""How many call paths are tried in each way, those with most to gain."""
+"""Number of call paths tried in each way: those with most to gain."""
 
 DEEPER = 0.75
-"""Part of the gain of a call path with all it calls that a single one below it must have to be named in its place."""
+"""Share of the gain of a call path with all it calls that a single one below it must have to be named in its place."""
 
 NOBODY = np.zeros(0, np.int64)
 
 ALONE = "shorter"
-"""In the evidence of what nobody else computes: the part of it that lets others wait."""
+"""Key in the evidence of computation that no other location does: the part of it that makes others wait."""
 
 HALVINGS = 8
-"""Steps by which is found how much shorter a call path can become before something else takes over."""
+"""Bisection steps to find how much shorter a call path can become before something else limits the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Work:
     """Computation of some call paths: rows of the computation of a replay, and sums by location."""
 
     spans: Spans
-    """The call paths: in each span from one up to another, which does not belong to it. The first is named."""
+    """The call paths, as spans (begin, end) without the end. The first one is named."""
     node: NDArray[np.int32]
     """(n,): the nodes of the rows, location by location in the order of time."""
     ticks: NDArray[np.int64]
@@ -53,16 +53,16 @@ class Work:
     who: NDArray[np.int64]
     """(m,): the locations."""
     n_rows: NDArray[np.int64]
-    """(m,): how many rows each has."""
+    """(m,): number of rows of each."""
     total: NDArray[np.int64]
     """(m,): ticks of each."""
 
     def cause(self, kind: str, locations: NDArray[np.int64], change: Change, **more: Any) -> Cause:
-        """Return a cause that lies in it; further arguments are those of `Cause`."""
+        """Return a cause in this computation; further arguments are those of `Cause`."""
         return Cause(kind, self.spans[0][0], locations, change, spans=self.spans, **more)
 
     def by_row(self, of: NDArray[Any]) -> Any:
-        """Return for each row what is given for each location."""
+        """Repeat values given for each location for each of its rows."""
         return np.repeat(of, self.n_rows)
 
     @once
@@ -75,12 +75,12 @@ class Work:
 
     @property
     def changing_excess(self) -> float:
-        """How much longer the longest takes than the mean, piece by piece."""
+        """Ticks by which the longest piece exceeds the mean, summed over the pieces."""
         return 0.0 if self.table is None else float((self.table.max(0) - self.table.mean(0)).sum())
 
 
 class Sizes(NamedTuple):
-    """What is to be gained at most in the computation of some call paths, or of some with all that they call."""
+    """The most that can be gained in the computation of some call paths, or of some with all that they call."""
 
     head: NDArray[np.int64]
     """(n,): the call path, or the one above all."""
@@ -89,32 +89,33 @@ class Sizes(NamedTuple):
     most: NDArray[np.int64]
     """(n,): ticks of the location that takes longest."""
     excess: NDArray[np.float64]
-    """(n,): by how much the longest is above the mean of the others; all of it where there are no others."""
+    """(n,): ticks by which the longest exceeds the mean of the others; all of its ticks if there are no others."""
     changing: NDArray[np.float64]
-    """(n,): how much longer the longest takes than the mean, piece by piece; 0 if the numbers of pieces differ."""
+    """(n,): ticks by which the longest piece exceeds the mean, summed over the pieces; 0 if the numbers of pieces
+    differ."""
     is_serial: NDArray[np.bool_]
     """(n,): only masters of several threads compute."""
     in_single: NDArray[np.bool_]
     """(n,): it is in a single construct, which one thread at a time executes."""
     same: NDArray[np.int64]
-    """(n_call_paths,): which call paths count as one: the first of these."""
+    """(n_call_paths,): the first of the call paths that count as one with each."""
 
     def first(self, which: NDArray[np.bool_], by: NDArray[Any]) -> list[int]:
-        """Return which of some have the largest values, that with the largest first."""
+        """Return the selected entries with the largest values, at most `N_TRIED`, the largest first."""
         at = np.flatnonzero(which)
         return at[np.argsort(-by[at], kind="stable")][:N_TRIED].tolist()
 
 
 EVERYWHERE = 0.7
-"""Part of what a process computes that has to take longer than for its peers, so that it is slow in most of it."""
+"""Share of the computation of a process that has to take longer than for its peers for the process to count as slow in
+most of it."""
 
 LONGEST = 0.7
-"""Part of the excess that one function may have without being the cause alone."""
+"""Share of the excess that one function may have without being the only cause."""
 
 
 def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
-    """Say whether one that computes longer than its peers, in the mean, does so in most of the functions that it
-    computes."""
+    """Return whether a unit that computes longer than its peers on average does so in most of its functions."""
     excess = np.maximum(mine - others, 0)
     longer = mine > CLEARLY**0.5 * others
     net = mine.sum() - others.sum()
@@ -126,7 +127,7 @@ def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bo
 
 
 class Peers(NamedTuple):
-    """What processes, or threads, compute on call paths, and what the others compute there."""
+    """Computation of units (processes or threads) on call paths, and of the other units there."""
 
     of: NDArray[np.int64]
     """(n_cells,): the row of each cell, a call path at a location."""
@@ -135,7 +136,7 @@ class Peers(NamedTuple):
     """`call_path` and `unit`: (n,)"""
     mean: NDArray[np.float64]
     others: NDArray[np.float64]
-    """`mean` and `others`: (n,), ticks of the locations of a unit, and of the other units; the same where less than
+    """`mean` and `others`: (n,), mean ticks of the locations of a unit, and of the other units; equal where less than
     half of all units are there."""
 
 
@@ -152,7 +153,7 @@ def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray
 
 
 def _slowest_units(peers: Peers) -> NDArray[np.int64]:
-    """Return the unit that computes longest beyond its peers, or several that are clearly apart from more others."""
+    """Return the unit that exceeds its peers most, or several that are clearly apart from a larger number of others."""
     excess, total = (np.bincount(peers.unit, of) for of in (peers.mean - peers.others, peers.mean))
     worst = np.array([int(excess.argmax())])
     units = distinct(peers.unit)
@@ -164,13 +165,13 @@ def _slowest_units(peers: Peers) -> NDArray[np.int64]:
 
 
 def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
-    """Say whether two groups differ by more than twice what each differs within."""
+    """Return whether two groups differ by more than twice the range within each."""
     high, low = total[is_high], total[~is_high]
     return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
 SETS = 62
-"""How many sets of call paths are collected in one pass over the rows."""
+"""Number of sets of call paths collected in one pass over the rows."""
 
 
 class Computing:
@@ -189,12 +190,12 @@ class Computing:
 
     @once
     def _n_computing(self) -> int:
-        """How many locations compute."""
+        """Number of locations that compute."""
         return distinct(self.cells.location).size
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:
-        """Select the call paths that compute in several call paths of their subtree and communicate in none; of a
+        """Select the call paths with computation in several call paths of their subtree and communication in none; of a
         recursion only the first level; (n_call_paths,) bool."""
         model, paths = self.scenarios.model, self.scenarios.call_paths
         is_mpi = model.regions.paradigm[paths.region] == "mpi"
@@ -217,7 +218,7 @@ class Computing:
         return tuple(zip(heads.tolist(), end.tolist(), strict=True))
 
     def work(self, sets: Sequence[Spans]) -> list[Work]:
-        """Return the computation of some sets of call paths: one pass over the rows for many of them."""
+        """Return the computation of some sets of call paths; up to `SETS` of them share a pass over the rows."""
         found = []
         for low in range(0, len(sets), SETS):
             found += self._collected(sets[low : low + SETS])
@@ -240,8 +241,8 @@ class Computing:
         return [Work(spans, node[at], ticks[at], *of) for spans, at, of in zip(sets, mine, of_locations, strict=True)]
 
     def _sizes(self, head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
-        """Measure computation by the call path `head` that each call path counts for, -1 for none; `same` says which
-        call paths count as one."""
+        """Measure computation by the call path `head` that each call path counts for, -1 for none; `same` is as in
+        `Sizes`."""
         cells, of_cell = self.cells, head[self.cells.call_path]
         mine = np.flatnonzero(of_cell >= 0)
         mine = mine[np.lexsort((cells.location[mine], of_cell[mine]))]
@@ -253,7 +254,7 @@ class Computing:
         total, n_pieces = by_location.sum(cells.ticks[mine]), by_location.sum(cells.n_rows[mine])
         n_locations, most, whole = one.count(), one.max(total), one.sum(total)
         others = (whole - most) / np.maximum(n_locations - 1, 1)
-        # the k-th pieces of all locations are compared, where all have as many
+        # the k-th pieces of all locations are compared if all have the same number of pieces
         least = one.min(n_pieces)
         is_equal = (n_locations > 1) & (least > 1) & (least == one.max(n_pieces))
         changing = np.zeros(first.size)
@@ -269,8 +270,8 @@ class Computing:
         n_locations: NDArray[np.int64],
         n_pieces: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """Return by how much the longest k-th pieces are above the mean of all locations, for chosen call paths that
-        others count for."""
+        """Return the ticks by which the longest k-th pieces exceed the mean of all locations, summed over k, for chosen
+        values of `head`."""
         if not chosen.size:
             return np.zeros(0)
         number_of = np.full(head.size + 1, -1, np.int32)
@@ -309,7 +310,7 @@ class Computing:
         return Sizes._make([*map(np.concatenate, columns), self.same])
 
     def causes(self) -> list[Cause]:
-        """Return what computation lets others wait, with what mending it would gain."""
+        """Return the causes in computation that makes others wait, with the gain of mending each."""
         if self.scenarios.locations.size < 2:
             # nobody waits
             return []
@@ -326,8 +327,8 @@ class Computing:
         return self._with_slowest(self._joined(found))
 
     def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
-        """Return causes in which processes or threads that are slow in most of what they do are one, where that gains
-        clearly more than any of their functions."""
+        """Replace the causes in processes or threads that are slow in most of what they do by a single one, if that
+        gains clearly more than any of their functions."""
         slow = max(tried(self.scenarios, self._slowest()), key=lambda c: c.gain, default=None)
         mine = [c for c in causes if c.kind == "computation"]
         if slow is None or slow.gain <= PREFERRED * max((c.gain for c in mine), default=0):
@@ -336,7 +337,7 @@ class Computing:
 
     def _slowest(self) -> list[Cause]:
         """Return the causes that a process or a thread, or several that are clearly apart from more others, take longer
-        than their peers in most of what they compute; none if there are no such."""
+        than their peers in most of their computation; empty if there are none."""
         if not self.cells.location.size:
             return []
         threads, of = np.arange(self.process.size), self.process[self.cells.location]
@@ -345,7 +346,8 @@ class Computing:
         return [c for unit_of in units for c in self._slow(unit_of)]
 
     def _slow(self, unit_of: NDArray[np.int64]) -> Iterator[Cause]:
-        """Yield the cause that the slowest of some units takes longer than the others in most of what it computes."""
+        """Yield the cause that the slowest of some units takes longer than the others in most of its computation, if it
+        does."""
         cells, model, paths = self.cells, self.scenarios.model, self.scenarios.call_paths
         worst = _slowest_units(_peers(cells.call_path, unit_of[cells.location], cells.ticks))
         # those that are slow together are one unit
@@ -371,7 +373,7 @@ class Computing:
         yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
-        """Return causes in which a region that is the same cause on several call paths is one."""
+        """Merge causes of the same kind and locations that are in the same region on several call paths."""
         region = self.scenarios.call_paths.region
         alike: dict[tuple[object, ...], list[Cause]] = {}
         for c in sorted(causes, key=lambda c: (-c.gain, c.call_path)):
@@ -394,13 +396,14 @@ class Computing:
         return any(begin <= call_path < end for begin, end in nest.spans)
 
     def _by_kind(self, kinds: Sequence[Sequence[Spans]]) -> list[list[Work]]:
-        """Return the computation of sets of call paths, of several kinds of them together."""
+        """Return the computation of sets of call paths by kind, collected together for all kinds."""
         found = iter(self.work([spans for of in kinds for spans in of]))
         return [list(islice(found, len(of))) for of in kinds]
 
     def _best(self, sizes: Sizes, includes_calls: bool) -> list[Cause]:
-        """Return the causes in those of some call paths that have most to gain."""
-        # what a program's root does alone in the only process is its start and its end, unless threads idle meanwhile
+        """Return the causes in the call paths that have most to gain."""
+        # in a single process, computation of the program's root alone is its start and end, unless threads idle
+        # meanwhile
         inside = self.scenarios.call_paths.parent[sizes.head] >= 0
         alone = sizes.n_locations == 1
         several = ~alone & ~sizes.in_single
@@ -421,15 +424,15 @@ class Computing:
         ]
         best: dict[tuple[int, bool], Cause] = {}
         for c in found:
-            # who is late each time elsewhere may be so besides those that are late always
+            # different locations may be late each time in addition to those that always are
             key = c.call_path, c.kind == CHANGING
             if key not in best or c.gain > PREFERRED * best[key].gain:
                 best[key] = c
         return list(best.values())
 
     def _uneven(self, w: Work) -> Iterator[Cause]:
-        """Yield the causes in work that several locations do: some take longer, all are uneven, or each time others
-        are."""
+        """Yield the causes in work that several locations do: some take longer, it is uneven among all, or others take
+        longer each time."""
         outliers, is_process = self._outliers(w)
         if outliers.size:
             mine = w.by_row(np.isin(w.who, outliers))
@@ -445,9 +448,9 @@ class Computing:
             yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.node, less))
 
     def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
-        """Return the one location, or the threads of the one process, that take longer than all others, and whether it
-        is several threads of one process; or several locations that are clearly apart from more others, the worst
-        first; no location if there is no such."""
+        """Return the outliers, and whether they are several threads of one process: the one location, or the threads of
+        the one process, that take longer than all others, or several locations that are clearly apart from a larger
+        number of others, the worst first; empty if there are none."""
         if w.who.size == 2:
             return w.who[[int(w.total.argmax())]], False
         middle = (int(w.total.max()) + int(w.total.min())) / 2
@@ -463,8 +466,8 @@ class Computing:
         return NOBODY, False
 
     def _excess(self, w: Work, outliers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return by how much each piece of work of some locations takes longer than for the others in the mean: piece
-        by piece where all have as many, else in proportion; (n,) float64."""
+        """Return the ticks by which each piece of work exceeds the mean of the locations other than the outliers: piece
+        by piece if all have the same number of pieces, else in proportion; (n,) float64."""
         is_other = ~np.isin(w.who, outliers)
         if w.table is not None:
             return np.asarray((w.table - w.table[is_other].mean(0)).ravel(), np.float64)
@@ -472,12 +475,12 @@ class Computing:
         return np.asarray(w.by_row(1 - factor) * w.ticks, np.float64)
 
     def _alone(self, works: Sequence[Work]) -> list[Cause]:
-        """Return the causes that a location, or few of them, do what nobody else does, as much of it as lets others
-        wait."""
+        """Return the causes that one or few locations do work that no other does, limited to the part of it that makes
+        others wait."""
         gains = self.scenarios.gains([self._shorter(w, 1.0) for w in works])
         works = [w for w, gain in zip(works, gains, strict=True) if gain > 0]
         gain = np.array([gain for gain in gains if gain > 0], np.int64)
-        # the gain is a concave function of the part that is taken away: nearly all of it is had with less
+        # the gain is a concave function of the part that is taken away: nearly all of it is reached with less
         low, high = np.zeros(gain.size), np.ones(gain.size)
         for _ in range(HALVINGS if works else 0):
             middle = (low + high) / 2

@@ -1,8 +1,8 @@
-"""Causes in programs whose kernels communicate: a process that begins operations last, because of its host or of
-kernels, so that the kernels of all others wait, and their hosts for these.
+"""Causes in programs whose kernels communicate: a process that begins operations last, because of its host or its
+kernels, so that the kernels of all others wait, and their hosts wait for these.
 
-What makes it late is found by chains (`causes.device_costs`). It is mended by taking that off: of an operation as much
-as the one waits that waits longest."""
+The time that makes it late is found by chains (`causes.device_costs`), and is mended by removing it: for each operation
+as much as the longest wait in it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from tracecols.findings.cause import Cause
 from tracecols.findings.scenarios import Change, Scenarios
 
 N_TRIED = 7
-"""Processes that are tried, at most: those for which others wait longest."""
+"""Maximum number of processes that are tried: those for which others wait longest."""
 
 LEAST = 0.01
-"""Part of the runtime of all processes that others wait for one that is a cause."""
+"""Share of the runtime of all processes that others must wait for a process for it to be a cause."""
 
 PASSED_ON = 0.5
-"""Part of this from which on a process is late because it has waited for another one: that is the cause."""
+"""Share of this from which on a process counts as late because it has waited for another one, which then is the
+cause."""
 
 STRAGGLER = "straggler"
 """The kind of these causes."""
 
 
 def of_devices(s: Scenarios) -> list[Cause]:
-    """Return the processes that begin operations of kernels last, with what mending that would gain: nothing where it
-    is not recorded that hosts wait for kernels."""
+    """Return the causes that processes begin operations of kernels last, with the gains of mending that: 0 if waits of
+    hosts for kernels are not recorded."""
     with s.model.divided() as run:
         (blame,) = run.stages(lambda model, _stage: model.get("device_blame"), [SWEEP])
     process = np.asarray(s.model.facts.process, np.int64)
@@ -53,8 +54,8 @@ def of_devices(s: Scenarios) -> list[Cause]:
 def _late(s: Scenarios, blame: Columns, whole: int, same: NDArray[np.int64]) -> Cause | None:
     """Return the cause that a process is late; None if neither its host nor its kernels make it late.
 
-    `blame` is what makes it late, `whole` what kernels of all processes wait, and `same` the first of the call paths
-    that differ in nothing but the numbers of steps above them.
+    `blame` holds what makes it late, `whole` the ticks that kernels of all processes wait, and `same` the first of the
+    call paths that differ in nothing but the numbers of steps above them.
     """
     own = blame.take(np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM))))
     cell, first = number(combine(own.location, own.call_path))
@@ -85,7 +86,7 @@ def _late(s: Scenarios, blame: Columns, whole: int, same: NDArray[np.int64]) -> 
 def _earlier(
     s: Scenarios, location: NDArray[np.int64], call_path: NDArray[np.int64], late: NDArray[np.int64]
 ) -> Change:
-    """Return the change that takes off by how much call paths of a process make it late."""
+    """Return the change that subtracts from call paths of a process the ticks by which they make it late."""
     c, n_paths = s.computation, len(s.call_paths)
     order = np.argsort(location * n_paths + call_path)
     at = lookup((location * n_paths + call_path)[order], c.location.astype(np.int64) * n_paths + c.call_path)
@@ -97,7 +98,7 @@ def _earlier(
 
 
 def _without(s: Scenarios, process: int) -> Change:
-    """Return the change after which the kernels of no other process wait for those of one."""
+    """Return the change after which no kernels of other processes wait for those of a process."""
     nodes, n = s.graph.nodes, len(s.graph.nodes)
     of, edges = np.asarray(s.model.facts.process)[nodes.location], s.graph.edges
     tail, head = np.asarray(edges.tail, np.int64), np.asarray(edges.head, np.int64)

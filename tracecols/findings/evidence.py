@@ -1,4 +1,4 @@
-"""Quantities that prove a cause: counts, sizes, means, shares, and how it changes over the run."""
+"""Quantities that prove a cause: counts, sizes, means, shares, and its change over the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tracecols.once import once
 from tracecols.search.choice import with_topologies
 
 TOO_SMALL = 0.5
-"""Part of its work that a parallel region may take besides without being too small."""
+"""Overhead of a parallel region, as a share of its work, up to which it is not too small."""
 
 SMALL = 1e-3
 """Seconds of work of a thread up to which a parallel region may be too small."""
@@ -28,10 +28,10 @@ STARTS = "mpi_(i(?!probe|nit|mprobe)[a-z_]+|start|startall|[a-z]+_init)"
 """Calls that only start an operation, by their names in lower case."""
 
 MANY_TIMES = 4
-"""Times that a region is executed, from which on each of them is a piece of work, whatever it calls meanwhile."""
+"""Number of executions of a region from which on each of them is a piece of work, whatever it calls meanwhile."""
 
 SOME = 0.1
-"""Part of the work that has to be too long for its change over the run to mean something."""
+"""Share of the work that has to be in excess for its change over the run to be significant."""
 
 
 def _ancestors(parent: NDArray[np.integer[Any]], call_path: int) -> list[int]:
@@ -43,7 +43,7 @@ def _ancestors(parent: NDArray[np.integer[Any]], call_path: int) -> list[int]:
 
 
 def _above(parent: NDArray[np.integer[Any]], call_paths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Select the call paths above any of some, each of which is visited once; (n_call_paths,) bool."""
+    """Select the call paths above any of some; each is visited once; (n_call_paths,) bool."""
     found = np.zeros(parent.size, bool)
     for at in call_paths.tolist():
         while (at := int(parent[at])) >= 0 and not found[at]:
@@ -52,14 +52,14 @@ def _above(parent: NDArray[np.integer[Any]], call_paths: NDArray[np.int64]) -> N
 
 
 class Evidence:
-    """What proves the causes of a run."""
+    """Evidence of the causes of a run."""
 
     def __init__(self, scenarios: Scenarios, computing: Computing) -> None:
         self.s, self.computing = scenarios, computing
         self.resolution = scenarios.model.facts.resolution
 
     def add_to(self, c: Cause) -> None:
-        """Add to a cause what proves it."""
+        """Add its evidence to a cause."""
         make = {
             "messages": self._messages,
             "pipeline": self._pipeline,
@@ -92,7 +92,7 @@ class Evidence:
             "largest": float(w.total.max() / self.resolution),
             "by_location": [[int(w.who[i]), float(w.total[i] / self.resolution), float(share[i])] for i in order],
         }
-        # those of the cause may do nothing there
+        # the locations of the cause may do nothing there
         mine = np.isin(w.who, c.locations)
         if mine.any():
             found["mine"] = float(w.total[mine].mean() / self.resolution)
@@ -103,7 +103,7 @@ class Evidence:
         return found
 
     def _caller(self, c: Cause) -> str:
-        """Name what calls the region of a cause where nobody else does what it is about, if others execute the region
+        """Return the caller that tells the call paths of a cause from others, if other locations execute its region
         elsewhere: the nearest region above in which they do not; empty otherwise."""
         comp, paths, names = self.s.computation, self.s.call_paths, self.s.model.regions.name
         region = paths.region[c.call_path]
@@ -115,8 +115,8 @@ class Evidence:
         return next((str(names[r]) for r in callers if r not in above), "")
 
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
-        """Say how many pieces the work of a location has, and how they change over the run: one for each time that its
-        region is executed, where that is often, and in as many parts each time."""
+        """Return the number of pieces of a location's work, and how they change over the run. Each execution of the
+        region is one piece if there are many, each with the same number of parts."""
         mine = w.by_row(w.who == location)
         nodes = self.s.graph.nodes
         at = nodes.time[w.node[mine]] - self.s.replay.window(nodes.time)[0]
@@ -135,7 +135,7 @@ class Evidence:
         return found | trend_of(np.where(matters, excess, 0), at[parts - 1 :: parts] / self.resolution)
 
     def _messages(self, c: Cause) -> dict[str, Any]:
-        """Count the messages that are sent or received where the program does the communication."""
+        """Count the messages that are sent or received in the regions of a cause."""
         m = self.s.model.sent_messages
         here = np.append(self._in_regions(c), False)
         path_of = self.s.model.call_paths.path_of
@@ -171,7 +171,7 @@ class Evidence:
         of = completing if completing.size else of
         if not of.size:
             return {}
-        # in order, since how a mean of large numbers is rounded depends on it
+        # sorted, since the rounding of a mean of large numbers depends on their order
         ticks = np.sort(self.s.recorded_losses[of])
         ticks = ticks[ticks > 0]
         found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c)} | self._called(of)
@@ -189,7 +189,7 @@ class Evidence:
         return found
 
     def _called(self, nodes: NDArray[np.int64]) -> dict[str, Any]:
-        """Name the call of MPI that most of the time of some calls is spent in."""
+        """Return the name of the MPI region in which most of the time of some calls is spent."""
         s = self.s
         at = np.minimum(np.searchsorted(s.calls, nodes), max(s.calls.size - 1, 0))
         known = (s.calls[at] == nodes) & (s.call_region[at] >= 0) if s.calls.size else np.zeros(nodes.size, bool)
@@ -201,7 +201,7 @@ class Evidence:
 
     @once
     def _starts(self) -> NDArray[np.bool_]:
-        """Select the nodes at which calls end that only start an operation; (n_nodes,) bool."""
+        """Select the end nodes of calls that only start an operation; (n_nodes,) bool."""
         nodes = self.s.graph.nodes
         names = [re.fullmatch(STARTS, name) is not None for name in self.s.model.regions.lower]
         result = np.zeros(len(nodes), bool)
@@ -209,8 +209,8 @@ class Evidence:
         return result
 
     def _in_regions(self, c: Cause) -> NDArray[np.bool_]:
-        """Select the call paths of MPI and OpenMP that the regions of a cause make, wherever they are called, and
-        themselves; (n_call_paths,) bool."""
+        """Select the call paths of the regions of a cause, wherever they are called, and of the MPI and OpenMP calls
+        they make; (n_call_paths,) bool."""
         return self._of_cause(c, *c.partners)[self.s.user_call_path]
 
     def _of_cause(self, c: Cause, *more: int) -> NDArray[np.bool_]:
@@ -231,7 +231,7 @@ class Evidence:
         return model.call_paths.path_of(model.profile.call_path)
 
     def _regions(self, c: Cause) -> dict[str, Any]:
-        """Count the parallel regions, and compare what they compute with what they take."""
+        """Count the parallel regions, and compare their computation with their overhead."""
         s, model = self.s, self.s.model
         parallel = (model.regions.role == "parallel") & (model.regions.paradigm == "openmp")
         heads = parallel[s.call_paths.region] & self._in_regions(c)
@@ -249,7 +249,7 @@ class Evidence:
         return found
 
     def _threads(self, c: Cause) -> dict[str, Any]:
-        """Count the threads that are created, and compare what they compute with what that takes."""
+        """Count the threads that are created, and compare their computation with the cost of creating them."""
         s, created = self.s, self.s.model.created_threads
         mine = np.append(self._in_regions(c), False)[s.model.call_paths.path_of(created.create_call_path)]
         n = int(mine.sum())
@@ -263,7 +263,7 @@ class Evidence:
         }
 
     def _tasks(self, c: Cause) -> dict[str, Any]:
-        """Count the tasks, and compare what each computes with what it takes to create it."""
+        """Count the tasks, and compare the computation of each with the cost of creating it."""
         s, comp = self.s, self.s.computation
         role = s.model.regions.role[s.call_paths.region]
         creates = role == "task_create"
@@ -277,7 +277,7 @@ class Evidence:
         }
 
     def join_small_regions(self, causes: Sequence[Cause]) -> list[Cause]:
-        """Return causes in which all parallel regions that are too small for what they take are one."""
+        """Merge the causes in all parallel regions that are too small for their overhead."""
         small: list[Cause] = []
         others: list[Cause] = []
         for c in causes:
@@ -293,12 +293,12 @@ class Evidence:
         joined = Cause(head.kind, head.call_path, head.locations, change, self.s.gain(change))
         names = self.s.model.regions.name[self.s.call_paths.region[[c.call_path for c in small[1:4]]]]
         joined.evidence = {"n_more": len(small) - 1, "more": [str(name) for name in names]}
-        # what is said of regions is said of the first
+        # the evidence about regions is that of the first
         joined.evidence |= self._regions(head)
         return [joined, *others]
 
     def _lock(self, c: Cause) -> dict[str, Any]:
-        """Say who holds the lock how long, and what is executed meanwhile."""
+        """Find how long each location holds the lock, and what it executes meanwhile."""
         s = self.s
         tails = s.distinct(s.tail[c.change.cut])
         comp = s.computation
@@ -328,7 +328,7 @@ class Evidence:
         return found
 
     def _waits_in(self, heads: NDArray[np.integer[Any]]) -> dict[str, Any]:
-        """Name the construct or call that waits longest for a lock."""
+        """Return the name of the construct or call that waits longest for a lock."""
         s = self.s
         call_path = s.call_path[heads]
         known = call_path >= 0
@@ -338,10 +338,11 @@ class Evidence:
 
 
 def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, Any]:
-    """Say how what is too long, in ticks of pieces in the order of time that end at some seconds, changes over the run.
+    """Return how the excess of pieces changes over the run, given the ticks of each, in the order of time, and the
+    seconds `at` which it ends.
 
-    `trend` is once, every, since, growing, shrinking or steady; with `when` (s) and `number` of the one, or of the
-    first, or the `step`.
+    `trend` is once, every, since, growing, shrinking or steady. Once and since have the `when` (s) and `number` of the
+    one or first piece, every has the `step`.
     """
     positive = np.maximum(excess, 0)
     n, total = positive.size, positive.sum()
@@ -375,7 +376,7 @@ def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, 
 
 
 def _change_of(excess: NDArray[np.float64]) -> int:
-    """Return from which piece on all are too long while those before are not; 0 for none."""
+    """Return the first piece from which on all are too long while those before are not; 0 for none."""
     large = excess > 0.5 * excess.max()
     first = int(large.argmax())
     is_change = 2 <= first <= large.size - 3 and large[first:].all()

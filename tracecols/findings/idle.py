@@ -1,9 +1,9 @@
-"""Causes in programs whose devices have nothing to do: what their hosts do meanwhile, and what it would gain if they
-did not.
+"""Causes in programs whose devices have nothing to do: what their hosts do meanwhile, and the gain if that took no
+time.
 
-A device has nothing to do while no operation runs on any of its streams, and none is launched that has not begun. What
-its host does until the launch that ends this is found in the line of the host (`causes.host_lines`), and is mended by
-taking that time off. The creation of contexts is no fault of the program and is left out.
+A device has nothing to do while no operation runs on any of its streams, and no launched one is pending. The activity
+of its host until the launch that ends this is found in the line of the host (`causes.host_lines`), and is mended by
+removing that time. The creation of contexts is not a fault of the program and is left out.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ LEAST = 0.01
 """Part of the runtime that a cause must gain to be one."""
 
 APART = 0.15
-"""Part of the time in which devices have nothing to do from which on a call path is a cause of its own."""
+"""Share of the time in which devices have nothing to do from which on a call path is a cause of its own."""
 
 EXPLAINED = 0.7
-"""Part of a call path's time that must lie in such ones below it so that they are named in its place."""
+"""Share of a call path's time that must lie in such call paths below it for these to be named in its place."""
 
 N_REGIONS = 3
-"""Regions that are named of what a host does in a call path, at most."""
+"""Maximum number of regions that are named for the activity of a host in a call path."""
 
 LEAST_NAMED = 0.01
-"""Part of the time from which on they are."""
+"""Share of the time from which on a region is named."""
 
 Ints = NDArray[np.int64]
 
 GAP = ("host", "begin", "end", "row")
-"""Of a time in which a device has nothing to do: the line of the host that ends it, and the event that begins the
-operation it ends with; -1 at the end of the run."""
+"""Columns of gaps, in which a device has nothing to do: the line of the host that ends the gap, its begin and end, and
+the event that begins the operation that ends it; -1 at the end of the run."""
 
 SPENT_IDLE = ("location", "call_path", "since", "until", "ticks", "gaps")
-"""What hosts do meanwhile: thread and call path, from when until when they are there, for how many ticks of this time a
-device has nothing to do, and how often that ends there."""
+"""Columns of the activity of hosts meanwhile: thread and call path, begin and end of the time that they are there, the
+ticks of it in which a device has nothing to do, and the number of gaps that end in it."""
 
 
 def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
-    """Return what hosts do while their devices have nothing to do, with what it would gain if that took no time; calls
-    in which devices start (`findings.starts.CALL`) are left out."""
+    """Return the causes that hosts do something while their devices have nothing to do, with the gain if that took no
+    time; calls in which devices start (`findings.starts.CALL`) are left out."""
     window = s.replay.window(s.replay.nodes.time)
     with s.model.divided() as run:
         parts = list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT]))
@@ -82,7 +82,7 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
 
 def time_of_hosts(model: Model, starts: Columns, begin: int, end: int) -> Columns:
     """Find what the hosts of a slice do while their devices have nothing to do (`SPENT_IDLE`), between two times,
-    but for the calls in which devices start (`findings.starts.CALL`)."""
+    except the calls in which devices start (`findings.starts.CALL`)."""
     line, operations = model.get("host_lines"), model.get("device_operations").operations
     host, time = line.column("host"), line.column("time")
     location, call_path = line.column("location"), line.column("call_path")
@@ -130,11 +130,11 @@ def _spans(model: Model, host: Ints, time: Ints) -> tuple[Ints, Ints]:
 
 
 def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: Ints, last: Ints) -> Columns:
-    """Find when devices have nothing to do (`GAP`), by device and begin, from `causes.device_operations.OPERATION`; O(n
-    log n).
+    """Find the gaps in which devices have nothing to do (`GAP`), by device and begin, from
+    `causes.device_operations.OPERATION`; O(n log n).
 
-    Before an operation whose launch is not recorded nothing is known, nor of a device without any launch that is. The
-    hosts of each process begin and end at `first` and `last`.
+    Gaps before an operation whose launch is not recorded are unknown, like all gaps of a device without recorded
+    launches. The hosts of each process begin and end at `first` and `last`.
     """
     of = operations
     device = combine(of.process, device_of[of.location].astype(np.int64)) if len(of) else of.process
@@ -146,7 +146,7 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     launch = of.launch_time[order]
     # an operation is pending from its launch on
     asked = np.where(launch < 0, np.minimum(since, begin), np.minimum(launch, begin))
-    # of what is launched earlier, but begins later, the launch counts
+    # an operation that begins later may have been launched earlier: its launch counts
     asked = -running_max(device[::-1], -asked[::-1])[::-1]
     tail = np.flatnonzero(np.append(head[1:], True)[: head.size])
     host, row, of_tail = of.host[order], of.row[order], process[tail]
@@ -175,8 +175,8 @@ class Tree:
         self._above = np.where(parent >= 0, pick(self.of, parent), -1)
 
     def heads(self, spent: Columns) -> list[int]:
-        """Return the call paths that hold a large part of some time with what they call, none of which is above
-        another: the deepest such, that with most of it first."""
+        """Return the deepest call paths that hold a large part of some time with all that they call, none of which is
+        above another, the one with most time first."""
         n = self.of.size
         inside = np.bincount(self.of[spent.call_path], spent.ticks, n)
         for level in range(int(self._depth.max(initial=0)), 0, -1):
@@ -195,7 +195,7 @@ class Tree:
         return sorted(found, key=lambda at: (-inside[at], at))
 
     def below(self, head: int) -> NDArray[np.bool_]:
-        """Select a call path, those that are the same, and what they call; (n_call_paths,) bool."""
+        """Select a call path, those that are the same, and all that they call; (n_call_paths,) bool."""
         result = self.of == head
         for level in range(int(self._depth[head]) + 1, int(self._depth.max(initial=0)) + 1):
             mine = np.flatnonzero(self._depth == level)
@@ -204,8 +204,8 @@ class Tree:
 
 
 def _causes(s: Scenarios, tree: Tree, head: int, spent: Columns) -> list[Cause]:
-    """Return the causes that hosts are in a call path while their devices have nothing to do: those of processes for
-    which that takes clearly longer than for others, if there are such; and those of all."""
+    """Return the causes that hosts are in a call path while their devices have nothing to do: one of the processes for
+    which that takes clearly longer than for others, if there are any, and one of all processes."""
     mine = spent.take(np.flatnonzero(tree.below(head)[spent.call_path]))
     process = np.asarray(s.model.facts.process, np.int64)
     found, of = np.unique(process[mine.location], return_inverse=True)
@@ -263,15 +263,14 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
 
 
 def _first_of(values: Ints, wanted: Ints) -> Ints:
-    """Return where each of some values is first; (n_wanted,) int64."""
+    """Return the position of the first of each wanted value; (n_wanted,) int64."""
     known, first = np.unique(values, return_index=True)
     found: Ints = first[np.searchsorted(known, wanted)]
     return found
 
 
 def _without(s: Scenarios, spent: Columns) -> Change:
-    """Return the change after which hosts do not spend some of their time: in computation, or in what calls take beyond
-    waiting."""
+    """Return the change that removes some time of hosts: from computation, or from the time of calls beyond waiting."""
     nodes, n_paths = s.graph.nodes, len(s.call_paths)
     low, high = np.zeros(len(spent), np.int64), np.full(len(spent), -1, np.int64)
     for location in distinct(spent.location).tolist():
@@ -295,7 +294,7 @@ def _without(s: Scenarios, spent: Columns) -> Change:
     row, less = order[at[at >= 0]], ticks[at >= 0]
     by_row = np.argsort(row)
     change = s.less_computation(c.node[row[by_row]], np.minimum(less, c.ticks[row])[by_row].astype(np.float64))
-    # calls that are no computation take no longer than what they wait for
+    # calls that are not computation then take no longer than the operations they wait for
     calls = np.flatnonzero((at < 0) & (nodes.kind[node] != NodeClass.COMPUTATION))
     call, which = np.unique(node[calls], return_inverse=True)
     shorter = np.minimum(np.bincount(which, ticks[calls], call.size).astype(np.int64), s.weight[call])

@@ -1,5 +1,5 @@
-"""The cost of recording: functions of the program that are entered so often, for so short a time, that writing down
-their events takes a part of what is measured."""
+"""The cost of recording: functions of the program that are entered so often, for so short a time, that writing their
+events takes a part of the measured time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tracecols.findings.scenarios import RUN_TIME, Change, Scenarios
 from tracecols.replay.cell_sums import CellSums
 
 EVENT = 1e-7
-"""Seconds that a recorder takes for an event, about: the time between the ENTER and the EXIT of an empty function."""
+"""Approximate seconds that a recorder takes for an event: the time between the ENTER and the EXIT of an empty
+function."""
 
 TINY = 1e-6
 """Seconds of a call up to which its two events matter."""
@@ -25,8 +26,8 @@ MANY = 1000
 
 
 def of_measurement(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if functions of the program that take about as long as their events were not
-    recorded: all of them together, named after the one that is entered most often."""
+    """Return the cause that functions of the program are recorded that take about as long as their events, with the
+    gain of not recording them: all together, named after the one that is entered most often."""
     model, profile, resolution = s.model, s.model.profile, s.model.facts.resolution
     region = s.call_paths.region.astype(np.int64)
     cells = s.replay.cell_sums
@@ -52,7 +53,7 @@ def of_measurement(s: Scenarios) -> list[Cause]:
 
 
 def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDArray[np.bool_]:
-    """Say which regions are called so often, for so short a time without what they call, that recording them
+    """Return a mask of the regions that are called so often, for so short an exclusive time, that recording them
     matters."""
     return np.asarray((visits >= MANY) & (ticks < visits * TINY * resolution), np.bool_)
 
@@ -60,7 +61,8 @@ def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDAr
 def _recording(
     s: Scenarios, cells: CellSums, call_path: NDArray[np.int64], location: NDArray[np.int32], visits: NDArray[np.int64]
 ) -> Change:
-    """Return the change without what recording takes: an event for each call inside of it, and one in the caller."""
+    """Return the change that removes the time of recording: for each call, an event inside of it, and one in the
+    caller."""
     parent = s.call_paths.parent
     caller = pick(parent, call_path)
     where = np.concatenate([call_path, caller[caller >= 0]]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What mending the causes of lost time would gain, in words."""
+"""Gains of mending the causes of lost time, with the causes in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def mended_of(predicted: Prediction) -> pd.DataFrame | None:
-    """Return what mending the causes of lost time would gain, of a prediction without changes; None of another."""
+    """Return the gains of mending the causes of lost time for a prediction without changes; None for another."""
     return mended(predicted.replay) if predicted.changes == Changes() else None
 
 
@@ -27,7 +27,7 @@ def mended(replay: Replay) -> pd.DataFrame:
     """Return by how much the runtime would shrink if each cause of lost time were mended, by itself: change (the cause
     in words), runtime (s), saving (s) and share (of the runtime), the largest saving first.
 
-    Empty where causes are not looked for. Raises AnalysisError if the trace cannot be replayed.
+    Empty if causes are not searched for (`has_causes`). Raises AnalysisError if the trace cannot be replayed.
     """
     import pandas as pd
 
@@ -46,7 +46,7 @@ def mended(replay: Replay) -> pd.DataFrame:
 
 
 def _in_words(replay: Replay, cause: Cause) -> str:
-    """Say what the cause is."""
+    """Return a cause in words."""
     model = replay.model
     of = Readable(model.store, lambda: model.facts)
     several = bool((of.thread > 0).any())

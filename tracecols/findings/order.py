@@ -1,5 +1,5 @@
-"""Messages that are received in another order than they are sent, although what follows each of them could go on with
-whichever comes first."""
+"""Messages that are received in another order than they are sent, although the program could continue with whichever
+comes first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = NDArray[np.int64]
 
 
 def of_order(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if messages were received in the order in which they are sent: by where."""
+    """Return the gains of receiving messages in the order in which they are sent, by region, as causes."""
     nodes, n = s.graph.nodes, len(s.graph.nodes)
     receives = np.zeros(n, bool)
     receives[s.calls[np.append(RECEIVE(s.model.regions), False)[s.call_region]]] = True
@@ -43,15 +43,15 @@ def of_order(s: Scenarios) -> list[Cause]:
 
 
 def _in_order_of_sending(s: Scenarios, edge: Rows) -> tuple[Rows, Rows]:
-    """Return edges of messages that would be received by another call, and by which: of each round, in which a location
-    receives one message of each sender, that sent first by the first call."""
+    """Return the edges of messages that would be received by another call, and the nodes of these calls: in each round,
+    in which a location receives one message of each sender, the first call receives the message sent first."""
     nodes = s.graph.nodes
     head, tail = (of[edge].astype(np.int64) for of in (s.graph.edges.head, s.tail))
     by_head = np.argsort(head, kind="stable")
     edge, head, tail = edge[by_head], head[by_head], tail[by_head]
     location = nodes.location[head].astype(np.int64)
     turn = occurrence(combine(location, nodes.location[tail].astype(np.int64)))
-    # rounds that overlap are none
+    # locations with overlapping rounds are left out
     goes_on = location[1:] == location[:-1]
     overlap = distinct(location[1:][goes_on & (turn[1:] < turn[:-1])])
     kept = ~np.isin(location, overlap)

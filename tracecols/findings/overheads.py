@@ -1,5 +1,5 @@
-"""Causes that lie in communication, synchronisation and management of threads: what they take beyond waiting, and waits
-that only they make."""
+"""Causes in communication, synchronisation and management of threads: their time beyond waiting, and waits that only
+they cause."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
 
 N_TRIED = 12
-"""How many call paths of the program are tried in each way, those with most of it."""
+"""Number of regions of the program tried in each way: those with most of the lost time."""
 
 ALONE = 0.6
-"""Part of the time of calls that a location must have to be the one that makes them."""
+"""Share of the time of calls that a location must have to be named as the one that makes them."""
 
 LAST = 0.1
-"""Part of what processes wait in the mean up to which one of them comes last each time."""
+"""Share of the mean wait of processes below which a process counts as coming last each time."""
 
 NOBODY = np.zeros(0, np.int64)
 
@@ -43,17 +43,17 @@ BEYOND_WAITING = {
     "collectives": (NodeClass.COLLECTIVE,),
     "calls": (NodeClass.OPAQUE, NodeClass.OTHER_MPI),
 }
-"""By kind of cause the classes of nodes whose weights are what is lost."""
+"""By kind of cause, the classes of nodes whose weights are lost time."""
 
 
 def of_overheads(s: Scenarios) -> list[Cause]:
-    """Return what would be gained without the time that calls take beyond waiting, by where the program makes them."""
+    """Return the causes that calls take time beyond waiting, with their gains, by the region that makes the calls."""
     found = tried(s, [c for kind, classes in BEYOND_WAITING.items() for c in _without_weights(s, kind, classes)])
     return _joined_partners(s, found, tried(s, list(_of_partners(s))))
 
 
 def of_tasks(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if it took no time to create tasks: by where."""
+    """Return the causes that creating tasks takes time, with their gains, by region."""
     regions, c = s.model.regions, s.computation
     creates = (regions.role == "task_create") & (regions.paradigm == "openmp")
     # by some recorders a task is created where its region is entered: what the creator spends there
@@ -72,9 +72,9 @@ def of_tasks(s: Scenarios) -> list[Cause]:
 
 
 def of_locking(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if it took no time to take and to release locks, beyond waiting: by where."""
+    """Return the causes that taking and releasing locks takes time beyond waiting, with their gains, by region."""
     c, locks = s.computation, np.flatnonzero(s.in_window & (s.graph.nodes.kind == NodeClass.LOCK))
-    # what follows an acquisition, and a release, lies in the calls
+    # the time after an acquisition, and after a release, is computation in the calls
     row = np.flatnonzero(LOCKING(s.model.regions)[s.call_paths.region][c.call_path] & s.in_window[c.node])
     ticks = np.concatenate([np.maximum(s.weight[locks], 0), c.ticks[row]])
     user = np.concatenate([s.user_of_node[locks], s.user_call_path[c.call_path[row]]])
@@ -91,8 +91,7 @@ def of_locking(s: Scenarios) -> list[Cause]:
 
 
 def _joined_partners(s: Scenarios, single: Sequence[Cause], joined: Sequence[Cause]) -> list[Cause]:
-    """Return causes in which the functions that exchange messages are one where together they gain clearly more than
-    the best of them."""
+    """Merge the causes in functions that exchange messages if together they gain clearly more than the best of them."""
     region = s.call_paths.region
     result = list(single)
     for cause in joined:
@@ -105,7 +104,7 @@ def _joined_partners(s: Scenarios, single: Sequence[Cause], joined: Sequence[Cau
 
 def _of_partners(s: Scenarios) -> Iterator[Cause]:
     """Yield the causes that messages take long, of functions of the program that send, receive and complete them
-    together: what the one side takes the other waits for."""
+    together: one side waits for the time that the other takes."""
     nodes = np.flatnonzero(s.in_window & np.isin(s.graph.nodes.kind, [int(c) for c in BEYOND_WAITING["messages"]]))
     user = s.user_of_node[nodes]
     nodes, user = nodes[user >= 0], user[user >= 0]
@@ -149,7 +148,7 @@ def _partners(s: Scenarios) -> NDArray[np.int64]:
 
 
 def _pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return which pairs of regions there are, without those of -1; (2, n_pairs)."""
+    """Return the distinct pairs of regions, without those of -1; (2, n_pairs)."""
     at = number(combine(one, other))[1]
     at = at[one[at] >= 0]
     return np.stack([one[at], other[at]])
@@ -166,7 +165,7 @@ def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> I
 
 
 def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the one of several locations that most of the weight of some nodes is on; none if there is no such."""
+    """Return the one of several locations that has most of the weight of some nodes; empty if there is none."""
     by_location = np.bincount(s.graph.nodes.location[nodes], s.weight[nodes], s.model.n_locations)
     most = int(by_location.argmax())
     n_others = s.locations.size - 1
@@ -178,11 +177,11 @@ def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def of_threads(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if creating and joining threads took no time: by where they are created and
-    joined."""
+    """Return the causes that creating and joining threads takes time, with their gains, by the region that creates and
+    joins them."""
     created = s.model.created_threads
     manages = s.in_window & (s.graph.nodes.kind == NodeClass.THREADS)
-    # returning from a wait for a condition is no management of threads
+    # returning from a wait for a condition is not management of threads
     wakes = s.graph.nodes.at(s.model.lock_acquisitions.acquire)
     manages[wakes[wakes >= 0]] = False
     nodes = np.flatnonzero(manages)
@@ -200,10 +199,10 @@ def of_threads(s: Scenarios) -> list[Cause]:
 def largest(
     s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64], user: NDArray[np.int64] | None = None
 ) -> Iterator[tuple[int, NDArray[np.int64], dict[str, Any]]]:
-    """Yield the regions of the program, and the families of steps, in which some nodes take most: the call path with
-    most of it, the nodes, and what a family is called as evidence.
+    """Yield the regions of the program, and the families of steps, in which some nodes take most ticks: the call path
+    with most of them, the nodes, and the name of the family as evidence.
 
-    `user` are the call paths of the program that nodes count for, by default those that they are in.
+    `user` are the call paths of the program for which nodes count, by default those that they are in.
     """
     user = s.user_of_node[nodes] if user is None else user
     known = user >= 0
@@ -220,7 +219,7 @@ def largest(
 
 
 def of_locks(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if nobody waited for locks, by where they are taken."""
+    """Return the causes that locks are waited for, with their gains, by the region that takes them."""
     g, nodes = s.graph, s.graph.nodes
     n = len(nodes)
     edge = np.flatnonzero((g.edges.head < n) & (s.tail < n))
@@ -236,8 +235,8 @@ def of_locks(s: Scenarios) -> list[Cause]:
 
 
 def of_barriers(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if nobody waited at barriers of MPI: by where they are, unless it is always the same
-    process that comes last."""
+    """Return the causes that processes wait at MPI barriers, with their gains, by region, except where the same process
+    always comes last."""
     barrier = np.array([name.startswith(("mpi_barrier", "mpi_ibarrier")) for name in s.model.regions.lower], bool)
     at_barrier = np.zeros(s.graph.time.size, bool)
     at_barrier[s.calls[np.append(barrier, False)[s.call_region]]] = True
@@ -246,7 +245,7 @@ def of_barriers(s: Scenarios) -> list[Cause]:
 
 
 def _has_one_last(s: Scenarios, calls: NDArray[np.int64]) -> bool:
-    """Say whether a process hardly waits in calls in which the others do: it comes last each time."""
+    """Return whether a process hardly waits in calls in which the others do, and so comes last each time."""
     waits = np.maximum(s.recorded_losses[calls] - s.weight[calls], 0)
     location = s.graph.nodes.location[calls]
     by_location = np.bincount(location, waits, s.model.n_locations)[distinct(location)]
@@ -254,7 +253,7 @@ def _has_one_last(s: Scenarios, calls: NDArray[np.int64]) -> bool:
 
 
 def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
-    """Return what would be gained, after all else is mended, if nobody waited for messages: by where."""
+    """Return the causes that messages are waited for, with their gains after all else is mended, by region."""
     return _without_edges(s, "pipeline", message_edges(s), mended)
 
 
@@ -264,7 +263,7 @@ def message_edges(s: Scenarios) -> NDArray[np.int64]:
 
 
 def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
-    """Return what would be gained, after other changes, if some edges kept nobody waiting: by where."""
+    """Return the causes that some edges make others wait, with their gains after other changes, by region."""
     heads = s.distinct(s.graph.edges.head[edge])
     heads = heads[s.in_window[heads]]
     lost = s.losses(mended) if mended else s.recorded_losses
@@ -278,15 +277,16 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
 
 
 AT_ONCE = 0.2
-"""Part of the wait for a message up to which the time between posting and completing its receive is none."""
+"""Time between posting and completing receives, as a share of the waits for their messages, up to which it counts as
+none."""
 
 ENOUGH = 0.5
-"""Part of the waits for messages that has to be computation after it, so that it could hide them."""
+"""Computation after the waits for messages, as a share of them, from which on it could hide them."""
 
 
 def of_overlap(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if non-blocking exchanges, which are completed right after they are posted, were
-    overlapped with the computation that follows: by where."""
+    """Return the causes that non-blocking exchanges are completed right after they are posted, with the gains of
+    overlapping them with the computation that follows, by region."""
     m, nodes = s.model.sent_messages, s.graph.nodes
     if not len(m):
         return []
@@ -317,10 +317,10 @@ def of_overlap(s: Scenarios) -> list[Cause]:
 def _mutual(
     sender: NDArray[np.int32], sent: NDArray[np.int64], receiver: NDArray[np.int32], received: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Say of each message whether its receiver has sent as many itself before it completes it: partners exchange
-    messages then, and none passes on what it gets.
+    """Return for each message whether its receiver has sent as many itself before it completes the receive: partners
+    then exchange messages, and do not pass them on.
 
-    Times are when the sending call begins, and the call that completes the receive.
+    Times are those at which the sending call begins, and the call that completes the receive.
     """
     # the k-th message of each receiver, and the k-th that it sends
     order, by_sender = np.lexsort((received, receiver)), np.lexsort((sent, sender))

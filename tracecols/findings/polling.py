@@ -17,12 +17,12 @@ Rows = NDArray[np.int64]
 def collapsed(
     model: Model, graph: Graph, computation: Computation, call_path: Rows, leave: Rows, region: NDArray[np.int32]
 ) -> Rows:
-    """Return the weights of a graph in which what is between the calls of a loop that polls takes no time, so that its
-    last call waits for what it completes.
+    """Return the weights of a graph in which the time between the calls of a polling loop is removed, so that its last
+    call waits for the operation that it completes.
 
-    A loop is a series of such calls of one call path, the one before each node, with no other call of MPI between them.
-    What the program computes in between in regions of their own is no waiting, and stays. Outermost MPI calls end at
-    the nodes `leave`; their regions are -1 if unknown.
+    A loop is a series of such calls from one call path, the one before each node, with no other MPI call between them.
+    Computation of the program in between, in other regions, is not waiting, and stays. Outermost MPI calls end at the
+    nodes `leave`; their regions are -1 if unknown.
     """
     nodes = graph.nodes
     weight = graph.weight.copy()

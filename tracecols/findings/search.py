@@ -1,4 +1,5 @@
-"""The search for causes of lost time: candidates, tried by replay, the best first, each with what it explains."""
+"""The search for causes of lost time: candidates, tried by replay, the best first, each with the time that it
+explains."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ from tracecols.severity.causes import BY_CHANCE
 from tracecols.work.executors import side_by_side
 
 N_CAUSES = 8
-"""How many causes are kept, at most."""
+"""Maximum number of causes that are kept."""
 
 LEAST = 0.01
 """Part of the runtime that a cause must gain to be one."""
@@ -53,18 +54,19 @@ VAGUE = {
     "barrier": 0.02,
     "overlap": 0.02,
 }
-"""The same of kinds that differences without a reason bring about as well."""
+"""The same for kinds that random differences bring about as well."""
 
 DISCOUNT = BY_CHANCE | {"order": 2.0}
-"""By kind the part of its gain that a cause counts with in the order of trying: others are preferred to it, or it to
-others, as another order of receives needs no other work."""
+"""By kind, the factor on the gain of a cause in the order of trying: below 1, others are preferred to it; above 1, it
+is preferred to others, as another order of receives needs no other work."""
 
 OWN = 0.3
-"""Part of its gain that a cause must have besides those before it, not to be the same in other words."""
+"""Share of its gain that a cause must have besides those before it; with less, it is the same cause in other words."""
 
 MOST_CALLS = 1 << 21
-"""Call instances of a trace up to which its causes are tried by replay of all of it: up to there that takes about as
-long as the analysis, and up to 0.7 GB for each million. Of longer ones a piece is replayed (`analysis.piece`)."""
+"""Number of call instances of a trace up to which its causes are tried by replay of the whole trace: up to there that
+takes about as long as the analysis, and up to 0.7 GB per million. Of longer traces a piece is replayed
+(`analysis.piece`)."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:
@@ -75,7 +77,8 @@ def find_causes(replay: Replay) -> list[Cause]:
 
 def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     """Return the causes of lost time, that with the largest gain first, and the calls in which devices start
-    (`findings.starts.CALL`), which are no fault of the program. Raises AnalysisError if the trace cannot be replayed.
+    (`findings.starts.CALL`), which are not a fault of the program. Raises AnalysisError if the trace cannot be
+    replayed.
     """
     s = Scenarios(replay)
     starts = starts_of_devices(s)
@@ -93,12 +96,12 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
 
 
 def _of_devices(s: Scenarios, starts: Columns) -> list[Cause]:
-    """Return the causes in programs of which devices execute a part."""
+    """Return the causes in programs with work on devices."""
     return [*(of_devices(s) if _communicates(s.model) else []), *of_idle_devices(s, starts)]
 
 
 def _communicates(model: Model) -> bool:
-    """Say whether kernels communicate."""
+    """Return whether kernels communicate."""
     return bool((model.regions.paradigm == NCCL).any())
 
 
@@ -122,7 +125,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
 
 
 def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> list[Cause]:
-    """Add candidates to the causes before, the best first, but those which these have explained."""
+    """Add candidates to the causes before, the best first, except those that chosen causes have explained."""
     chosen = list(before)
     left = sorted(candidates, key=lambda c: (-c.gain * DISCOUNT.get(c.kind, 1), c.kind, c.call_path))
     left = [c for c in left if c.gain >= _least(s, c)]
@@ -131,7 +134,7 @@ def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> l
         besides = [c.gain for c in together]
         if chosen:
             besides = s.gains([c.change for c in together], [c.change for c in chosen])
-        # what follows the first that gains something besides those before has that one before it, too
+        # the gains of candidates after the first one that is chosen have to be found anew, besides that one, too
         enough = [g >= max(OWN * c.gain, _least(s, c)) for c, g in zip(together, besides, strict=True)]
         n = enough.index(True) + 1 if any(enough) else len(together)
         chosen += together[n - 1 : n] if any(enough) else []
@@ -145,8 +148,8 @@ def _least(s: Scenarios, c: Cause) -> float:
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
-    """Say of each cause what time that is not computation ends with it: one after the other, so that nothing is
-    explained twice. Idle threads are on no call path."""
+    """Find the time other than computation that ends with each cause, one after the other, so that no time is explained
+    twice. Idle threads have call path -1."""
     changes = [c.change if c.frees is None else c.frees for c in causes]
     done = [changes[:i] for i in range(len(causes) + 1)]
     nodes = s.graph.nodes
@@ -164,8 +167,8 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
 
 
 def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
-    """Call a cause of computation that nobody else does a producer if most of what it explains are waits for
-    conditions."""
+    """Turn a cause in computation that no other location does into a producer if over 40 % of the time it explains is
+    waits for conditions."""
     if cause.kind != "computation" or cause.cells is None or ALONE not in cause.evidence:
         return
     call_path, _, ticks, _ = cause.cells
@@ -176,12 +179,13 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
 
 
 def has_causes(model: Model) -> bool:
-    """Say whether the causes of a trace are tried by replay of all of it: not too many calls may wait."""
+    """Return whether the causes of a trace are tried by replay of the whole trace: if it has at most `MOST_CALLS` call
+    instances."""
     return model.n_calls <= MOST_CALLS
 
 
 def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
-    """Return the causes of a trace as a cube keeps them; None where the trace cannot be replayed."""
+    """Return the causes of a trace as a cube keeps them; None if the trace cannot be replayed."""
     try:
         found, starts = causes_and_starts(replay)
     except AnalysisError:

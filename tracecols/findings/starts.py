@@ -1,5 +1,5 @@
 """Calls in which a run-time system of devices starts: its first calls create contexts, and the first launch of a kernel
-loads its code. They take long once and are no fault of what calls them."""
+loads its code. They take long once and are not a fault of their callers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LEAST = 1e-3
 """Seconds from which on a call may be one in which a device starts."""
 
 TIMES = 100
-"""How many times as long as calls of the same region usually take it must be."""
+"""Factor by which it must take longer than calls of the same region usually do."""
 
 CALL = ("process", "location", "call_path", "region", "enter_time", "exit_time", "kernel")
-"""Of a call of a host for devices that calls no other: where it is, when, and the region of the kernel that it
-launches; -1 none."""
+"""Columns of calls of hosts for devices that make no further such calls: where and when they are, and the region of the
+kernel that each launches; -1 none."""
 
 Ints = NDArray[np.int64]
 
@@ -46,15 +46,15 @@ def starts_of_devices(s: Scenarios) -> Columns:
 
 
 def _number_of_devices(model: Model) -> Ints:
-    """Return how many devices each process gives work to; (n_processes,) int64."""
+    """Return the number of devices that each process gives work to; (n_processes,) int64."""
     process, at = np.asarray(model.facts.process, np.int64), np.flatnonzero(model.locations.is_device)
     device = np.unique(np.stack([process[at], model.locations.device[at].astype(np.int64)]), axis=1)
     return np.bincount(device[0], minlength=int(process.max(initial=-1)) + 1)
 
 
 def usual(process: Ints, region: Ints, ticks: Ints, is_first: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the median of the ticks of other calls than first ones of the same region in the process of each call;
-    where there are none, of all such calls of the process, and infinity where there are none, either. (n,) float64."""
+    """Return, for each call, the median ticks of the calls of the same region in its process, without first calls; if
+    there are none, of those of all regions in the process, and infinity if there are none, either. (n,) float64."""
     result = np.full(ticks.size, np.inf)
     for key in (process, combine(process, region)):
         group, first = number(key)
@@ -76,7 +76,7 @@ def calls_of_hosts(model: Model) -> Columns:
     at = np.flatnonzero(on_host & ~model.locations.is_device[calls.location])
     at = at[np.lexsort((-calls.exit_time[at], calls.enter_time[at], calls.location[at]))]
     location, leave = calls.location[at].astype(np.int64), calls.exit_time[at]
-    # of calls within others the inner ones
+    # of nested calls only the inner ones
     holds = (location[1:] == location[:-1]) & (calls.enter_time[at][1:] < leave[:-1])
     at = at[~np.append(holds, False)[: at.size]]
     by_launch = np.argsort(kernels.launch_enter, kind="stable")

@@ -1,4 +1,4 @@
-"""Pipelines of sweeps: how many ranks they lead through, in how many blocks, and how small blocks should be."""
+"""Pipelines of sweeps: the number of ranks they pass through, the number of blocks, and how small blocks should be."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from tracecols.model.model import Model
 from tracecols.patterns.wavefront import Positions, Sweeps, find_sweeps, positions
 
 MOST = 0.8
-"""Part of the messages of sweeps that has to be passed on from the same corner; an exchange is no sweep."""
+"""Share of the messages of sweeps that has to be passed on from the same corner; exchanges are not sweeps."""
 
 NEAR = 1.1
-"""How much longer than with the best blocks a sweep may take with those that are proposed."""
+"""Factor by which a sweep with the proposed blocks may take longer than with the best ones."""
 
 SMALLEST = 1 << 12
-"""Parts into which a block is divided, at most."""
+"""Maximum number of parts into which a block is divided."""
 
 
 class Shape(NamedTuple):
-    """The sweeps of a function, as most of them are."""
+    """The typical sweep of a function."""
 
     n_ranks: int
-    """Ranks that a sweep leads through from one corner to the other, one after the other."""
+    """Ranks that a sweep passes through one after the other, from one corner to the opposite one."""
     n_blocks: int
-    """Blocks in which it does so."""
+    """Blocks of a sweep."""
     n_sweeps: int
-    """How many there are, at the location that receives most of them."""
+    """Number of sweeps, at the location that receives most of them."""
     work: int
     """Ticks between the last message of a block and the first that is sent after it."""
     cost: int
-    """Ticks that the messages of a block take beyond waiting for who sends them."""
+    """Ticks that the messages of a block take beyond waiting for their senders."""
     refill: int
     """Ticks that all locations wait for the first block of a sweep."""
     under_way: int = 0
     """Ticks between the first send and the last receive of each sweep, added up; sweeps from one corner that follow
     each other are one."""
     overlap: int = 0
-    """Those of them in which the next sweep is under way, too."""
+    """The ticks of `under_way` in which the next sweep is under way, too."""
 
     def duration(self, parts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the ticks of a sweep whose blocks are divided into so many parts each; (n,) float64."""
+        """Return the ticks of a sweep whose blocks are divided into `parts` each; (n,) float64."""
         n_steps = self.n_blocks * parts + self.n_ranks - 1
         return np.asarray(n_steps * (self.work / parts + self.cost), np.float64)
 
@@ -56,14 +56,14 @@ class Shape(NamedTuple):
         return (self.n_ranks - 1) / (self.n_blocks * parts + self.n_ranks - 1)
 
     def parts(self) -> int:
-        """Return into how many parts a block should be divided: the fewest with which a sweep takes little longer than
-        with the best number of them."""
+        """Return the number of parts into which a block should be divided: the fewest with which a sweep takes little
+        longer than with the best number (`NEAR`)."""
         parts = np.arange(1, SMALLEST + 1)
         duration = self.duration(parts)
         return int(parts[np.flatnonzero(duration <= NEAR * duration.min())[0]])
 
     def evidence(self, resolution: int) -> dict[str, Any]:
-        """Return it as the evidence of a cause: times in seconds."""
+        """Return the shape as the evidence of a cause, with times in seconds."""
         parts = self.parts()
         return {
             "n_ranks": self.n_ranks,
@@ -81,8 +81,8 @@ class Shape(NamedTuple):
 
 
 def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
-    """Return the sweeps whose messages are received on some call paths, of which the last one is none; None if most of
-    these are of none."""
+    """Return the shape of the sweeps whose messages are received on some call paths; None if most messages received
+    there belong to none. The last element of `is_here` is for no call path (-1)."""
     m, where = model.messages, positions(model, with_lines=True)
     here = is_here[model.call_paths.path_of(m.recv_call_path)]
     found = find_sweeps(model, m, where, with_lines=True)
@@ -114,8 +114,8 @@ def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
 def _passed_on(
     m: CompoundTable, where: Positions, found: Sweeps, rows: NDArray[np.int64], of: NDArray[np.int64]
 ) -> float:
-    """Return the part of messages of which the sender had received one of a sweep from the same corner last, among
-    those whose senders are not where the sweep begins."""
+    """Return the share of messages whose sender had received one of a sweep from the same corner last, among those
+    whose senders are not where the sweep begins."""
     order = np.repeat(np.arange(found.blocks.size.size), found.blocks.size)
     before = latest_before(
         m.recv_location[found.rows], m.recv_exit_time[found.rows], m.send_location[rows], m.send_enter_time[rows]
@@ -130,8 +130,8 @@ def _passed_on(
 def _runs(
     model: Model, m: CompoundTable, found: Sweeps, blocks: NDArray[np.int64], first: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Number the sweeps of each location that blocks belong to: one ends where another corner follows, and at
-    collective operations, which begin anew; (n_blocks,) int64, ascending."""
+    """Number the sweeps of each location that blocks belong to: a sweep ends where another corner follows, and at
+    collective operations; (n_blocks,) int64, ascending."""
     c = model.collective_members
     last = latest_before(
         c.location.astype(np.int64), c.enter_time, found.location[blocks].astype(np.int64), m.recv_enter_time[first]
@@ -144,8 +144,8 @@ def _under_way(model: Model, m: CompoundTable, rows: NDArray[np.int64], corner: 
     """Return the ticks for which sweeps are under way, from the first send to the last receive of each, and those of
     them in which the next one is under way, too.
 
-    What a location sends and receives from one corner, one after the other and without a collective operation in
-    between, is of one sweep; and so is what is at both ends of a message.
+    Messages from one corner that a location sends and receives one after the other, without a collective operation in
+    between, belong to one sweep, and so do both ends of a message.
     """
     n, c = rows.size, model.collective_members
     location = np.concatenate([m.send_location[rows], m.recv_location[rows]]).astype(np.int64)
@@ -167,7 +167,7 @@ def _under_way(model: Model, m: CompoundTable, rows: NDArray[np.int64], corner: 
 
 
 def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int:
-    """Return the ranks between opposite corners of the grid on which most messages of sweeps are, both included."""
+    """Return the number of ranks between opposite corners, both included, of the grid with most messages of sweeps."""
     grid = np.bincount(where.grid[m.recv_location[rows]]).argmax()
     mine = rows[where.grid[m.recv_location[rows]] == grid]
     at = where.at[distinct(np.concatenate([m.send_location[mine], m.recv_location[mine]]))]
@@ -176,8 +176,7 @@ def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int
 
 
 def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the medians of the ticks that are worked on a block, and of those that its messages take beyond
-    waiting."""
+    """Return the median ticks of work on a block, and those that its messages take beyond waiting."""
     last = np.flatnonzero(np.concatenate([of[1:] != of[:-1], [True]]))
     received = rows[last]
     # the first send after it, and whether another block is received before that
@@ -190,7 +189,7 @@ def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> 
     is_sent = np.flatnonzero(send >= 0)
     is_sent = is_sent[m.send_enter_time[rows[send[is_sent]]] <= until[is_sent]]
     work = (m.send_enter_time[rows[send[is_sent]]] - m.recv_exit_time[received[is_sent]]) if is_sent.size else [0]
-    # who gets one along every dimension sets the pace
+    # locations that get a message along every dimension set the pace
     n_each = int(np.bincount(of).max())
     beyond = m.recv_exit_time[rows] - np.maximum(m.recv_enter_time[rows], m.send_enter_time[rows])
     sending = m.send_exit_time[rows] - m.send_enter_time[rows]
@@ -204,5 +203,5 @@ def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> 
 def _next(
     key: NDArray[np.int32], time: NDArray[np.int64], wanted_key: NDArray[np.int32], wanted_time: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the first element of a key with time >= each wanted one; its position, -1 if there is none."""
+    """Return the position of the first element with each wanted key and time >= the wanted one; -1 if there is none."""
     return latest_before(key.astype(np.int64), -time, wanted_key.astype(np.int64), -wanted_time)

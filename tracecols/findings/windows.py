@@ -1,4 +1,4 @@
-"""Who lets whom wait in one-sided communication without fences: epochs of general active targets, and locks."""
+"""Dependences in one-sided communication without fences: epochs of general active targets, and locks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Rows = NDArray[np.int64]
 def window_edges(replay: Replay) -> tuple[Rows, Rows]:
     """Return the edges (tail and head) of access and exposure epochs and of locks of windows.
 
-    An origin waits for MPI_Win_post of its target, a target for MPI_Win_complete of its origins, and who locks a window
-    for the one that unlocks it before.
+    An origin waits for MPI_Win_post of its target, a target for MPI_Win_complete of its origins, and a process that
+    locks a window for the previous owner to unlock it.
     """
     model, nodes = replay.model, replay.graph.nodes
     e, locks = model.epochs, model.lock_epochs
@@ -47,8 +47,8 @@ def window_edges(replay: Replay) -> tuple[Rows, Rows]:
 
 
 def calls_at(nodes: Nodes, location: Rows, time: Rows) -> Rows:
-    """Return where the outermost MPI calls end that locations are in at some times, and that begin then at the latest;
-    -1 for none."""
+    """Return the end nodes of the outermost MPI calls that locations are in at some times, including calls that begin
+    then; -1 for none."""
     calls = nodes.with_role(IS_CALL)
     begin = nodes.time[nodes.enter_of(calls)]
     at = latest_before(nodes.location[calls], begin, location, time)

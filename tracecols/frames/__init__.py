@@ -1,1 +1,1 @@
-"""Tables for people: data frames with names and seconds, tables by name for SQL and Arrow."""
+"""Access to tables by name, for SQL, Arrow and data frames."""

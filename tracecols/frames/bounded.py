@@ -1,5 +1,5 @@
-"""Queries of whoever asks: one that only reads, within limits of rows, time and memory, and of no file but the
-tables."""
+"""Untrusted queries: a single read-only statement, limited in rows, time and memory, with access to the files of the
+tables only."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a query may take."""
+    """Limits of a query."""
 
     skipped: int
     rows: int
-    """`skipped` and `rows`: rows of the result that are left out, and that are returned after them, at most."""
+    """`skipped` and `rows`: number of leading rows of the result to skip, and maximum number of rows to return after
+    them."""
     seconds: float
-    """Until it is interrupted."""
+    """Time after which the query is interrupted."""
     memory: int
-    """Bytes; nothing goes to files."""
+    """Memory limit in bytes; there are no temporary files."""
 
 
 def run_bounded(duckdb: Any, db: Any, query: str, bounds: Bounds, folders: Iterable[Path]) -> pd.DataFrame:
-    """Run a query on a connection that is not used afterwards; only what its views read, in `folders`, can be opened.
-    Raises StoreError if it is not one statement that only reads. Raises duckdb.Error if it is wrong, or takes more than
-    it may (`refusal`)."""
+    """Run a query on a connection that is not used afterwards; only files in `folders` can be opened. Raises StoreError
+    if it is not a single read-only statement. Raises duckdb.Error if it is invalid or exceeds a limit (`refusal`)."""
     text = _only_reading(duckdb, db, query)
     _lock(db, bounds.memory, folders)
     timer = Timer(bounds.seconds, db.interrupt)
@@ -45,7 +45,7 @@ def run_bounded(duckdb: Any, db: Any, query: str, bounds: Bounds, folders: Itera
 
 
 def refusal(duckdb: Any, error: Exception, bounds: Bounds) -> StoreError:
-    """Say why a query failed, and what to do."""
+    """Return an error that explains why a query failed, and what to do."""
     if isinstance(error, duckdb.InterruptException):
         return StoreError(
             f"the query takes more than {bounds.seconds:g} s\n"
@@ -63,7 +63,7 @@ def refusal(duckdb: Any, error: Exception, bounds: Bounds) -> StoreError:
 
 
 def _only_reading(duckdb: Any, db: Any, query: str) -> str:
-    """Return a query without what ends it; refuse all but one statement that only reads."""
+    """Return a query without trailing semicolons; refuse anything but a single read-only statement."""
     statements = db.extract_statements(query)
     if len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT:
         return str(statements[0].query).strip().rstrip(";")
@@ -72,7 +72,7 @@ def _only_reading(duckdb: Any, db: Any, query: str) -> str:
 
 
 def _lock(db: Any, memory: int, folders: Iterable[Path]) -> None:
-    """Let a connection open no file besides those in some folders, and change nothing of that any more."""
+    """Restrict a connection to the files in some folders, and lock its configuration."""
     allowed = ", ".join("'" + str(folder.absolute()).replace("'", "''") + "'" for folder in folders)
     for setting in (
         "temp_directory = ''",

@@ -1,9 +1,8 @@
 """Every table of a trace under one name: events, call paths, compound tables, side tables, definitions; for scans, SQL
 and exports.
 
-A name means the same everywhere. A side table whose name is that of a definition table or of a compound table as well
-is called `NAME_events`: `collectives` are the collective operations, `collectives_events` the attributes of their
-events.
+A name means the same everywhere. If a side table has the same name as a definition table or a compound table, it is
+called `NAME_events`: `collectives` are the collective operations, `collectives_events` the attributes of their events.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POINTERS_NEEDED = "tracecols: pointer columns of events are needed"
-"""What a query fails with that asks for columns of events that are not made yet."""
+"""Error of a query that reads columns of events which have not been made yet."""
 
 
 def side_name(name: str) -> str:
-    """Return what a side table is called among all tables.
+    """Return the name of a side table in the catalog.
 
     Parameters
     ----------
     name : str
-        Of a side table in the store.
+        Name of a side table in the store.
     """
     return f"{name}_events" if name in DEFINITIONS or name in ENHANCED else name
 
@@ -56,7 +55,7 @@ class Catalog:
     model : callable
         Returns the model; called when a table has to be made.
     found : mapping, optional
-        Tables that are found in the model as a whole, by name: their declaration, and what returns their columns.
+        Tables computed from the whole model, by name: the declaration, and a function that returns the columns.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Catalog:
 
     @property
     def names(self) -> list[str]:
-        """What there is: enhanced tables, side tables that have rows, definitions."""
+        """Names of all available tables: enhanced tables, side tables with rows, definitions."""
         return [
             *ENHANCED,
             *self._tables_found,
@@ -84,17 +83,17 @@ class Catalog:
         ]
 
     def check(self, name: object) -> str:
-        """Refuse what is not a table's name.
+        """Check that a table exists, and return its name.
 
         Parameters
         ----------
         name : object
-            What was given as the name of a table.
+            The given name of a table.
 
         Raises
         ------
         StoreError
-            If there is none of that name.
+            If there is no table of that name.
         """
         if not isinstance(name, str) or name not in {*ENHANCED, *self._tables_found, *self.sides, *DEFINITIONS}:
             hint = did_you_mean(name, self.names, f"there are {', '.join(self.names)}") if isinstance(name, str) else ""
@@ -107,7 +106,7 @@ class Catalog:
         Parameters
         ----------
         name : str
-            Of any table (`check`).
+            Name of any table (`check`).
         """
         if name in ENHANCED:
             return schema_of(name)
@@ -118,12 +117,12 @@ class Catalog:
         return self.store.tables.get(self.sides[name]) or SIDE_TABLES[self.sides[name]]
 
     def scan(self, name: str) -> TableFiles:
-        """Return a table as Parquet files; an enhanced one that is not there is made first.
+        """Return a table as Parquet files; an enhanced table is made first if it is missing.
 
         Parameters
         ----------
         name : str
-            Of `names`.
+            One of `names`.
 
         Raises
         ------
@@ -144,7 +143,7 @@ class Catalog:
         return TableFiles(name, files)
 
     def _written(self, name: str) -> TableFiles:
-        """Return a table that is found in the model as a whole; it is written to a temporary folder."""
+        """Return a table computed from the whole model, written to a temporary folder."""
         with self._lock:
             if self._temporary is None:
                 self._temporary = temporary_folder()
@@ -159,12 +158,12 @@ class Catalog:
             return TableFiles(name, tuple(sorted(folder.glob("part-*.parquet"))), self._temporary)
 
     def find(self, name: str) -> TableFiles | None:
-        """Return an enhanced table if it is there.
+        """Return an enhanced table, or None if it has not been made.
 
         Parameters
         ----------
         name : str
-            Of `ENHANCED`.
+            One of `ENHANCED`.
         """
         found = find_table(self.store, name)
         if found is None and self._temporary is not None:
@@ -174,20 +173,20 @@ class Catalog:
     def enhanced(
         self, names: Iterable[str], *, again: bool = False, in_store: bool = False, progress: Progress | None = None
     ) -> dict[str, TableFiles]:
-        """Return enhanced tables; those that are not there, or were made of another store or by another version, are
+        """Return enhanced tables; those that are missing, or were made from another store or by another version, are
         made.
 
         Parameters
         ----------
         names : iterable of str
-            Of `ENHANCED`.
+            One of `ENHANCED`.
         again : bool, optional
             Make all of them again.
         in_store : bool, optional
             Make them in the store only. By default, if the store is read-only, they are kept in a temporary folder for
             the lifetime of this object.
         progress : callable, optional
-            Called with what is done and what is to be done.
+            Called with the amount of work done and the total.
 
         Raises
         ------
@@ -207,8 +206,8 @@ class Catalog:
         return {name: table for name, table in found.items() if table is not None}
 
     def _parent(self, in_store: bool) -> Path:
-        """Return where enhanced tables are made: in the store, or in a temporary folder if the store is read-only and
-        that will do."""
+        """Return the folder for enhanced tables: in the store, or a temporary folder if the store is read-only and
+        `in_store` is false."""
         folder = self.store.path / FOLDER
         if os.access(folder if folder.exists() else self.store.path, os.W_OK):
             return folder
@@ -232,17 +231,16 @@ class Catalog:
         Parameters
         ----------
         query : str
-            In the language of DuckDB.
+            DuckDB SQL.
         bounds : Bounds, optional
-            What it may take: then it is one statement that only reads, and no files but those of the tables.
+            Limits: the query must then be a single read-only statement, and can only read the files of the tables.
 
         Raises
         ------
         MissingExtraError
             If DuckDB is not installed.
         StoreError
-            If the store is damaged, a table cannot be made, or there is none of that name; or the query exceeds its
-            bounds.
+            If the store is damaged, a table cannot be made or does not exist, or the query violates its bounds.
         """
         try:
             import duckdb
@@ -264,7 +262,7 @@ class Catalog:
             raise refusal(duckdb, error, bounds) from error
 
     def _found(self, duckdb: Any, query: str, bounds: Bounds | None) -> pd.DataFrame:
-        """Return what a query finds; tables it names are made first, and pointer columns of events if it asks for
+        """Return the result of a query; tables that it names are made first, and pointer columns of events if it reads
         them."""
         words = {word.lower() for word in re.findall(r"\w+", query)}
         try:
@@ -287,7 +285,7 @@ class Catalog:
         tables = self.enhanced([name for name in ENHANCED if name in words and name != "events"])
         tables |= {name: self._written(name) for name in self._tables_found if name in words}
         events = self.find("events")
-        # a view opens its files: those that no one names are left out, unless it is asked what there is
+        # a view opens its files: only views of tables named in the query are created, unless it lists tables
         if words & {"show", "information_schema", "duckdb_views", "duckdb_tables"}:
             words = {*words, *DEFINITIONS, *self.sides}
         if "events" in words:
@@ -319,7 +317,7 @@ class Catalog:
             return frame
 
     def _declared(self, table: Table) -> str:
-        """Return the declared columns for a query of a table's files; those that the files lack are constants."""
+        """Return the select list of the declared columns of a table; columns that its files lack are constants."""
         lacking = self.store.lacking(table)
         return ", ".join(
             f'cast({_literal(c.absent)} as {_sql_type(c.dtype)}) as "{c.name}"' if c in lacking else f'"{c.name}"'
@@ -327,7 +325,7 @@ class Catalog:
         )
 
     def _view_stored_events(self, db: Any) -> None:
-        """Make a view of the events in which the columns that are not stored fail when they are read."""
+        """Make a view of the events in which reading a column that is not stored raises an error."""
         made = ", ".join(f"error('{POINTERS_NEEDED}')::bigint as {name}" for name in (*POINTERS, "pos"))
         db.sql(
             "create view events as select l.first_row + f.file_row_number - s.offset as row, s.location, f.time, "
@@ -348,12 +346,12 @@ _SQL_TYPES = {
 
 
 def _literal(value: float | str | list[Any]) -> str:
-    """Return a value in SQL."""
+    """Return a value as an SQL literal."""
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
 def _sql_type(dtype: str) -> str:
-    """Return the type in SQL of a column, by its declared dtype."""
+    """Return the SQL type of a column by its declared dtype."""
     if dtype.startswith("list["):
         return _sql_type(dtype[5:-1]) + "[]"
     return _SQL_TYPES[dtype]
@@ -364,7 +362,7 @@ def _quoted(path: Path) -> str:
 
 
 def _with_first_rows(table: TableFiles) -> list[tuple[Path, int]]:
-    """Return the files of a table with the row that each begins with."""
+    """Return the files of a table, each with the number of its first row."""
     first, result = 0, []
     for path, n in zip(table.files, table.counts, strict=True):
         result.append((path, first))
@@ -373,7 +371,7 @@ def _with_first_rows(table: TableFiles) -> list[tuple[Path, int]]:
 
 
 def _rows_of(files: Iterable[tuple[Path, int]]) -> str:
-    """Select all columns of files, and the numbers of the rows."""
+    """Return a query for all columns of files and the numbers of their rows."""
     return " union all ".join(
         (
             f"select file_row_number + {first} as row, * exclude (file_row_number) from read_parquet({_quoted(path)}, "

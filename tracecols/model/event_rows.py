@@ -1,5 +1,5 @@
-"""Columns of events, of all or of some: what is stored, pointers, positions in time; little more memory than the
-columns themselves."""
+"""Read columns of all or some events: stored ones, pointers, positions in time; in little more memory than the columns
+themselves."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ EVENT_COLUMNS: tuple[str, ...] = compound.EVENTS_WITH_POINTERS.names
 """All columns of events."""
 
 INDEX_BYTES = 8
-"""Of a row, for its number."""
+"""Bytes of the number of a row."""
 
 
 @dataclass(frozen=True)
 class EventSpan:
-    """Events of a location that follow each other."""
+    """Consecutive events of a location."""
 
     location: int
     first: int
@@ -43,8 +43,8 @@ class EventSpan:
 def find_spans(
     store: Store, locations: Sequence[int], start: int | None = None, stop: int | None = None
 ) -> list[EventSpan]:
-    """Find the events of some locations with start <= time < stop, in ticks; of events that are late, the time they are
-    taken to have."""
+    """Find the events of some locations with start <= time < stop, in ticks; late events count at the time that
+    `EventOrder` gives them."""
     first_rows = to_numpy(store.definitions["locations"].column("first_row"))
     if start is None and stop is None:
         return [EventSpan(i, int(first_rows[i]), 0, store.n_rows("events", i)) for i in locations]
@@ -69,8 +69,8 @@ def read_event_columns(
 ) -> dict[str, NDArray[Any]]:
     """Read columns of events, of `EVENT_COLUMNS`.
 
-    Beside them this takes, while it works, 33 B for each event of one location per thread, what a partition of the
-    trace takes in an analysis, and for `pos` the times of all events unless they are among the columns.
+    Beside the result this needs 33 B for each event of one location per thread, the memory of a partition of the trace
+    in an analysis, and, for `pos`, the times of all events unless they are among the columns.
     """
     table = compound.EVENTS_WITH_POINTERS
     starts = np.cumsum([0, *map(len, spans)]).tolist()

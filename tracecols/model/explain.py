@@ -1,4 +1,4 @@
-"""What an analysis will do, before it does: its steps, how often each runs, and the bytes it keeps for later steps."""
+"""The plan of an analysis before it runs: its steps, how often each runs, and the bytes it keeps for later steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_OPERATIONS = MANAGES | mask_of(
         EventKind.NON_BLOCKING_COLLECTIVE_COMPLETE, EventKind.IO_OPERATION_BEGIN,
     )
 )  # fmt: skip
-"""Kinds of events at which operations wait that the reference does not know (`causes.operations`)."""
+"""Kinds of events at which operations wait that the reference does not support (`causes.operations`)."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class PlannedStep:
     name: str
     """`stage` and `name`: of the step; the scan and the merging of call trees come before all stages."""
     doc: str
-    """What it does."""
+    """What the step does."""
     reads: tuple[str, ...]
     makes: tuple[str, ...]
     """`reads` and `makes`: names of values; `every x` means the values of all partitions."""
     n_slices: int
-    """How often it runs: once per group of processes, partition, bucket, or once."""
+    """Number of times it runs: once per group of processes, partition or bucket, or once."""
     n_bytes: int
-    """Bytes it keeps for later steps, at most; 0 if what it makes goes with its slice."""
+    """Bytes it keeps for later steps, at most; 0 if its values are freed with its slice."""
 
 
 def row_bytes(names: Sequence[str]) -> int:
@@ -80,7 +80,8 @@ def needed_steps(values: Iterable[str]) -> list[Step]:
 def _of_causes(
     store: Store, kinds: Mapping[int, int], n_sends: int, n_receives: int, n_members: int, is_divided: bool
 ) -> dict[str, int]:
-    """Bound the bytes that the steps of root causes keep: if everybody waits, and every event changes the call path."""
+    """Bound the bytes that the steps of root causes keep, assuming that everybody waits and every event changes the
+    call path."""
     point, pair = (sum(np.dtype(t).itemsize for t in of.values()) for of in (OF_POINT, OF_PAIR))
     n_events = int(store.manifest["n_events"])
     threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)} & set(kinds)
@@ -98,7 +99,7 @@ def _of_causes(
     )
     index = n_points * (2 * number_type(n_points)().itemsize + 12)
     entries = 12 * n_events
-    # call paths in periods have time of their own between events
+    # call paths in periods also have exclusive time between events
     of_periods = 22 * n_events if is_divided else 0
     return {
         "late_senders": n_receives * (2 * point + pair),
@@ -127,8 +128,8 @@ def _of_causes(
 
 
 def _of_devices(store: Store, n_members: int, n_receives: int, n_sends: int, n_events: int) -> dict[str, int]:
-    """Bound the bytes that the steps keep that follow chains over devices: if there are streams, and every second event
-    begins an operation; and of chains, if none goes back further than through 64 call paths."""
+    """Bound the bytes kept by the steps that follow chains over devices, if there are streams, assuming that every
+    second event begins an operation and no chain goes back through more than 64 call paths."""
     if "gpu" not in store.definitions["locations"].column("type").to_pylist():
         n_members = n_receives = n_sends = n_events = 0
     operation, wait, entry = 8 * len(OPERATION) + 8 * len(SYNC), 8 * len(WAIT) + 8 * len(PART), 40
@@ -160,10 +161,10 @@ def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_member
 
 
 def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> list[PlannedStep]:
-    """Plan the steps that make some values of a trace, in the order in which they run; nothing is read but definitions
-    and the numbers of events.
+    """Plan the steps that make some values of a trace, in the order in which they run; only definitions and the numbers
+    of events are read.
 
-    Numbers of slices and bytes are estimates: that of call instances is taken to be that of attributed events.
+    Numbers of slices and bytes are estimates: the number of call instances is assumed to be that of attributed events.
     """
     definitions = Definitions.of(store)
     kinds = {int(k): int(n) for k, n in store.manifest["events_by_kind"].items()}

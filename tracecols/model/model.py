@@ -47,18 +47,18 @@ from tracecols.work.memory import Turns
 Result = TypeVar("Result")
 
 Progress = Callable[[int, int], None]
-"""Called with what is done and what is to be done."""
+"""Called with the amount done and the total."""
 
 LATER_BYTES, MOST_LATER = 300, 150_000_000
 """Bytes of memory that a task of the stages of root causes takes for each call instance and attributed event of its
-partition, and at most: it goes through what it has block by block."""
+partition, and at most in all, since it processes them block by block."""
 
 MESSAGE_BYTES = 400
 """Bytes of memory that a task takes for each send and receive of its partition while messages are matched."""
 
 
 class Model:
-    """What one slice of a trace holds: values by name, each made by its step when it is first asked for.
+    """The values of one slice of a trace, by name; each is made by its step on first access.
 
     Patterns and constraints get it as their first argument. Besides the values that steps make (`model.tables.STEPS`:
     compound tables, call instances, ...) it has the attributes of `Facts`.
@@ -70,9 +70,9 @@ class Model:
     stage : str, optional
         The stage whose values it makes itself; by default all, for a trace in one partition.
     run : Run, optional
-        Where values of other stages and partitions come from, unless the trace is in one partition.
+        The run that provides values of other stages and partitions, unless the trace is in one partition.
     executor : Executor, optional
-        Who does the work of analyses; by default so many threads.
+        Executor of the work of analyses; by default `jobs` threads.
 
     Attributes
     ----------
@@ -98,11 +98,12 @@ class Model:
         self.scans: Sequence[LocationScan] = given["scans"]
         self.members: NDArray[np.int64] = given["members"]
         self._values = dict(given)
-        # models with other peculiarities; of those the one they are made from, and what they do not share with it
+        # models with other peculiarities; in such a model, the one it was made from and the names it does not share
+        # with that
         self._others: dict[Quirks, Model] = {}
         self._shared: Model | None = None
         self._own: set[str] = set()
-        # the model with the topologies that were asked for last
+        # the topologies that were last requested, and the model with them
         self._placed: tuple[tuple[Topology, ...], Model] | None = None
         self._lock = RLock()
 
@@ -110,8 +111,7 @@ class Model:
         return f"<Model of {self.facts.store.path.name}: {counted(self.members.size, 'location')}>"
 
     def get(self, name: str) -> Any:
-        """Return a value by name; the step that makes it runs when it is first asked for. Raises KeyError if no step
-        makes it."""
+        """Return a value by name; the step that makes it runs on first access. Raises KeyError if no step makes it."""
         with self._lock:
             if name not in self._values:
                 step = STEP_OF[name]
@@ -132,12 +132,13 @@ class Model:
         if what.scope == EVERY:
             return self._run.every(what.name)
         windows = self._values["division"].windows_of(self._values["partition"])
-        # in stage `within` a slice makes its own
+        # in stage `within` a slice makes its own value
         is_own = self.stage == WITHIN and len(windows) == 1
         return [self.get(what.name) if is_own else self._run.value(what.name, k) for k in windows]
 
     def every(self, name: str) -> list[Any]:
-        """Return a value of all partitions, or buckets; one of what is made once, and of a trace in one partition."""
+        """Return a value from all partitions or buckets; a list of one if it is made once, or the trace is in one
+        partition."""
         if STEP_OF[name].stage in ONCE:
             return [self.get(name)]
         found: list[Any] = self._read(Input(name, EVERY))
@@ -152,7 +153,7 @@ class Model:
 
     @property
     def n_calls(self) -> int:
-        """Call instances of the whole trace."""
+        """Number of call instances of the whole trace."""
         return sum(scan.n_calls for scan in self.scans)
 
     @property
@@ -161,7 +162,7 @@ class Model:
         return any(self.store.n_rows("events", i) for i in np.flatnonzero(self.locations.is_device).tolist())
 
     def declared_table(self, name: str) -> CompoundTable:
-        """Return a compound table as it is declared: times in seconds, also of root causes that are computed in whole
+        """Return a compound table in declared units: times in seconds, even if root causes are computed in whole
         ticks."""
         table: CompoundTable = self.get(name)
         quirks: Quirks = self.get("quirks")
@@ -176,8 +177,8 @@ class Model:
         return CompoundTable(table.table, len(table), columns, table.counts)
 
     def with_topologies(self, more: Sequence[Topology]) -> Model:
-        """Return a model of the same trace that knows further topologies, before its own; it shares what is
-        computed, since no step reads topologies."""
+        """Return a model of the same trace with further topologies in front of its own; it shares all values, since no
+        step reads topologies."""
         facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
         with self._lock:
             if self._placed is None or self._placed[0] != tuple(more):
@@ -188,8 +189,8 @@ class Model:
             return self._placed[1]
 
     def with_quirks(self, quirks: Quirks) -> Model:
-        """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on
-        them."""
+        """Return a model of the same trace with other peculiarities of root causes; it shares the values that do not
+        depend on them."""
         if quirks == self._values["quirks"]:
             return self
         with self._lock:
@@ -200,43 +201,44 @@ class Model:
             return self._others[quirks]
 
     def undivided(self) -> Model:
-        """Return a model of the definitions and the call paths of the whole time, without periods; it has no tables."""
+        """Return a model with the definitions and the call paths of the whole run, without periods; it has no
+        tables."""
         facts = Facts.with_call_paths(self.facts, self.facts.call_paths.whole)
         return Model(self.jobs, {**{name: self._values[name] for name in GIVEN}, "facts": facts})
 
     def divided(self, in_windows: bool = False) -> Run:
         """Divide the trace for an analysis in bounded memory; use in a `with` statement.
 
-        If `in_windows`, the steps within processes look at windows of long ones; values of their tables that concern
-        whole processes are then not complete, and those of the stage of clocks are not made.
+        If `in_windows`, the steps within processes work on windows of long processes; values of their tables that
+        concern whole processes are then incomplete, and those of the stage of clocks are not made.
         """
         return Run(self, in_windows)
 
 
 class Run:
-    """The partitions of a trace during one analysis, and what they keep for each other; what it has in scratch files
-    ends with it.
+    """The partitions of a trace during one analysis, and the values they keep for each other; its scratch files are
+    removed with it.
 
-    On a cluster every worker has one: what all tasks need is pickled once.
+    On a cluster every worker has a run: the data that all tasks need is pickled once.
 
     Attributes
     ----------
     division : Division
     whole : Model or None
-        The trace itself if it is not divided.
+        The model of the trace itself if it is not divided.
     largest_first : list of int
         Numbers of the partitions in the order in which they are worked on.
     spill : Spill
-        What the slices keep for each other.
+        The values that slices keep for each other.
     turns : Turns
-        Slices that need much memory run one after the other.
+        Makes slices that need much memory run one after the other.
     """
 
     def __init__(self, model: Model, in_windows: bool = False) -> None:
         self.facts, self.scans, self.jobs, self.quirks = model.facts, model.scans, model.jobs, model.get("quirks")
         self.executor = model.executor
         sizes = np.array([s.n_calls + s.n_attributed + s.n // EVENTS for s in model.scans], np.int64)
-        # threads of one process get the same partitions however many they are
+        # the partitions are the same for any number of threads of one process
         slots = 1 if self.executor.folder is None else self.executor.slots
         self.division = divide(model.facts.process, sizes, slots, self.executor.memory)
         if in_windows:
@@ -244,7 +246,7 @@ class Run:
         self.whole = model if len(self.division.windows) == 1 and self.executor.folder is None else None
         self.spill = Spill.between(self.executor, "run", model.get("spill"))
         self.turns = Turns(self.executor.budget.of_task(1))
-        # so that none of the large ones begins last, while others have nothing left to do
+        # so that no large one begins last, while other threads have nothing left to do
         of_partition = [int(sizes[p.members].sum()) for p in self.division.partitions]
         self.largest_first = sorted(range(len(of_partition)), key=of_partition.__getitem__, reverse=True)
         self.windows_first = [k for p in self.largest_first for k in self.division.windows_of(p)]
@@ -260,7 +262,7 @@ class Run:
         self.spill.__exit__()
 
     def of_task(self, task: str) -> Run:
-        """Return the run as one task sees it: on a worker it keeps columns in a file of its own."""
+        """Return the run for one task: on a worker, each task keeps columns in a separate file."""
         spill = self.spill.of_task(task)
         if spill is self.spill:
             return self
@@ -269,8 +271,8 @@ class Run:
         return found
 
     def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING, window: int = -1) -> Model:
-        """Return what a stage sees: a partition, a window, a bucket or, in stage `global`, all calls that join
-        processes; the trace itself if it is not divided."""
+        """Return the model that a stage works on: of a partition, a window, a bucket or, in stage `global`, all calls
+        that join processes; of the trace itself if it is not divided."""
         if self.whole is not None:
             return self.whole
         members = self.division.partitions[partition].members if partition >= 0 else np.arange(0)
@@ -294,14 +296,13 @@ class Run:
         return Model(self.jobs, given, stage, self)
 
     def slice(self, stage: str, number: int) -> Model:
-        """Return the slice of a stage with a number: a partition, a window, a bucket, or all (-1)."""
+        """Return a slice of a stage by its number: a partition, a window, a bucket, or all (-1)."""
         if stage == WITHIN:
             return self.model(stage, window=number)
         return self.model(stage, bucket=self.buckets[number]) if stage == BUCKET else self.model(stage, number)
 
     def value(self, name: str, partition: int, model: Model | None = None) -> Any:
-        """Return a value that a partition, or bucket, keeps for others; it is made once, by `model` or where it is
-        asked for."""
+        """Return a value that a partition, or bucket, keeps for others; it is made once, by `model` if given."""
         stage = STEP_OF[name].stage
 
         def make() -> Any:
@@ -318,7 +319,8 @@ class Run:
         return [self.value(name, number) for number in range(n)]
 
     def bytes_of(self, model: Model) -> int:
-        """Return the bytes of memory that a slice of a process takes, about; 0 where they do not depend on its size."""
+        """Return the approximate bytes of memory that a slice by processes takes; 0 if they do not depend on its
+        size."""
         stage = model.stage
         if self.whole is not None or stage in ONCE or stage == BUCKET:
             return 0
@@ -354,12 +356,12 @@ class Run:
         progress: Progress | None = None,
         ahead: int | None = None,
     ) -> Iterator[Result]:
-        """Go through the stages of an analysis: in each visit all slices of the trace, side by side; results come in
-        the same order for every number of threads.
+        """Run the stages of an analysis: in each, visit all slices of the trace concurrently. The order of results is
+        the same for every number of threads.
 
         `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete; on a cluster it
-        is pickled. `progress` is called with what is done and what is to be done, in thousandths of stages. `ahead` is
-        how many results may wait in memory for who asks for them, where they are large; by default all.
+        is pickled. `progress` is called with the amount done and the total, in thousandths of stages. `ahead` limits
+        the number of results that wait in memory to be consumed, for large results; by default there is no limit.
         """
         chosen = set(wanted)
         several = self.whole is None
@@ -382,19 +384,19 @@ class Run:
 
 @dataclass(eq=False, repr=False)
 class SliceTask(Generic[Result]):
-    """What is done with every slice of the stages that run side by side, given stage and number; on a cluster it is
+    """The task that runs on every slice of stages executed concurrently, given stage and number; on a cluster it is
     pickled.
     """
 
     run: Run
     name: str
-    """The stages, for people who watch a cluster."""
+    """Names of the stages, for people who watch a cluster."""
     keeps: dict[str, tuple[str, ...]]
-    """By stage the values that later stages need."""
+    """By stage, the values that later stages need."""
     visited: set[str]
-    """Stages whose slices are looked at."""
+    """Stages whose slices are visited."""
     visit: Callable[[Model, str], Result]
-    """What looks at them (`Run.stages`)."""
+    """The function that visits them (`Run.stages`)."""
 
     def __call__(self, which: tuple[str, int], report: Report = not_reported) -> list[Result]:
         stage, number = which
@@ -416,12 +418,12 @@ def _run_on_worker(spill: Spill) -> Run:
 
 
 def _not_there() -> None:
-    """Stop a worker that lacks what its tasks need: the folder was removed."""
+    """Stop a worker that lacks the data of its tasks, since the folder was removed."""
     raise FileNotFoundError("what an analysis keeps for its workers is no longer there")
 
 
 def side_by_side_of(stages: Iterable[str]) -> list[list[str]]:
-    """Group stages, given in order, by what runs at the same time."""
+    """Group stages, given in order, into those that run at the same time."""
     found: list[list[str]] = []
     for stage in stages:
         if found and BESIDE.get(stage) == found[-1][-1]:
@@ -441,7 +443,7 @@ def made_from(name: str) -> set[str]:
 
 
 def kept_for(later: Iterable[str], stage: str) -> list[str]:
-    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in
+    """Find the values of a stage that the steps of some later stages read, directly or through values made in
     between."""
     needed: list[str] = []
     waiting = [step for step in STEPS if step.stage in set(later)]
@@ -468,20 +470,20 @@ def no_longer_read(done: Collection[str], later: Collection[str]) -> set[str]:
         for name, _ in waiting.pop().reads:
             if name in STEP_OF and name not in seen:
                 seen.add(name)
-                # what is kept is not made again
+                # kept values are not made again
                 if name not in kept:
                     waiting.append(STEP_OF[name])
     return kept - seen
 
 
 SCANS_PER_SLOT, SMALLEST_SCAN, LARGEST_SCAN = 4, 1 << 20, 1 << 26
-"""Tasks of a scan on a cluster for each that runs at a time, so that none waits long for the last; events of one, at
-least and at most."""
+"""Tasks of a scan per slot of a cluster, so that no slot is idle for long at the end; minimum and maximum number of
+events of a task."""
 
 
 @dataclass(eq=False, repr=False)
 class ScanTask:
-    """What is done with the locations of some processes when a trace is scanned, given the number of the group."""
+    """The task that scans the locations of a group of processes, given the number of the group."""
 
     definitions: Definitions
     groups: tuple[NDArray[np.int64], ...]
@@ -490,11 +492,11 @@ class ScanTask:
     jobs: int
     """Threads for each group."""
     spill: Spill
-    """Where the scans are kept, by their locations."""
+    """Where the scans of every group are kept, as a dict by location."""
     memory: int | None
     """Bytes for each task of the steps within processes."""
     window: int
-    """Events of a process, about, that a task of these looks at together."""
+    """Approximate number of events of a process that a task of these steps processes at once."""
     name = "scan"
 
     def __call__(self, number: int, report: Report) -> None:
@@ -509,8 +511,7 @@ class ScanTask:
 
 
 class KeptScans(Scans):
-    """The scans of all locations, where they are kept, by the number of their group: each is read when it is asked
-    for."""
+    """The scans of all locations, which are kept by the number of their group and read on access."""
 
     def __init__(self, spill: Spill, group: NDArray[np.int64]) -> None:
         self._spill, self._group = spill, group
@@ -563,10 +564,10 @@ def enhance(
 ) -> Model:
     """Scan all locations of a trace and merge their call trees; the model has the trace in one partition.
 
-    At the ends of the `focus` of each location (`enhance.scan.focus`) call paths are divided as well, but for phases.
-    `progress` is called with the number of events scanned and of all. `executor` does the work, also that of analyses;
-    by default so many threads. With periods the call paths are `PeriodCallPaths`. Raises AnalysisError if the trace
-    cannot be divided like that.
+    Call paths are also divided at the ends of the `focus` of each location (`enhance.scan.focus`), unless periods are
+    phases. `progress` is called with the number of events scanned and of all. `executor` does this work and that of
+    analyses; by default `jobs` threads. With periods the call paths are `PeriodCallPaths`. Raises AnalysisError if the
+    trace cannot be divided into these periods.
     """
     d = Definitions.of(store)
     by = (periods or NO_PERIODS).divider(d.regions, store.manifest, d.n_locations, focus)

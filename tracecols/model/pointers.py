@@ -14,12 +14,12 @@ from tracecols.model.model import Model
 POINTERS = ("enterptr", "exitptr", "sendptr", "lockptr", "forkptr", "cnodeptr", "cedgeptr", "call_path")
 
 JOINED = ("sendptr", "lockptr", "forkptr")
-"""Those that follow from compound tables; the others from a pass over the location."""
+"""Pointers that follow from compound tables; the others follow from a pass over the location."""
 
 
 class SlicePointers:
     """The pointer columns of the events of a slice of a trace, in stage `receive` unless the trace is not divided; only
-    what those `wanted` need is computed."""
+    the values that the `wanted` columns need are computed."""
 
     def __init__(self, model: Model, wanted: Collection[str] = POINTERS) -> None:
         self.model, self.wanted = model, [name for name in POINTERS if name in wanted]
@@ -37,7 +37,7 @@ class SlicePointers:
                 self._joined[name] = rows, targets
 
     def of(self, location: int) -> LocationPointers:
-        """Go through the events of a location."""
+        """Return the pointers of the events of a location, after a pass over them."""
         model = self.model
         stacks = scan_location(model.facts, model.scans, model.team_instances, location)
         return LocationPointers(self, model.scans[location].first_row, stacks)

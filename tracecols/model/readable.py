@@ -1,10 +1,10 @@
-"""Tables for people: ranks and threads in the place of locations, names, seconds, and null as null.
+"""Tables for people: ranks and threads in place of locations, names, seconds, and null as null.
 
-A table of a trace holds integers: rows of other tables, clock readings, numbers of enumerations. What they mean follows
+A table of a trace holds integers: rows of other tables, clock readings, numbers of enumerations. Their meaning follows
 from its declaration (`tracecols.schema`):
 
 * a column of locations `x_location` (or `x`) becomes `x_rank` and `x_thread`, `location` becomes `rank` and `thread`;
-  if the caller says which subdomains of the application locations belong to, `x_subdomain` follows,
+  if the caller assigns locations to subdomains of the application, `x_subdomain` follows,
 * a column of regions, communicators, windows, parameters or counters `x` becomes `x_name`, a category; `x_call_path`
   becomes `x_path`,
 * a column of markers `x` becomes `x_text`, `x_category`, `x_group` and `x_severity`, categories,
@@ -13,7 +13,7 @@ from its declaration (`tracecols.schema`):
 * a clock reading `x_time` becomes `x_seconds`, seconds since the start of the recording; a duration in ticks the same
   in seconds.
 
-Columns keep their meaning: what is in seconds has another name than what is in ticks.
+Column names keep their meaning: a column in seconds has another name than the column in ticks.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ NAMED = ("regions", "communicators", "windows", "parameter_definitions", "metric
 """Definition tables whose rows are shown by their names."""
 
 OF_MARKERS = ("text", "category", "group", "severity")
-"""Columns of the definition table `markers` that say for people what a marker is."""
+"""Columns of the definition table `markers` that describe a marker to people."""
 
 TEXTS = "strings"
 """The definition table whose rows are texts."""
 
 
 def shortened(name: str, ending: str) -> str:
-    """Return what a column that says what it holds in its last word is about: `send_` of `send_location`, nothing of
+    """Return the prefix of a column name whose last word says what it holds: `send_` of `send_location`, empty for
     `location`."""
     if name == ending:
         return ""
@@ -52,7 +52,7 @@ def shortened(name: str, ending: str) -> str:
 
 
 def readable_names(table: Table, column: Column) -> tuple[str, ...]:
-    """Return the names of the columns that say for people what a column holds; none if it says so itself."""
+    """Return the names of the readable columns made from a column; none if it is readable itself."""
     name, target = column.name, column.target
     if target == "locations":
         about = shortened(name, "location")
@@ -77,17 +77,17 @@ def readable_names(table: Table, column: Column) -> tuple[str, ...]:
 
 
 def n_readable(table: Table) -> int:
-    """Count the columns that a table has for people besides its own."""
+    """Count the readable columns that a table has besides its own."""
     return sum(len(readable_names(table, c)) for c in table.columns)
 
 
 def nullable(values: NDArray[Any], mask: NDArray[np.bool_]) -> pd.api.extensions.ExtensionArray:
-    """Return whole numbers that may be null, as pandas has them (`Int64` and the like)."""
+    """Return whole numbers that may be null as a pandas array (`Int64` and the like)."""
     return pd.arrays.IntegerArray(np.ascontiguousarray(values), np.asarray(mask, bool))
 
 
 def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical:
-    """Return the names of rows as categories, those that occur in the order of their rows; null for -1.
+    """Return the names of rows as a categorical with the names that occur, in the order of their rows; null for -1.
 
     Codes are made in the type that pandas holds them in, since a table may have many rows: one byte each for less than
     128 names.
@@ -103,10 +103,10 @@ def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical
 
 
 class Readable:
-    """What the integers in the tables of a trace mean.
+    """Convert the integers in the tables of a trace to readable values.
 
-    `facts` returns what is known of the whole trace; it is called when call paths have to be named. `subdomains` are
-    those of the application locations belong to (`given.subdomains.find_subdomains`).
+    `facts` returns the facts about the whole trace; it is called when call paths or regions have to be named.
+    `subdomains` assigns locations to subdomains of the application (`given.subdomains.find_subdomains`).
     """
 
     def __init__(self, store: Store, facts: Callable[[], Facts], subdomains: Given | None = None) -> None:
@@ -114,14 +114,14 @@ class Readable:
 
     @once
     def subdomains(self) -> Subdomains | None:
-        """The subdomains of the application; None if the caller says nothing of them. Raises AnalysisError if they are
-        none, or of other ranks and threads."""
+        """The subdomains of the application; None if the caller gives none. Raises AnalysisError if they are invalid,
+        or of other ranks and threads."""
         if self._subdomains is None:
             return None
         return find_subdomains(self.rank, self.thread, self._subdomains, AnalysisError, "this trace")
 
     def subdomain(self, location: NDArray[Any]) -> pd.Categorical:
-        """Return the names of the subdomains of locations, null for those of none, and for -1."""
+        """Return the names of the subdomains of locations, null for locations in none, and for -1."""
         return self.subdomains_named(np.append(self.subdomain_numbers, -1)[location])
 
     @property
@@ -135,8 +135,8 @@ class Readable:
         return named_rows(np.array([*names, None], object)[:-1], numbers)
 
     def who(self, location: NDArray[Any], about: str = "") -> dict[str, Any]:
-        """Return the columns that say who locations are, none of them -1; `about` is what their names begin with:
-        `cause_`."""
+        """Return the columns that identify locations, none of which is -1; `about` is the prefix of their names, such
+        as `cause_`."""
         found: dict[str, Any] = {f"{about}rank": self.rank[location], f"{about}thread": self.thread[location]}
         return found if self.subdomains is None else {**found, f"{about}subdomain": self.subdomain(location)}
 
@@ -171,7 +171,7 @@ class Readable:
         for null."""
         names = np.array(self.store.definitions[table].column(what).to_pylist(), object)
         if table == "regions":
-            # the artificial ones follow those that are recorded
+            # artificial regions follow the recorded ones
             names = self._facts().regions.name
         return named_rows(names, rows)
 
@@ -196,7 +196,8 @@ class Readable:
         return named_rows(texts, call_paths)
 
     def columns(self, table: Table, column: Callable[[str], NDArray[Any]]) -> dict[str, dict[str, Any]]:
-        """Return by column of a table the readable columns made of it, by name; empty if it is readable already."""
+        """Return, for each column of a table, the readable columns made from it, by name; empty if it is readable
+        already."""
         return {c.name: self._columns_of(table, c, column) for c in table.columns}
 
     def _columns_of(self, table: Table, c: Column, column: Callable[[str], NDArray[Any]]) -> dict[str, Any]:
@@ -232,7 +233,7 @@ class Readable:
         return dict(zip(names, found, strict=True))
 
     def _of_location(self, c: Column, of: NDArray[np.int32], location: NDArray[Any]) -> Any:
-        """Return ranks or threads of locations: of devices there are locations without rank."""
+        """Return ranks or threads of locations; locations of devices may have no rank."""
         found = np.append(of, np.int32(-1))[location]
         if c.nullable or (self.rank < 0).any():
             return nullable(found, (location < 0) | (found < 0))
@@ -241,8 +242,8 @@ class Readable:
     def frame(self, table: Table, column: Callable[[str], NDArray[Any]], *, with_raw: bool) -> pd.DataFrame:
         """Return a table for people.
 
-        If `with_raw`, its own columns, with -1 for null, follow those for people; else the latter take their place,
-        texts are categories, and null is null in what remains.
+        If `with_raw`, its own columns, with -1 for null, follow those for people; otherwise the latter replace them,
+        texts are categories, and null is null in the remaining columns.
         """
         readable = self.columns(table, column)
         found: dict[str, Any] = {}
@@ -258,6 +259,6 @@ class Readable:
         if with_raw:
             found |= {c.name: column(c.name) for c in table.columns}
             if table.columns and not column(table.names[0]).size:
-                # pandas finds out what texts are by looking at them
+                # pandas infers the type of texts from their values
                 found |= {c.name: pd.Series([], dtype="str") for c in table.columns if c.dtype == "string"}
         return pd.DataFrame(found, copy=False)

@@ -1,8 +1,9 @@
-"""Enhanced tables as Parquet files: what `NAME.trace/enhanced/` holds, and how anybody who speaks Arrow reads it.
+"""Enhanced tables as Parquet files: the contents of `NAME.trace/enhanced/`, which anything that supports Arrow can
+read.
 
 A table is a folder `enhanced/NAME/` of files `part-NNNNN.parquet`, whose rows follow each other in the order of the
-files, and a manifest that says which store it was made of and by what. It can be removed at any time, and is made again
-when it is asked for.
+files, and a manifest that names the store it was made from and the version that made it. It can be removed at any time,
+and is made again on demand.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FOLDER = "enhanced"
 """Where enhanced tables are in a store."""
 
 VERSION = 2
-"""Grows when the same columns hold something else."""
+"""Incremented when the meaning of columns changes."""
 
 ROWS = 1 << 18
 """Rows of a row group, at most."""
@@ -49,19 +50,19 @@ def schema_of(name: str) -> Table:
 
 
 def row_bytes(table: Table) -> int:
-    """Return the bytes of a row in a data frame; of a text those that point to it."""
+    """Return the bytes of a row in a data frame; a text counts as its pointer."""
     return sum(8 if c.dtype == "string" else np.dtype(c.dtype).itemsize for c in table.columns)
 
 
 def origin(store: Store, name: str) -> dict[str, Any]:
-    """Say what an enhanced table was made of and by what: another one is not the same table."""
+    """Return what an enhanced table was made from and by which version: a table with another origin is not the same."""
     columns = [[c.name, c.dtype] for c in schema_of(name).columns]
     return {"name": name, "of": store.digest, "made_by": f"tracecols {__version__}, {VERSION}", "columns": columns}
 
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table that is in Parquet files; nothing of it is read before it is asked for.
+    """A table in Parquet files, which are read on demand.
 
     `polars.scan_parquet(table.files)`, `dask.dataframe.read_parquet(table.files)` and DuckDB's `read_parquet` read it
     lazily; `polars.DataFrame(table)`, `pyarrow.table(table)` and `duckdb.sql("from table")` take it as it is
@@ -72,7 +73,7 @@ class TableFiles:
     files: tuple[Path, ...]
     """In the order of their rows."""
     kept: object = None
-    """What lives as long as this: a temporary folder."""
+    """An object kept alive as long as this one: a temporary folder."""
 
     def __repr__(self) -> str:
         where = f" in {self.files[0].parent}" if self.files else ""
@@ -105,7 +106,7 @@ class TableFiles:
         return sum(path.stat().st_size for path in self.files)
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = ROWS) -> Iterator[pa.RecordBatch]:
-        """Read the table piece by piece."""
+        """Read the table in batches."""
         for path in self.files:
             yield from self._open(path).iter_batches(rows, columns=columns, use_threads=False)
 
@@ -115,15 +116,15 @@ class TableFiles:
         return pa.Table.from_batches(self.batches(columns), schema).to_pandas(self_destruct=True, split_blocks=True)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Hand the table to whoever speaks Arrow, piece by piece (Arrow PyCapsule interface)."""
+        """Export the table in batches to any consumer of Arrow (Arrow PyCapsule interface)."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
 
 
 def find_table(store: Store, name: str, parent: Path | None = None, kept: object = None) -> TableFiles | None:
-    """Find an enhanced table of a store; None if there is none, or if it was made of another store or by another
+    """Find an enhanced table of a store; None if there is none, or if it was made from another store or by another
     version.
 
-    `parent` is the folder its own is in, that of the store by default; for `kept` see `TableFiles`.
+    `parent` is the folder that holds the table's folder, by default that of the store; for `kept` see `TableFiles`.
     """
     folder = (parent or store.path / FOLDER) / name
     try:
@@ -143,8 +144,8 @@ def find_tables(store: Store) -> dict[str, TableFiles]:
 
 
 def part_writer(path: Path, table: Table) -> ParquetWriter:
-    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, after
-    LZ4."""
+    """Open a file of an enhanced table: columns that grow from row to row are packed as differences, the rest plain,
+    all compressed by LZ4."""
     grows = [c.name for c in table.columns if c.dtype == "int64" and (c.target == "events" or c.unit == "ticks")]
     return ParquetWriter(
         path,

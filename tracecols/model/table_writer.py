@@ -1,9 +1,9 @@
 """Write enhanced tables as Parquet files, slice by slice, in bounded memory; the same files for any number of threads.
 
-The slices of a trace (partitions, ranges of collective operations) make their rows independently. Where the rows of one
-slice lie before those of the next, every slice writes a file. Else, and where other tables refer to rows by their
-numbers, the slices are put together: each leaves its rows in order in a scratch file, and these are merged range by
-range of what they are ordered by (`TableSpec.order`), which gives each row the number it has in Python.
+The slices of a trace (partitions, ranges of collective operations) make their rows independently. If the rows of each
+slice precede those of the next, every slice writes a file. Otherwise, and if other tables refer to rows by their
+numbers, the slices are merged: each leaves its sorted rows in a scratch file, and these files are merged range by range
+of the sort keys (`TableSpec.order`), which gives each row the number it has in Python.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from tracecols.work.ahead import let_go
 from tracecols.work.heap import give_back
 
 SAMPLE = 64
-"""The bounds of the ranges in which slices are merged are found among every SAMPLE-th row."""
+"""The bounds of the ranges in which slices are merged are chosen among every SAMPLE-th row."""
 
 PART_ROWS = 1 << 24
-"""Rows of a file of merged slices, about."""
+"""Approximate number of rows of a file of merged slices."""
 
 
 class Parts:
-    """The files of an enhanced table that one writer makes, `n` rows until now, each complete before the next one
-    begins, after so many `rows`; by default there is one."""
+    """The files of an enhanced table that one writer makes, with `n` rows until now. Each is completed before the next
+    one begins, after `rows` rows; by default there is one file."""
 
     def __init__(self, folder: Path, number: int, table: Table, rows: int | None = None) -> None:
         self.folder, self.number, self.table, self.rows = folder, number, table, rows
@@ -63,7 +63,7 @@ class Parts:
             self._writer = None
 
     def write(self, column: Callable[[str], Any]) -> None:
-        """Write some rows, whose columns a function returns."""
+        """Write some rows; `column` returns their columns by name."""
         if self.rows is not None and self._n_here >= self.rows:
             self.__exit__()
             self.number, self._n_here = self.number + 1, 0
@@ -76,7 +76,7 @@ class Parts:
         self._n_here += batch.num_rows
 
     def write_rows(self, column: Callable[[str], NDArray[Any]], n: int, order: NDArray[np.int64] | None = None) -> None:
-        """Write the `n` rows of columns in some order, not all at once."""
+        """Write the `n` rows of columns in the given order, block by block."""
         for start in range(0, n, ROWS):
             stop = min(start + ROWS, n)
             self.write(partial(_taken, column, slice(start, stop) if order is None else order[start:stop]))
@@ -92,7 +92,7 @@ def _no_rows(table: Table, name: str) -> NDArray[Any]:
 
 
 def rows_ascend(division: Division) -> bool:
-    """Whether the events of every partition lie before those of the next."""
+    """Return whether the events of every partition lie before those of the next."""
     last = -1
     for partition in division.partitions:
         if partition.members.size:
@@ -103,8 +103,8 @@ def rows_ascend(division: Division) -> bool:
 
 
 def is_separable(spec: TableSpec, division: Division) -> bool:
-    """Whether every slice can write its rows by itself: none lies between those of another one, and no one refers to
-    their numbers."""
+    """Return whether every slice can write its rows by itself: no row lies between those of another slice, and no table
+    refers to their numbers."""
     if len(division) == 1 or not spec.order:
         return True
     refers = spec.references or any(spec.name in other.references.values() for other in TABLES.values())
@@ -114,7 +114,7 @@ def is_separable(spec: TableSpec, division: Division) -> bool:
 
 @dataclass(frozen=True)
 class SliceWriter:
-    """Write what a slice has of some tables; what `Run.stages` calls."""
+    """Write the rows of some tables in a slice; called by `Run.stages`."""
 
     folder: Path
     """`TABLE/part-NNNNN.parquet` of the tables that slices write by themselves, `slices/TABLE-NNNNN.arrow` of the
@@ -124,7 +124,7 @@ class SliceWriter:
     positions: Path | None = None
     """The file with the column `pos`, for `events`."""
     dtype: str = "int64"
-    """Of the numbers in it."""
+    """Dtype of the numbers in this file."""
 
     def __call__(self, view: Model, stage: str) -> None:
         """Write the tables of a stage."""
@@ -161,12 +161,12 @@ class SliceWriter:
 
 
 def slice_path(folder: Path, name: str, number: int) -> Path:
-    """Return where a slice leaves its rows of a table."""
+    """Return the file in which a slice leaves its rows of a table."""
     return folder / "slices" / f"{name}-{number:05d}.arrow"
 
 
 def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
-    """Make a table of a slice, location by location where it can be made so."""
+    """Make a table of a slice, location by location if it can be made so."""
     if not spec.by_location:
         yield view.declared_table(spec.name)
         return
@@ -176,7 +176,7 @@ def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
 
 
 def in_order(spec: TableSpec, table: Columns) -> NDArray[np.int64] | None:
-    """Return the rows of a slice in their order; None if they are in it."""
+    """Return the permutation that sorts the rows of a slice; None if they are sorted."""
     keys = [table[name] for name in spec.order]
     if not keys:
         return None
@@ -187,8 +187,7 @@ def in_order(spec: TableSpec, table: Columns) -> NDArray[np.int64] | None:
 
 
 def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
-    """Leave the rows of a slice at `slice_path`, in their order, with their numbers in the slice, for
-    `merge_slices`."""
+    """Write the sorted rows of a slice to `slice_path`, with their numbers in the slice, for `merge_slices`."""
     order = in_order(spec, table)
     rows: Any = slice(None) if order is None else order
     beside = [*(name for name in spec.order if name not in spec.schema.names), "number"]
@@ -200,7 +199,7 @@ def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
 
 
 class Slice:
-    """What `leave_slice` left, mapped from its file."""
+    """The rows that `leave_slice` wrote, mapped from their file."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -220,17 +219,17 @@ class Slice:
         return to_numpy(pa.chunked_array([self.rows(name, start, len(self) if stop is None else stop)]))
 
     def let_go(self) -> None:
-        """Hold nothing of the file in memory."""
+        """Release the pages of the file from memory."""
         let_go(self._pages)
 
 
 def merge_slices(
     spec: TableSpec, paths: Sequence[Path], folder: Path, numbers: Mapping[str, Sequence[NDArray[np.int64]]]
 ) -> list[NDArray[np.int64]]:
-    """Put the rows of all slices, as `leave_slice` left them, in order, range by range; the memory of one range.
+    """Merge the rows of all slices, as `leave_slice` wrote them, range by range, in the memory of one range.
 
-    `numbers` are, of the tables that it refers to, by slice the number of each row in the whole table. Returns the same
-    of this table, mapped from files.
+    `numbers` holds, for each table that this one refers to, by slice the number of each row in the whole table. Returns
+    the same for this table, mapped from files.
     """
     found = [Slice(path) for path in paths]
     own = [
@@ -275,8 +274,8 @@ def _merged_column(
     numbers: Mapping[str, Sequence[NDArray[np.int64]]],
     name: str,
 ) -> Any:
-    """Return a column of some rows of several slices in their order; what refers to rows of a slice refers to those of
-    the whole table."""
+    """Return a column of some rows of several slices in their order, with references to rows of a slice converted to
+    rows of the whole table."""
     if spec.schema[name].dtype == "string":
         return pa.concat_arrays([found[i].rows(name, a, b) for i, a, b in spans]).take(pa.array(order))
     target = spec.references.get(name)
@@ -287,8 +286,8 @@ def _merged_column(
 
 
 def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
-    """Write the place of every event in chronological order to a file; 8 B per event beside it for the time. Returns
-    the file and what is in it."""
+    """Write the position of every event in chronological order to a file, with a temporary one of 8 B per event for the
+    times. Returns the file and its dtype."""
     store, n = facts.store, int(facts.store.manifest["n_events"])
     dtype = np.dtype(np.int32 if n < 1 << 31 else np.int64)
     times, positions = folder / "time", folder / "pos"
@@ -306,7 +305,7 @@ def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
         time, position = np.frombuffer(pages[0], np.int64), np.frombuffer(pages[1], dtype)
 
         def forget() -> None:
-            """Hold nothing of the files in memory."""
+            """Release the pages of the files from memory."""
             for mapped in pages:
                 let_go(mapped)
 
@@ -352,12 +351,12 @@ def write_tables(
         folders = {name: stack.enter_context(output.new()) for name, output in outputs.items()}
         if not folders:
             return
-        # where all is written first: beside one of them, so on the same disk
+        # all files are first written beside one of the outputs, so on the same disk
         building = folders[wanted[0]].parent / "building"
         building.mkdir()
         pos = write_positions(model.facts, building) if "events" in wanted else (None, "")
         stages = {TABLES[name].stage if name in TABLES else RECEIVE for name in wanted if name != "call_paths"} - {""}
-        # what slices keep for each other is freed before their tables are merged
+        # values that slices keep for each other are freed before their tables are merged
         with model.divided() as run:
             separable = frozenset(n for n in wanted if n not in TABLES or is_separable(TABLES[n], run.division))
             for _ in run.stages(SliceWriter(building, wanted, separable, *pos), stages, progress):
@@ -373,7 +372,7 @@ def write_tables(
 
 
 def finish_tables(model: Model, wanted: Sequence[str], separable: frozenset[str], building: Path) -> None:
-    """Merge what slices left, and write what is of the whole trace; every table has a file then."""
+    """Merge the files of slices, and write the tables of the whole trace; every table then has a file."""
     numbers: dict[str, list[NDArray[np.int64]]] = {}
     for name in wanted:
         spec, schema = TABLES.get(name), schema_of(name)

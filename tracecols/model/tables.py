@@ -74,7 +74,7 @@ STEPS = collect(
         device_path,
     )
 )
-"""In an order in which they can run."""
+"""All steps, in an order in which they can run."""
 
 STEP_OF: Mapping[str, Step] = MappingProxyType({name: step for step in STEPS for name in step.makes})
 """The step that makes a value, by the value's name."""
@@ -90,19 +90,19 @@ class TableSpec:
     """Columns that say where its rows are charged unless a pattern says otherwise: call path and location. Without them
     no pattern can match on it."""
     counts: bool = False
-    """Whether it counts what contradicts itself."""
+    """Whether it counts recorded items that could not be matched or are inconsistent."""
     order: tuple[str, ...] = ()
-    """Columns, declared or beside, by which the rows of the whole trace are ordered, so that slices can be put
-    together; empty where there is only one slice."""
+    """Columns, declared or additional, by which the rows of the whole trace are ordered, so that slices can be merged;
+    empty if there is only one slice."""
     by_location: bool = False
-    """Whether its rows are those of the members of a slice one after the other, so that the step can make them for one
-    location at a time."""
+    """Whether its rows are ordered by the members of a slice, so that the step can make them for one location at a
+    time."""
     kinds: frozenset[int] = frozenset()
-    """Kinds of events of which it has one row each, at most; empty where that is not known beforehand."""
+    """Kinds of events that have at most one row each; empty if that is not known beforehand."""
 
     @property
     def name(self) -> str:
-        """What the table is called, everywhere."""
+        """Name of the table, used everywhere."""
         return self.schema.name
 
     @cached_property

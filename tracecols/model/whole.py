@@ -1,4 +1,4 @@
-"""Tables of the whole trace for those who look at them in memory: made slice by slice, and put together once."""
+"""Tables of the whole trace in memory: made slice by slice, and merged once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Numbers = dict[str, list[NDArray[np.int64]]]
 
 
 def whole_table(model: Model, name: str) -> CompoundTable:
-    """Return a compound table as it is declared (`Model.declared_table`), without keeping in memory what it is
-    made of."""
+    """Return a compound table as it is declared (`Model.declared_table`), without keeping in memory the values it is
+    made from."""
     spec = TABLES[name]
     with model.divided() as run:
         if run.whole is not None or spec.stage not in STAGES:
             return model.declared_table(name)
-        # rows of tables that one slice makes have the numbers that they have there
+        # rows of tables that a single slice makes keep their numbers
         wanted = [n for n in with_referred([name]) if n == name or TABLES[n].order]
 
         def visit(of_slice: Model, _stage: str) -> dict[str, Columns]:
@@ -40,19 +40,19 @@ def whole_table(model: Model, name: str) -> CompoundTable:
 
 
 def _first(spec: TableSpec, part: Columns) -> int:
-    """Return where the rows of a slice begin: slices are put in order first, which leaves little to sort."""
+    """Return the first sort key of a slice: slices are put in order first, which leaves little to sort."""
     return int(part[spec.order[0]][0]) if spec.order and len(part) else -1
 
 
 def _kept(spec: TableSpec, table: CompoundTable, *, every: bool) -> Columns:
-    """Return the columns of a slice that are needed, as arrays: every declared one, and what says the order."""
+    """Return the columns of a slice that are needed, as arrays: every declared one, and those that define the order."""
     names = dict.fromkeys([*(spec.schema.names if every else ()), *spec.order])
     is_declared = set(spec.schema.names)
     return Columns(len(table), {n: table.declared(n) if n in is_declared else table[n] for n in names})
 
 
 def _order(spec: TableSpec, parts: Sequence[Columns]) -> NDArray[np.int64] | None:
-    """Return the rows of all slices in the order of the whole table; None if they are in it."""
+    """Return the permutation that sorts the rows of all slices into the whole table; None if they are sorted."""
     keys = {name: np.concatenate([part[name] for part in parts]) for name in spec.order}
     return in_order(spec, Columns(sum(map(len, parts)), keys))
 
@@ -66,8 +66,8 @@ def _numbers(parts: Sequence[Columns], order: NDArray[np.int64] | None) -> list[
 
 
 def _together(spec: TableSpec, parts: Sequence[Columns], numbers: Numbers) -> CompoundTable:
-    """Put the rows of all slices together, column by column; what refers to rows of a slice refers to those of the
-    whole table."""
+    """Merge the rows of all slices, column by column, with references to rows of a slice converted to rows of the whole
+    table."""
     order = _order(spec, parts)
     columns: dict[str, NDArray[Any]] = {}
     for name in spec.schema.names:

@@ -1,15 +1,15 @@
-"""The words patterns are declared in.
+"""Declarations of properties and patterns.
 
-A property is declared once, by `Family.declare`, with everything that is known of it (`Property`) and what finds it:
+A property is declared once, by `Family.declare`, with everything that is known of it (`Property`) and how it is found:
 
 * `Pattern`: a function narrows its parent's matches on a compound table,
 * `InRegions`: the time (or visits) of call paths whose region fits a rule,
-* `SumOf`, `Rest`: the sum of those below it, what its siblings leave of the parent,
+* `SumOf`, `Rest`: the sum of its children, the remainder of its parent after its siblings,
 * `Computed`, `Derived`: a function of the model, or of the severities of others,
-* `Charged`: a table of root causes says what call paths are charged with.
+* `Charged`: a table of root causes that holds the charges of call paths.
 
-A declaration is for the conventions of Scalasca, and `exact`, unless it says otherwise; it also says what is different
-under other conventions. All lists of properties follow from the declarations.
+A declaration is for the conventions of Scalasca, and `exact`, unless it says otherwise; it also gives the differences
+under other conventions. All lists of properties are derived from the declarations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, repr=False)
 class Property:
-    """A node of the property tree: all that is known of it, and what finds it.
+    """A node of the property tree: all that is known of it, and how it is found.
 
     Attributes
     ----------
@@ -48,45 +48,46 @@ class Property:
     parent : str
         Id of the property above; empty for roots.
     title : str
-        Name for people.
+        Human-readable name.
     summary : str
         What it means.
     found : FoundBy
-        What finds it: `Pattern`, `InRegions`, `SumOf`, `Rest`, `Computed`, `Derived` or `Charged`.
+        How it is found: `Pattern`, `InRegions`, `SumOf`, `Rest`, `Computed`, `Derived` or `Charged`.
     unit : str
-        sec, occ or bytes; a counter's own unit.
+        sec, occ or bytes; for counters the unit of the counter.
     advice : str
         What to do about it. That of a root is about the whole tree.
     confidence : float
         How reliably a match proves the behaviour (thesis 4.4), 0 to 1.
     conventions : str
-        Under which conventions the property is this.
+        The conventions under which this declaration holds.
     given : mapping
         Arguments of its function under these conventions.
     parameters : mapping of str to Parameter
-        Numbers its function is given, by name.
+        Numbers passed to its function, by name.
     needs : str
         What a trace must have (`registry.NEEDS`) for the property, and those below it, to exist.
     overlaps : bool
-        Whether it may hold for the same time as its siblings: it divides its parent in another way than they do.
+        Whether it may cover the same time as its siblings, since it divides its parent in another way.
     is_wait : bool
         Whether it is time in which a location waits for another. Patterns of times are waits unless they are declared
-        with `is_wait=False`; other properties are none unless they are declared with `is_wait=True`. Efficiencies, the
+        with `is_wait=False`; other properties are not, unless they are declared with `is_wait=True`. Efficiencies, the
         imbalance of the critical path and the report take the waits from here.
     is_lost_in_reference : bool
-        Whether the reference analyser, too, takes its time for no work where it compares the work of all locations
+        Whether the reference analyser, too, does not count its time as work when it compares the work of all locations
         (`critical_path_imbalance`, under the conventions of Scalasca).
     delay : str
-        Id of the property whose costs say who causes it. What is below a wait has the same unless it says otherwise.
+        Id of the property whose costs are charged to its causes. Properties below a wait inherit it unless they declare
+        another.
     part : str
-        As what its time, and that of what is below, counts in efficiencies and in the diagnosis, one of
-        `schema.properties.PARTS`; empty: as what is above it.
+        The part that its time, and that of the properties below it, belongs to in efficiencies and in the diagnosis,
+        one of `schema.properties.PARTS`; empty: that of the property above it.
     is_heading : bool
-        Whether it only groups those below it, so that titles of findings do without its title.
+        Whether it only groups the properties below it, so that titles of findings omit its title.
     is_estimate : bool
         Whether its parts may exceed it in a cell.
     family : str
-        Where it is declared.
+        Name of the family that declares it.
     """
 
     id: str
@@ -126,7 +127,7 @@ class Property:
 
     @property
     def says_cause(self) -> bool:
-        """Whether its matches say who lets them wait."""
+        """Whether its matches name their causes."""
         return self.pattern is not None and self.pattern.cause is not None
 
     @property
@@ -136,16 +137,16 @@ class Property:
 
 
 class Conventions(NamedTuple):
-    """Whose rules are followed, as far as that is not declared with the properties.
+    """The rules of an analyser that are not declared with the properties.
 
     Attributes
     ----------
     name : str
-        As users say it.
+        The name by which users choose them.
     execution : callable
         `execution(model, findings)`: each location's own time per call path.
     idle : callable
-        `idle(model, findings)`: time of workers outside parallel regions, and of those that lack inside.
+        `idle(model, findings)`: idle time of workers outside parallel regions, and inside.
     counted : callable
         `counted(model, cells)`: which of a counter's cells count.
     nested : bool
@@ -153,7 +154,7 @@ class Conventions(NamedTuple):
     ends_with_call : bool
         Whether waiting ends with the call unless a pattern says otherwise (`Pattern.ends_with_call`).
     quirks : Quirks
-        Which peculiarities of the reference root causes have.
+        The peculiarities of the reference that root causes reproduce.
     """
 
     name: str
@@ -167,7 +168,7 @@ class Conventions(NamedTuple):
 
 @dataclass
 class Findings:
-    """What has been found so far: cells by property, and the model's basic measures.
+    """Results of a search so far: cells by property, and basic measures of the model.
 
     Parameters
     ----------
@@ -176,11 +177,11 @@ class Findings:
     conventions : Conventions
         Whose rules are followed.
     teams : TeamTimes
-        When threads are in teams.
+        Times of forking and joining teams.
     declared : list of Property
-        Those that are searched for.
+        The properties that are searched for.
     cells : mapping of str to Cells
-        By property, what was found.
+        The cells found so far, by property.
     """
 
     model: Model
@@ -196,17 +197,17 @@ class Findings:
 
     @once
     def idle(self) -> tuple[Cells, Cells]:
-        """Time of workers outside parallel regions, and of those that lack inside."""
+        """Idle time of workers outside parallel regions, and inside."""
         return self.conventions.idle(self.model, self)
 
 
 Variant = Mapping[str, Any]
-"""What is different under some conventions: fields of `Property`, of what finds it, and arguments of its function."""
+"""Differences under some conventions: fields of `Property`, fields of its `found`, and arguments of its function."""
 
 UNCHANGED: Variant = MappingProxyType({})
 
 AS_SCALASCA: Variant = MappingProxyType({"": "as scalasca"})
-"""What the conventions `exact` have unless it is said."""
+"""The default variant under the conventions `exact`."""
 
 
 @cache
@@ -216,12 +217,12 @@ def _names_of_fields(of: type) -> frozenset[str]:
 
 
 class Family:
-    """A list of properties that are in one module; its methods declare them.
+    """A list of the properties of one module, with methods that declare them.
 
     Parameters
     ----------
     name : str
-        What the properties are about.
+        The subject of the properties.
     """
 
     def __init__(self, name: str) -> None:
@@ -245,18 +246,18 @@ class Family:
         exact: Variant | None = AS_SCALASCA,
         **more: Any,
     ) -> Callable[[Function], Function]:
-        """Declare a property; if what finds it lacks its function, use as a decorator of the function.
+        """Declare a property; if `found` lacks its function, use as a decorator of the function.
 
         Parameters
         ----------
         id, parent, title, summary, found
             See `Property`.
         scalasca, expert, exact : mapping, optional
-            What is different under these conventions: fields of `Property`, fields of what finds it, and arguments of
-            its function. None: the property does not exist there. `exact` is as `scalasca` unless it is given.
+            Differences under these conventions: fields of `Property`, fields of `found`, and arguments of its function.
+            None: the property does not exist under them. `exact` is the same as `scalasca` by default.
         **more
-            Further fields of `Property`. What patterns of times find is waiting unless `is_wait` says otherwise, so
-            that no wait is forgotten.
+            Further fields of `Property`. Patterns of times are waits unless `is_wait` says otherwise, so that no wait
+            is forgotten.
 
         Returns
         -------
@@ -294,15 +295,15 @@ class Family:
         table : str
             The compound table that the function matches on.
         **more
-            Further fields of `Pattern` and of `Property`, and what is different under some conventions (`declare`).
+            Further fields of `Pattern` and of `Property`, and the differences under some conventions (`declare`).
         """
         found = Pattern(table, **{name: more.pop(name) for name in _names_of_fields(Pattern) & more.keys()})
         return self.declare(id, parent, title, summary, found, **more)
 
 
 def _varied(common: Mapping[str, Any], found: FoundBy, conventions: str, variant: Variant, function: Any) -> Property:
-    """Return a property as it is under some conventions: what is common to all, what finds it, what is different, and
-    the function that finds it if that is known."""
+    """Return the variant of a property under some conventions, from the fields common to all, its `found`, the
+    differences, and its function if that is known."""
     changed: dict[str, Any] = {}
     given: dict[str, Any] = {}
     if variant:
@@ -317,23 +318,23 @@ def _varied(common: Mapping[str, Any], found: FoundBy, conventions: str, variant
 
 
 def _with_function(found: FoundBy, function: Any) -> FoundBy:
-    """Return what finds a property with its function, if it lacks one."""
+    """Return `found` with the function filled in if it lacks one."""
     if function is not None and isinstance(found, Pattern | Computed) and found.function is None:
         return replace(found, function=function)
     return found
 
 
 def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternFunction], Family]:
-    """Declare a pattern of one's own; use as a decorator, and hand what it returns to `Trace.analyze(patterns=...)`.
+    """Declare a user-defined pattern; use as a decorator, and pass the result to `Trace.analyze(patterns=...)`.
 
     Parameters
     ----------
     id, parent, title : str
-        See `Property`; `parent` is the id of the property it is a case of.
+        See `Property`; `parent` is the id of the property of which it is a special case.
     **more
-        As for `Family.pattern`: `frame`, `table` and `summary`, and what else `Pattern` and `Property` have. By default
-        the pattern exists under the conventions of Scalasca and `exact`; `expert={}` makes it exist under those of
-        EXPERT as well.
+        As for `Family.pattern`: `frame`, `table` and `summary`, and other fields of `Pattern` and `Property`. By
+        default the pattern exists under the conventions of Scalasca and `exact`; `expert={}` makes it exist under those
+        of EXPERT as well.
 
     Returns
     -------
@@ -351,8 +352,8 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     ...     return parent.where(m.length[parent.row] >= threshold)
     >>> trace.analyze(patterns=[late_big]).total("late_big")  # doctest: +SKIP
 
-    What was tried in a notebook with `trace.messages` is a pattern with `frame=True`: it gets the rows to look at as a
-    data frame, and returns severities (whole numbers are ticks, others seconds) or a mask that keeps those of its
+    Code tried in a notebook on `trace.messages` becomes a pattern with `frame=True`: it receives the candidate rows as
+    a data frame, and returns severities (whole numbers are ticks, others seconds) or a mask that keeps those of its
     parent.
 
     >>> @tracecols.pattern(
@@ -372,7 +373,7 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
 
 
 def region_of(model: Model, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
-    """Whether the regions of call paths fit a rule; false for null.
+    """Return whether the regions of call paths fit a rule; false for null.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
-"""What holds for every cell of an analysis: no severity is negative, and none in the tree of `time` exceeds the time.
+"""Bounds on every cell of an analysis: no severity is negative, and none in the tree of `time` exceeds the time.
 
-A cell that violates this is a mistake, of tracecols or of a pattern, and is refused. Five things excuse a cell, and are
-counted in the notes of the cube:
+A cell that violates them is a mistake, of tracecols or of a pattern, and is refused. Five conditions excuse a cell, and
+are counted in the notes of the cube:
 
-* Explicit tasks count twice in the call tree; the reference takes the second appearance off the program's root, whose
-  own time may become negative (`profile.task_cells`).
+* Explicit tasks count twice in the call tree; the reference subtracts the second appearance from the program's root,
+  whose exclusive time may become negative (`profile.task_cells`).
 * Call paths on which teams are forked whose threads are elsewhere at that time (a damaged recording): the time to fork
-  and to join is taken off more than once.
-* Rules that do not end waiting with the call (`Property.ends_with_call`): where clocks disagree, waiting ends after the
+  and to join is subtracted more than once.
+* Rules that do not end waiting with the call (`Pattern.ends_with_call`): if clocks disagree, waiting ends after the
   call.
 * Calls in which several waits of one property overlap, each within the call.
 * Processes in which recorded times decrease, or whose buffer flushes overlap with other events: the exclusive time of a
@@ -32,7 +32,7 @@ from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
 
 Largest = Callable[[Property, Cells], NDArray[np.int64]]
-"""Of a property and some of its cells: the largest match in each, (n_cells,) int64."""
+"""Function of a property and some of its cells: the largest match in each, (n_cells,) int64."""
 
 NEGATIVE_ROOTS = "cells of a program's root that are negative because the reference takes explicit tasks off it"
 OVERLAPPING_TEAMS = "cells that are negative because teams overlap that were forked on one call path"
@@ -50,11 +50,11 @@ def check_bounds(
     call_paths: CallAxis,
     system: SystemAxis,
 ) -> dict[str, int]:
-    """Refuse severities that cannot be, and count those that have an excuse, by words.
+    """Refuse impossible severities, and count the excused ones by note.
 
-    `teams` are what teams cost, and on which call paths they are forked; `declared` properties are in depth-first
-    order; `largest(p, cells)` is the largest match of a pattern in each of some cells. Raises AnalysisError if a cell
-    is negative, or exceeds the time of its call path with all that it calls, without an excuse.
+    `teams` holds the costs of teams, and the call paths on which they are forked; `declared` properties are in
+    depth-first order; `largest(p, cells)` is the largest match of a pattern in each of some cells. Raises AnalysisError
+    if a cell is negative, or exceeds the time of its call path with all that it calls, without an excuse.
     """
     excused: Counter[str] = Counter()
     roots = _roots_of_tasks(model)
@@ -110,7 +110,7 @@ def _beyond(found: Cells, limit: Cells) -> Cells:
 
 
 def _roots_of_tasks(model: Model) -> NDArray[np.bool_]:
-    """Find the call paths that explicit tasks are taken off (`profile.task_cells`); (n_call_paths,) bool."""
+    """Find the call paths from which explicit tasks are subtracted (`profile.task_cells`); (n_call_paths,) bool."""
     tree = model.call_paths.whole
     roots = np.zeros(len(tree), bool)
     heads = np.flatnonzero(tree.region == model.regions.tasks)
@@ -122,7 +122,7 @@ def _roots_of_tasks(model: Model) -> NDArray[np.bool_]:
 def _impossible(
     p: Property, wrong: Cells, what: str, call_paths: CallAxis, system: SystemAxis, resolution: int
 ) -> AnalysisError:
-    """Describe the worst of some cells that cannot be."""
+    """Return the error about some impossible cells, which describes the worst."""
     worst = int(np.abs(wrong.value.astype(np.float64)).argmax())
     location = int(wrong.location[worst])
     path = call_paths.paths_of([int(wrong.call_path[worst])])[0]

@@ -1,7 +1,7 @@
-"""Which regions and calls could be the phases of a program: what every process does equally often, and evenly.
+"""Candidates for the phases of a program: regions and calls that every process executes equally often, and evenly.
 
-Regions that differ in a running number (`ProfilerStep#10`, `ProfilerStep#11`) are instances of one: what happens in one
-of them is the same as in the others.
+Regions that differ only in a running number (`ProfilerStep#10`, `ProfilerStep#11`) are instances of one region: the
+same call paths in them count as one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
 
 LEAST = 3
-"""Executions of a phase, at least."""
+"""Minimum number of executions of a phase."""
 
 LEAST_SCORE, LEAST_REGULAR = 0.005, 0.25
-"""Coverage times regularity, and regularity, of a proposal: a standard deviation of three means at most."""
+"""Minimum score (coverage times regularity) and regularity of a proposal: the standard deviation is three means at
+most."""
 
 PROPOSED = 24
-"""Proposals, at most."""
+"""Maximum number of proposals."""
 
 ALIKE = 0.1
-"""By how much the lengths and the scores of candidates may differ that are parts of one loop."""
+"""Relative difference of lengths and scores up to which candidates may be parts of one loop."""
 
 LOOKED_AT = 4
-"""Processes whose lengths of phases are looked at."""
+"""Number of processes in which the lengths of phases are measured."""
 
 MOST = 512
-"""Call paths whose lengths are looked at: those that take most time with what they call and, as many, those entered
-least often."""
+"""Maximum number of call paths whose lengths are measured: half of them with the largest inclusive time, half of them
+entered least often."""
 
 
 class Merged:
@@ -52,7 +53,7 @@ class Merged:
     Attributes
     ----------
     names : (n_regions,) object
-        Names of regions; of steps those of their families.
+        Names of regions; steps have the name of their family.
     counts_as : (n_regions,) int64
         The region; the same number for all steps of a family.
     of : (n_call_paths,) int64
@@ -60,7 +61,7 @@ class Merged:
     below_steps : (n_call_paths,) int64
         The first of the call paths that differ in nothing but the numbers of the steps above them.
     is_declared : (n_call_paths,) bool
-        Whether they end with what the recording calls a phase.
+        Whether they end with a region that the recording declares a phase.
     """
 
     def __init__(self, model: Model, masters: NDArray[np.int64]) -> None:
@@ -87,9 +88,9 @@ class Candidate(NamedTuple):
     """A region or call whose executions could be the phases of a program."""
 
     phases: str
-    """What to give as `phases`."""
+    """The value for the parameter `phases`."""
     n_phases: int
-    """How many there are in every process."""
+    """Number of phases in every process."""
     coverage: float
     """Share of the time of the processes that lies in phases."""
     regularity: float
@@ -97,7 +98,7 @@ class Candidate(NamedTuple):
     mean: float
     """Their mean length in seconds."""
     is_declared: bool = False
-    """Whether the recording says that these are phases."""
+    """Whether the recording declares them as phases."""
 
     @property
     def score(self) -> float:
@@ -106,12 +107,12 @@ class Candidate(NamedTuple):
 
 
 def propose_phases(model: Model) -> list[Candidate]:
-    """Propose phases, the best ones first; what the recording says to be phases before all others.
+    """Propose phases, the best ones first; phases that the recording declares precede all others.
 
     Every process executes their call path the same number of times, at least `LEAST`, on its first thread, and not in a
-    parallel region, where other threads would have no part in phases. Their lengths are those in some of the processes,
-    by a second pass over the events of these. Of calls that belong to one loop only the first of the outermost is
-    proposed. What the recording says to be phases need not be equally often, nor `LEAST` times.
+    parallel region, where phases would not include other threads. Their lengths are measured in some of the processes,
+    in a second pass over their events. Of calls that belong to one loop, only the first of the outermost ones is
+    proposed. Declared phases need not occur equally often, nor `LEAST` times.
     """
     locations = model.locations
     masters = distinct(locations.master[np.flatnonzero(locations.is_cpu)])
@@ -130,7 +131,7 @@ def propose_phases(model: Model) -> list[Candidate]:
 
 
 class Lengths:
-    """How long some call paths last, and from one call to the next, in some processes.
+    """Durations of some call paths, and from one call to the next, in some processes.
 
     Attributes
     ----------
@@ -139,11 +140,11 @@ class Lengths:
     mean_in, mean_around, irregular_in, irregular_around : (n,) float64
         Sums over processes: mean lengths, and their standard deviations as shares of the means.
     first_enter, visits : (n,) int64
-        Of all processes, and of the first.
+        The earliest in these processes, and the number in the first process.
     is_known : (n,) bool
-        Whether all processes have as many.
+        Whether all of these processes have the same number.
     whole, n_processes : int
-        Ticks of all processes, and how many there are.
+        Ticks of these processes together, and their number.
     """
 
     def __init__(self, visits: NDArray[np.int64], n_processes: int) -> None:
@@ -168,7 +169,7 @@ class Lengths:
 
 
 def _lengths(model: Model, masters: NDArray[np.int64], merged: Merged, paths: NDArray[np.int64]) -> Lengths:
-    """Look at the instances of call paths in some processes."""
+    """Measure the instances of call paths in some processes."""
     looked_at = masters[distinct(np.linspace(0, masters.size - 1, LOOKED_AT).round().astype(np.int64))]
     visits = np.bincount(merged.of, _visits(model, masters[:1]), len(model.call_paths)).astype(np.int64)[paths]
     result = Lengths(visits, looked_at.size)
@@ -186,7 +187,8 @@ def _lengths(model: Model, masters: NDArray[np.int64], merged: Merged, paths: ND
 
 
 def _measured(model: Model, merged: Merged, paths: NDArray[np.int64], of: Lengths) -> list[tuple[Candidate, int, int]]:
-    """Return what is good enough of the call paths, with their number and first ENTER."""
+    """Return the candidates that are declared or good enough, with the number of their call path in `paths` and its
+    first ENTER."""
     found: list[tuple[Candidate, int, int]] = []
     for prefix, covered, mean, irregular in (
         ("", of.inside, of.mean_in, of.irregular_in),
@@ -208,9 +210,9 @@ def _measured(model: Model, merged: Merged, paths: NDArray[np.int64], of: Length
 def _one_of_each_loop(
     model: Model, paths: NDArray[np.int64], found: list[tuple[Candidate, int, int]]
 ) -> list[tuple[Candidate, int]]:
-    """Keep one of the candidates that are parts of the same loop: as many, and about as long.
+    """Keep one of the candidates that are parts of the same loop: with equally many phases, about equally long.
 
-    Of those that are nearly as good as the best that is the outermost, of several the one that comes first.
+    Of those nearly as good as the best, the outermost is kept; of several, the one that is entered first.
     """
     depth = model.call_paths.depth
     kept: list[tuple[Candidate, int]] = []
@@ -233,8 +235,8 @@ def _one_of_each_loop(
 
 
 def shortest_name(model: Model, merged: Merged, path: int) -> str:
-    """Return the shortest end of a call path, the first of those that are the same without running numbers, that no
-    other one has, as phases are given; empty if there is none."""
+    """Return the shortest end of a call path that no other one has, in the form in which phases are given; empty if
+    there is none. `path` is the first of the call paths that are the same without running numbers."""
     tree = model.call_paths
     name_of = merged.names[tree.region]
     fits, at = np.ones(len(tree), bool), np.arange(len(tree))
@@ -260,8 +262,8 @@ def _visits(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _equally_often(model: Model, masters: NDArray[np.int64], merged: Merged) -> NDArray[np.int64]:
-    """Find the call paths that all of some threads enter equally often, without those of artificial regions; and those
-    that the recording says to be phases."""
+    """Find the call paths that all of some threads enter equally often, and declared phases; without those of
+    artificial regions."""
     profile, tree = model.profile, model.call_paths
     mine = np.flatnonzero(np.isin(profile.location, masters) & (profile.visits > 0))
     n = len(tree)
@@ -274,7 +276,7 @@ def _equally_often(model: Model, masters: NDArray[np.int64], merged: Merged) -> 
     fits = by_all & (least == most) & (least >= LEAST)
     fits |= by_all & merged.is_declared
     fits &= model.regions.role[tree.region] != "artificial"
-    # what threads do beside each other, and explicit tasks, begin no phases of the process
+    # regions that threads execute in parallel, and explicit tasks, begin no phases of the process
     alone = tree.region == model.regions.tasks
     if model.locations.n_processes < int(model.locations.is_cpu.sum()):
         alone |= (model.regions.paradigm == "openmp")[tree.region] & (model.regions.role[tree.region] == "parallel")
@@ -312,6 +314,6 @@ def _instances(
     for k in range(paths.size):
         mine = order[starts[k] : starts[k + 1]]
         enter, leave = time[mine][is_enter[mine]], time[mine][~is_enter[mine]]
-        # what never ends lasts as long as the recording
+        # an instance that never ends lasts until the end of the recording
         result.append((enter, np.append(leave, np.full(max(enter.size - leave.size, 0), end))[: enter.size]))
     return result

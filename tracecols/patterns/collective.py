@@ -3,8 +3,9 @@
 Times are those of the begin and end events of the operation. Communicators of size 1 and MPI_Alltoallv and -w are left
 out, like operations that move no bytes (barriers excepted).
 
-EXPERT takes the times of the calls instead, goes by the name of the region in which the operation is first completed,
-looks at complete operations only, does not limit waiting by the end of the call, and does not know who moves bytes.
+EXPERT takes the times of the calls instead, selects operations by the name of the region in which they are first
+completed, considers complete operations only, does not clip waiting at the end of the call, and does not know which
+participants move bytes.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Chosen(Participants):
         super().__init__(m, np.flatnonzero(chosen), regions is not None)
 
     def causes(self, m: CompoundTable, matches: Matches, cause: NDArray[np.int64]) -> Causes:
-        """Return who lets matches wait, given one of the participants for each of them."""
+        """Return the causes of matches, given the participant that each of them waits for."""
         at = np.zeros(len(m), np.int64)
         at[self.row] = self.row[cause]
         row = at[matches.row]
@@ -79,7 +80,7 @@ class Chosen(Participants):
 def last_in_barrier(
     model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Causes:
-    """Find who begins barriers last."""
+    """Find the participants that begin barriers last."""
     c = Chosen(model, m, BARRIER, operations, on_device)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
 
@@ -87,7 +88,7 @@ def last_in_barrier(
 def last_to_reduce(
     model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Causes:
-    """Find the last of those that send in n-to-1 operations; for EXPERT the first of the others."""
+    """Find the last senders of n-to-1 operations; for EXPERT the first participants other than the root."""
     c = Chosen(model, m, N_TO_ONE, operations, on_device)
     return c.causes(m, matches, c.earliest(~c.is_root) if c.by_call else c.latest(c.sent > 0))
 
@@ -103,8 +104,8 @@ def root_of(
 def last_to_exchange(
     model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Causes:
-    """Find who begins n-to-n operations last: of all if all were inside at the same time, else of those that send; for
-    EXPERT of all."""
+    """Find the participants that begin n-to-n operations last: among all if all were inside at the same time, else
+    among the senders; for EXPERT always among all."""
     c = Chosen(model, m, N_TO_N, operations, on_device)
     everybody = np.ones(c.row.size, bool)
     if c.by_call:
@@ -114,35 +115,36 @@ def last_to_exchange(
 
 
 def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the last of lower ranks that send in scans, of equals that of the lowest rank."""
+    """Find the last senders of scans among the ranks up to the own one; of equals the one with the lowest rank."""
     c = Chosen(model, m, SCAN, None)
     return c.causes(m, matches, latest_of_lower_ranks(c)[1])
 
 
 def last_to_manage(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find who begins operations on communicators last."""
+    """Find the participants that begin operations on communicators last."""
     c = Chosen(model, m, HANDLES, None)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
 
 
 def last_to_start(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find who starts non-blocking collective operations last, of those that a participant depends on."""
+    """Find the participants that start non-blocking collective operations last, among those that the waiting one
+    depends on."""
     row = awaited_starters(m)[matches.row]
     return Causes(*(pick(column, row) for column in (m.location, m.begin_call_path, m.begin_time)))
 
 
 def last_to_finalize(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find who enters MPI_Finalize last, of equals the first location."""
+    """Find the processes that enter MPI_Finalize last, of equals the first location."""
     return last_to_enter(m, matches, ~m.is_init)
 
 
 def last_to_init(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find who enters MPI_Init last, of equals the first location."""
+    """Find the processes that enter MPI_Init last, of equals the first location."""
     return last_to_enter(m, matches, m.is_init)
 
 
 def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) -> Causes:
-    """Return who enters last of some processes with the same world, of equals the first location."""
+    """Return the process that enters last among some with the same world, of equals the first location."""
     last = np.flatnonzero(among & (m.enter_time == m.latest_enter_time))
     worlds, first = np.unique(m.communicator[last], return_index=True)
     last = last[first][np.searchsorted(worlds, m.communicator[matches.row])] if last.size else last
@@ -223,7 +225,7 @@ def early_reduce(
     is_lost_in_reference=True,
 )
 def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own begin to the latest begin of ranks up to the own one that send."""
+    """From own begin to the latest begin of the senders among the ranks up to the own one."""
     c = Chosen(model, m, SCAN, None)
     until, _ = latest_of_lower_ranks(c)
     return c.matches(parent, np.where((c.sent > 0) | (c.received > 0), c.wait(until), 0))
@@ -272,7 +274,8 @@ def late_broadcast(
 def wait_at_n_to_n(
     model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Matches:
-    """From own begin to the latest begin of the senders, within the operation."""
+    """From own begin to the latest begin, within the operation; of the senders only, if not all were inside at the same
+    time."""
     c = Chosen(model, m, N_TO_N, operations, on_device)
     if c.by_call:
         return c.matches(parent, c.wait(c.max(c.begin)))
@@ -308,7 +311,7 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches, *, on_dev
     delay="delay_management_aggregate",
 )
 def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own begin to the latest begin, if none had left before: an MPI library need not synchronise the processes.
+    """From own begin to the latest begin, if no process had left before: an MPI library need not synchronise here.
 
     MPI_Init and MPI_Finalize have wait states of their own.
     """
@@ -374,8 +377,7 @@ def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     unit="occ",
 )
 def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Neither sends nor receives, and is no operation on handles: recorders before Score-P 8 have no records of
-    these."""
+    """Operations without payload, except those on handles, which recorders before Score-P 8 do not record."""
     is_of_handles = np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in HANDLES])
     return parent.counted((m.sent == 0) & (m.received == 0) & ~is_of_handles & ~m.on_device)
 
@@ -475,11 +477,11 @@ def polling_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     delay="delay_nonblocking_aggregate",
 )
 def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the completing call to the start of the participants one depends on; of several of one call the
-    largest.
+    """From entering the completing call to the last start among the participants that the own one depends on; of
+    several waits in one call the largest.
 
-    Of one-to-all operations that is the root, of all-to-one operations at the root those that send, of barriers and
-    others all.
+    These are the root in one-to-all operations, the senders at the root of all-to-one operations, and all in barriers
+    and others.
     """
     wait, waits = wait_for_starts(m)
     return parent.where(waits, severity=wait)

@@ -1,8 +1,8 @@
-"""What a valid trace satisfies (thesis 3.6.4), and where a trace does not.
+"""Constraints that a valid trace satisfies (thesis 3.6.4), and the search for violations.
 
-A constraint is declared once, with the function that finds what violates it. Constraints on one location, on the
-threads of a process, and among processes are checked per partition of the trace; names and call paths are only looked
-up for what is found.
+A constraint is declared once, with the function that finds its violations. Constraints on one location, on the threads
+of a process, and among processes are checked per partition of the trace; names and call paths are looked up for
+violations only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALONE = ""
 SCOPES = {
     "location": ALONE, "process": WITHIN, "receiver": RECEIVE, "sender": SEND, "range": BUCKET, "whole": GLOBAL,
 }  # fmt: skip
-"""What is needed at the same time, and the stage of an analysis that has it."""
+"""By scope: the stage of an analysis in which all data of that scope is available at the same time."""
 
 SOME = 16
 """Violations within a location are reported for at most this many locations, and this many of each; all are counted."""
@@ -40,19 +40,19 @@ SOME = 16
 
 @dataclass
 class Found:
-    """What violates a constraint."""
+    """Violations of a constraint."""
 
     count: int
     time: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """(n,): ticks of those whose place is known."""
+    """(n,): ticks of the violations whose time and location are known."""
     location: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,)"""
     tell: Callable[[int], str] = lambda _: ""
-    """Tells one of them, by its number, in words."""
+    """Describes a violation, given its number, in words."""
 
     @staticmethod
     def at(time: NDArray[Any], location: NDArray[Any], tell: Callable[[int], str]) -> Found:
-        """Return violations whose places are all known."""
+        """Return violations whose times and locations are all known."""
         return Found(time.size, time, location, tell)
 
 
@@ -63,20 +63,20 @@ class Constraint:
     name: str
     holds: str
     scope: str
-    """Which part of the trace `find` is given (`SCOPES`)."""
+    """The part of the trace that is passed to `find` (`SCOPES`)."""
     find: Callable[[Model, Names], Found]
     """(model, names) to Found."""
     source: str
 
     @property
     def is_of_clocks(self) -> bool:
-        """Whether clocks that disagree violate it."""
+        """Whether clocks that disagree can violate it."""
         return self.holds.endswith("(clocks)")
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A violated constraint: how often, and the first instances as (ticks, location, words)."""
+    """A violated constraint: the number of violations, and the first ones as (ticks, location, description)."""
 
     constraint: Constraint
     count: int
@@ -87,7 +87,7 @@ CONSTRAINTS: list[Constraint] = []
 
 
 def constraint(name: str, holds: str, scope: str, source: str = "thesis 3.6.4") -> Callable[[Any], Any]:
-    """Declare the function that follows."""
+    """Declare a constraint; use as a decorator of the function that finds its violations."""
 
     def declare(find: Callable[[Model, Names], Found]) -> Callable[[Model, Names], Found]:
         CONSTRAINTS.append(Constraint(name, holds, scope, find, source))
@@ -97,7 +97,7 @@ def constraint(name: str, holds: str, scope: str, source: str = "thesis 3.6.4") 
 
 
 class Names:
-    """Definitions in words."""
+    """Names of definitions, for messages."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -107,26 +107,26 @@ class Names:
         self._process = model.process.tolist()
 
     def location(self, number: int) -> str:
-        """Name a location."""
+        """Return the name of a location, with its number and rank."""
         return f"location {number} '{self._locations[number]}' of rank {self._ranks[self._process[number]]}"
 
     def communicator(self, number: int) -> str:
-        """Name a communicator or team."""
+        """Return the name of a communicator or team."""
         if not 0 <= number < len(self._communicators):
             return "an unknown communicator"
         name = self._communicators[number]
         return f"communicator {number} '{name}'" if name else f"communicator {number}"
 
     def region(self, number: int) -> str:
-        """Name a region."""
+        """Return the name of a region."""
         return f"'{self.model.regions.name[number]}'" if number >= 0 else "an unnamed region"
 
     def call_path(self, number: int) -> str:
-        """Name the last region of a call path."""
+        """Return the name of the last region of a call path."""
         return self.region(int(self.model.call_paths.region[number])) if number >= 0 else "no region"
 
     def op(self, number: int) -> str:
-        """Name a collective operation."""
+        """Return the name of a collective operation."""
         return COLLECTIVE_OPS[number] if 0 <= number < len(COLLECTIVE_OPS) else f"operation {number}"
 
 
@@ -163,8 +163,8 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 def _nesting(
     model: Model, counts: list[int], find: Callable[[dict[str, NDArray[Any]], int], NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, int]]]:
-    """Search some of the locations that have violations; time, location, and (region, call path) of the first ones of
-    each."""
+    """Search some of the locations that have violations; return time, location, and (region, call path) of the first
+    ones of each."""
     times, locations, calls = [], [], []
     for location in np.flatnonzero(counts)[:SOME].tolist():
         columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
@@ -218,8 +218,7 @@ def unfinished(model: Model, names: Names) -> Found:
 
 @constraint("events earlier than the one before them", "time does not decrease at a location", "location", "TIME")
 def decreasing_times(model: Model, _names: Names) -> Found:
-    """Find events whose time is earlier than that of the event recorded before them, as buffers that are written out
-    leave them."""
+    """Find events that are earlier than the event recorded before them, as flushed trace buffers leave them."""
     counts = model.store.decreases
     times, locations, back, kinds = ([np.zeros(0, np.int64)] for _ in range(4))
     for of in sorted(counts)[:SOME]:
@@ -263,7 +262,7 @@ def forks(partition: Model, names: Names) -> Found:
 
 @constraint("threads that begin in undefined teams", "teams are defined", "process", "OTF2 definitions")
 def undefined_teams(partition: Model, _names: Names) -> Found:
-    """Count begins in teams that are not defined: each thread is alone."""
+    """Count begins in undefined teams: each such thread is treated as alone."""
     return Found(partition.teams.counts["threads that begin in undefined teams"])
 
 
@@ -283,7 +282,7 @@ def construct_members(partition: Model, names: Names) -> Found:
 
 @constraint("constructs in different order", "threads of a team execute constructs in the same order", "process")
 def construct_order(partition: Model, names: Names) -> Found:
-    """Find constructs of whose threads some execute another region."""
+    """Find constructs in which some threads execute another region."""
     c, m = partition.constructs, partition.construct_members
     if not len(c):
         return Found(0)
@@ -320,7 +319,7 @@ def thread_clocks(partition: Model, _names: Names) -> Found:
     """Count threads that begin in a team before its FORK or end in it after its JOIN, leave a barrier before another
     one enters it, or run before they were created or after the join.
 
-    Which threads they are says the table of pairs of locations.
+    The table of pairs of locations lists these threads.
     """
     pairs = partition.thread_conditions.pairs
     mine = ~np.isin(pairs.condition, (MESSAGE, COLLECTIVE, START, LOCK))
@@ -331,7 +330,8 @@ ACQUIRES = (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK)
 
 
 class _Locks:
-    """The lock events of a part in chronological order by lock; how often each is held before and after each event."""
+    """The lock events of a partition, by lock in chronological order, and how often the lock is held before and after
+    each event."""
 
     def __init__(self, partition: Model) -> None:
         e = attributed_events(
@@ -350,7 +350,7 @@ class _Locks:
         begin = np.flatnonzero(~self.follows)
         group = np.cumsum(~self.follows) - 1
         total -= (total - change)[begin][group]
-        # nothing is held less than not at all; far apart, the locks do not disturb each other's smallest value so far
+        # a lock is held at least 0 times; offsets keep the running minima of different locks apart
         apart = group * (2 * key.size + 2)
         lowest = np.minimum.accumulate(np.minimum(total, 0) - apart) + apart
         self.held_after = total - lowest
@@ -359,9 +359,9 @@ class _Locks:
 
 @constraint("lock events that do not alternate", "locks are acquired and released in turn", "process")
 def alternation(partition: Model, _names: Names) -> Found:
-    """Find locks acquired while another thread holds them, and released by one that does not.
+    """Find locks that are acquired while another thread holds them, or released by a thread that does not hold them.
 
-    A thread may acquire a lock again that it holds: nested locks count.
+    A thread may acquire a lock that it already holds: nested locks are counted.
     """
     e = _Locks(partition)
     same = np.concatenate([[False], e.location[1:] == e.location[:-1]]) if e.key.size else e.follows
@@ -395,7 +395,7 @@ def unreleased(partition: Model, _names: Names) -> Found:
 
 @constraint("sends without receive", "every message that is sent is received", "sender")
 def unreceived(model: Model, names: Names) -> Found:
-    """Find sends that no receive belongs to; cancelled ones do not count."""
+    """Find sends without a matching receive; cancelled ones do not count."""
     s = model.sends
     of = np.flatnonzero(~np.isin(s.send, model.sent_messages.send) & ~s.is_cancelled)
 
@@ -411,7 +411,7 @@ def unreceived(model: Model, names: Names) -> Found:
 
 @constraint("receives without send", "every message that is received was sent", "receiver")
 def unsent(model: Model, names: Names) -> Found:
-    """Find receives that no send belongs to."""
+    """Find receives without a matching send."""
     count = model.messages.counts["receives without send"]
     if not count:
         return Found(0)
@@ -477,7 +477,7 @@ def participants(model: Model, names: Names) -> Found:
     "range",
 )
 def collective_order(model: Model, names: Names) -> Found:
-    """Find collective operations that are another operation for some members."""
+    """Find collective operations in which some members execute another operation."""
     c, m = model.collectives, model.collective_members
     if not model.collectives.counts["collective operations whose participants disagree"]:
         return Found(0)
@@ -504,7 +504,7 @@ def collective_order(model: Model, names: Names) -> Found:
     "OTF2 definitions",
 )
 def undefined_communicators(model: Model, names: Names) -> Found:
-    """Find participants of collective operations whose communicator is not defined: each is alone."""
+    """Find participants of collective operations whose communicator is not defined: each is treated as alone."""
     m = model.collective_members
     of = np.flatnonzero(m.communicator < 0)
     return Found.at(
@@ -516,7 +516,7 @@ def undefined_communicators(model: Model, names: Names) -> Found:
 
 @constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
 def collective_clocks(model: Model, names: Names) -> Found:
-    """Find complete operations in which who depends on another's data ends before that one begins."""
+    """Find complete operations in which a participant ends before one begins whose data it depends on."""
     c, m = model.collectives, model.collective_members
     if not len(c):
         return Found(0)
@@ -526,7 +526,7 @@ def collective_clocks(model: Model, names: Names) -> Found:
     segments = Segments(m.collective, len(c))
     late = segments.max(np.where(takes, early, 0))
     of = np.flatnonzero(late > 0)
-    # of those that are furthest apart from whom they depend on the first member
+    # the first of the members whose end is furthest before the begin they depend on
     ended = np.flatnonzero(takes & (early == late[m.collective]))
     instance, first = np.unique(m.collective[ended], return_index=True)
     at = ended[first[np.searchsorted(instance, of)]] if of.size else of
@@ -547,7 +547,7 @@ def collective_clocks(model: Model, names: Names) -> Found:
     "TIME",
 )
 def startup_clocks(model: Model, _names: Names) -> Found:
-    """Count those of MPI_Init and MPI_Finalize that all processes call."""
+    """Count the violations in calls of MPI_Init and MPI_Finalize that all processes make."""
     return Found(int(model.startup_conditions.pairs.n_violations.sum()))
 
 
@@ -572,7 +572,7 @@ def undefined_windows(model: Model, _names: Names) -> Found:
     "exposure epochs that lack access epochs", "every exposure epoch is accessed as announced", "whole", "SEMANTICS 3"
 )
 def epochs(model: Model, _names: Names) -> Found:
-    """Count exposure epochs some of whose origins never access them."""
+    """Count exposure epochs that some of their origins never access."""
     return Found(sum(model.epochs.counts.values()))
 
 

@@ -20,15 +20,16 @@ from tracecols.schema import EventKind
 from tracecols.severity.cells import Cells
 
 CHUNK = 1 << 20
-"""Attributed events, at most, whose counters are added up together: several locations, or a part of a single one."""
+"""Maximum number of attributed events whose counters are added up together: those of several locations, or a part of a
+single one."""
 
 
 def counter_properties(model: Model, conventions: str) -> list[Property]:
     """Declare the counters of a trace as properties.
 
-    A counter counts if its values add up: those that accumulate from the start, of which differences between two
-    consecutive events of a location belong to the call path in between, and relative ones, which are such differences.
-    Absolute values (a temperature, a queue's length) cannot be added and stay in the metric tables.
+    Only counters whose values add up are declared: accumulating ones, whose difference between two consecutive events
+    of a location belongs to the call path in between, and relative ones, whose values are such differences. Absolute
+    values (a temperature, a queue's length) cannot be added and stay in the metric tables.
     """
     definitions = model.store.definitions
     members = definitions["metric_members"].to_pylist()
@@ -49,7 +50,7 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
         def cells(model: Model, findings: Findings, where: list[tuple[int, int]] = where, mode: str = mode) -> Cells:
             return findings.conventions.counted(model, counter_cells(model, where, mode))
 
-        # a counter may be called anything: nothing, like another, or like a property
+        # a counter may have no name, or that of another counter or of a property
         name, number = members[member]["name"] or "counter", 1
         while (unique := name if number == 1 else f"{name} ({number})") in taken:
             number += 1
@@ -70,11 +71,11 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
 
 
 def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Cells:
-    """Add up a counter per call path and location; `mode` is how its values are to be read, as OTF2 says it.
+    """Add up a counter per call path and location; `mode` is its mode in OTF2, which says how values are to be read.
 
-    `columns` are the metric classes that have the counter, and its place among the members of each. What streams of
-    devices and locations of mere counters record outside of all regions belongs to the outermost call path of their
-    process.
+    `columns` are the metric classes that have the counter, and its position among the members of each. Values that
+    streams of devices and locations with counters only record outside of all regions belong to the outermost call path
+    of their process.
     """
     without = np.flatnonzero(~model.locations.is_cpu)
     outermost = outermost_call_paths(model.facts, model.scans, without)
@@ -116,15 +117,15 @@ class _MetricEvents(NamedTuple):
     location: NDArray[np.int64]
     """`row`, `time` and `location`: (n,), row, time and location of each event."""
     node: NDArray[np.int32]
-    """(n,): its call path, as the location numbers them; -1 none."""
+    """(n,): the call path of each event, as its location numbers them; -1 none."""
     rows: dict[str, slice]
-    """Which rows of each table of metrics are those of these events, of a single location."""
+    """The rows of these events in each table of metrics, for a single location."""
 
     def values(self, model: Model, table: str, name: str, mode: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return which of the events have values in a column of a table, and by how much the counter has grown with
-        each; (n_values,) each.
+        """Return the events that have values in a column of a table, and the growth of the counter at each; (n_values,)
+        each.
 
-        With the first value that a location has of one that accumulates it has not grown.
+        The growth of an accumulating counter at its first value on a location is 0.
         """
         accumulates, rows = mode.startswith("accumulated"), self.rows[table]
         is_continued = accumulates and rows.start > 0
@@ -141,10 +142,10 @@ class _MetricEvents(NamedTuple):
 
 
 def _metric_events(model: Model, locations: NDArray[np.int64]) -> Iterator[_MetricEvents]:
-    """Go through the METRIC events of some neighbouring locations, all at once, or of a single one chunk by chunk.
-    Raises StoreError if they are not those in the tables of metrics."""
+    """Yield the METRIC events of some consecutive locations, all at once, or of a single one chunk by chunk. Raises
+    StoreError if they do not match the tables of metrics."""
     events = [model.scans[i].events for i in locations.tolist()]
-    # chunks of one that has more than fit together
+    # a single location may have more events than are read together
     chunks = [merged(events)] if len(events) > 1 else [[chunk] for chunk in _divided(events[0])]
     of_events = np.repeat(locations, [len(of) for of in events])
     tables = [table for table in model.store.tables if table.startswith("metrics_")]
@@ -185,7 +186,7 @@ def _divided(events: ColumnSlice) -> list[ColumnSlice]:
 
 
 def _is_metric(chunk: Sequence[ColumnSlice]) -> NDArray[np.bool_]:
-    """Say which attributed events are METRICs."""
+    """Return a mask of the attributed events that are METRICs."""
     return joined_column(chunk, "kind", np.uint8) == EventKind.METRIC
 
 
@@ -199,13 +200,13 @@ def _read(
 
 
 def _rows_of_metrics(model: Model, locations: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows of all METRIC events of some neighbouring locations, in order."""
+    """Return the rows of all METRIC events of some consecutive locations, in order."""
     kind = model.store.read_together("events", locations, ["kind"])[0]["kind"]
     return model.facts.first_rows[locations[0]] + np.flatnonzero(kind == EventKind.METRIC)
 
 
 def _other_metrics(model: Model, locations: NDArray[np.int64]) -> StoreError:
-    """Make the error about METRIC events that contradict their tables."""
+    """Return the error about METRIC events that contradict their tables."""
     first, last = locations[0], locations[-1]
     which = f"location {first}" if first == last else f"locations {first} to {last}"
     return model.store.damaged(f"{which}: the METRIC events are not those in the tables of metrics")

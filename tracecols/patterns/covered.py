@@ -1,4 +1,4 @@
-"""How much of what streams do is covered by kernels of computation on other streams of the device."""
+"""The part of the activity of streams that kernels of computation on other streams of the device cover."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def declare_covered(
     remainder: tuple[str, str, str],
     advice: str,
 ) -> None:
-    """Declare, in a family, which part of a property of intervals on streams kernels cover, and the remainder: id,
-    title and summary of both, and what to do against the remainder."""
+    """Declare, in a family, the part of a property of intervals on streams that kernels cover, and the remainder: given
+    are id, title and summary of both, and the advice for the remainder."""
     found = Pattern("device_intervals", since="begin_time")
     given = {"overlaps": True, "expert": {}, "is_wait": False}
     id, title, summary = covered

@@ -3,10 +3,11 @@
 With n devices, a runtime R, and for each device its useful time (a kernel runs on one of its streams) and its active
 time (a kernel or a copy does):
 
-    device parallel efficiency   sum(useful) / (R n)      = load balance x communication efficiency x orchestration
-    efficiency load balance                 sum(useful) / (n max(useful)) communication efficiency     max(useful) /
-    max(active) orchestration efficiency     max(active) / R host offload efficiency      host's computation / (host's
-    computation + host's time in calls for devices)
+    device parallel efficiency  sum(useful) / (R n) = load balance x communication efficiency x orchestration efficiency
+    load balance                sum(useful) / (n max(useful))
+    communication efficiency    max(useful) / max(active)
+    orchestration efficiency    max(active) / R
+    host offload efficiency     host's computation / (host's computation + host's time in calls for devices)
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class DeviceTimes:
 
     @classmethod
     def none(cls, model: Model) -> DeviceTimes:
-        """Return no time."""
+        """Return times of 0."""
         n = len(model.locations.device_names)
         return cls(np.zeros(n, np.int64), np.zeros(n, np.int64))
 
@@ -56,8 +57,8 @@ class DeviceTimes:
 
 
 def device_efficiencies(model: Model, times: DeviceTimes, execution: Cells) -> dict[str, Any]:
-    """Return the efficiencies of devices and what they are made of; empty without devices. `execution` is each
-    location's own time per call path."""
+    """Return the names of the devices, and their efficiencies and the factors of these; empty without devices.
+    `execution` is each location's own time per call path."""
     n = times.useful.size
     takes_part = model.locations.is_cpu | model.locations.is_device
     spans = [(s.first_time, s.last_time) for s, mine in zip(model.scans, takes_part, strict=True) if mine and s.n]

@@ -1,8 +1,8 @@
-"""Devices: what their streams do and wait for, and what that costs the host.
+"""Devices: activity and waits of their streams, and the costs for the host.
 
 The definitions follow CASITA's dependency rules for offloading (blocking and useless synchronisation, late launches).
-Time of streams is not a time of CPUs: it has a root of its own, `device_time`, and every stream counts for the span of
-its process.
+Time of streams is not CPU time: it has a root property of its own, `device_time`, and every stream counts for the time
+span of its process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DIRECTIONS = (
 
 
 def doing(*what: int) -> RegionRule:
-    """Make a region rule: calls that do something for devices."""
+    """Return a region rule that selects calls by what they do for devices (`Regions.device_call`)."""
 
     def rule(regions: Regions) -> np.ndarray:
         return np.isin(regions.device_call, what)
@@ -89,7 +89,8 @@ def late_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 def waiting(m: CompoundTable) -> np.ndarray:
-    """From entering the call, or the begin of what it waits for, to the end of that or of the call."""
+    """From entering the call, or the begin of the operation it waits for, to the end of that operation or of the
+    call."""
     wait = np.minimum(m.exit_time, m.cause_end_time) - m.wait_begin_time
     return np.where(m.cause >= 0, np.minimum(wait, m.own_time), 0)
 
@@ -144,7 +145,7 @@ for id, of, title, summary, copies in (
     advice="Leave the synchronisation out.",
 )
 def useless_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Everything the call waits for was over: it costs its own time."""
+    """Calls at whose begin all that they wait for has ended: they cost their own time."""
     return parent.where(~m.is_copy & (m.cause < 0) & (m.own_time > 0), severity=m.own_time)
 
 
@@ -184,7 +185,7 @@ def blocking_copy(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 def in_state(model: Model, m: CompoundTable, parent: Matches, *, state: int) -> Matches:
-    """Intervals in which a stream does one thing."""
+    """Intervals in which a stream is in one state."""
     return parent.where(m.state[parent.row] == state)
 
 
@@ -271,7 +272,7 @@ declare_covered(
 
 
 def not_requested(m: CompoundTable, parent: Matches) -> np.ndarray:
-    """The part of idle intervals before the call that ends it; -1 where that is not known."""
+    """The part of idle intervals before the call that ends them; -1 if that is not known."""
     begin, end, request = m.begin_time[parent.row], m.end_time[parent.row], m.request_time[parent.row]
     return np.where(request >= 0, np.clip(request, begin, end) - begin, -1)
 
@@ -287,7 +288,8 @@ def not_requested(m: CompoundTable, parent: Matches) -> np.ndarray:
     advice="Launch ahead of time; move what the host does in between to other threads or to the device.",
 )
 def idle_before_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Until the ENTER of the call that launches, or copies, what ends it; at the end of the program all of it."""
+    """Until the ENTER of the call that launches the kernel or copy that ends it; all of it at the end of the
+    program."""
     late = not_requested(m, parent)
     return parent.where(late > 0, severity=late)
 
@@ -303,7 +305,7 @@ def idle_before_launch(model: Model, m: CompoundTable, parent: Matches) -> Match
     advice="Look at what runs on other streams meanwhile; without that it is latency, which larger kernels hide.",
 )
 def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From that ENTER on."""
+    """From the ENTER of that call on."""
     late = not_requested(m, parent)
     rest = np.where(late >= 0, parent.severity - late, 0)
     return parent.where(rest > 0, severity=rest)
@@ -377,7 +379,7 @@ def copy_ops(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Keep data on the device between kernels, and copy only what the other side needs.",
 )
 def copied_bytes(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Their bytes, where they are recorded."""
+    """Bytes of copies, where they are recorded."""
     return parent.where(m.bytes > 0, severity=m.bytes)
 
 

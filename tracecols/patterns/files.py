@@ -1,7 +1,7 @@
-"""File I/O of MPI: waiting in collective calls, and what is read and written.
+"""File I/O of MPI: waiting in collective calls, and bytes read and written.
 
 Scalasca's analyser knows the time of these calls only. A collective call need not synchronise the processes, so waiting
-counts where all of them were inside at the same time: who has left before the last one entered has not waited for it.
+counts if all of them were inside at the same time: a process that left before the last one entered did not wait for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FAMILY = Family("file I/O")
 declare = FAMILY.declare
 
 READ, WRITE = 0, 1
-"""What operations on files do."""
+"""Modes of operations on files."""
 
 SYNCHRONISE = (
     "Processes that arrive before the last one wait where the library synchronises, as in two-phase I/O: balance "
@@ -28,13 +28,13 @@ SYNCHRONISE = (
 
 
 def last_at_files(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find who comes last to collective calls for files."""
+    """Find the processes that enter collective calls for files last."""
     row = awaited_at_files(m)[matches.row]
     return Causes(*(pick(column, row) for column in (m.location, m.call_path, m.enter_time)))
 
 
 def wait_for_last(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own enter to the latest enter, if none had left before."""
+    """From own enter to the latest enter, if no process had left before."""
     wait, waits = wait_for_files(m)
     return parent.where(waits, severity=wait)
 

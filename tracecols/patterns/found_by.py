@@ -1,4 +1,4 @@
-"""What finds a property: exactly one of the classes below, as a value of its declaration."""
+"""How a property is found: exactly one of the classes below, as a value of its declaration."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CauseFunction = Callable[["Model", CompoundTable, Matches], Causes]
 
 @dataclass(frozen=True)
 class FoundBy:
-    """What finds a property: one of the classes below."""
+    """How a property is found: one of the classes below."""
 
     def __str__(self) -> str:
-        """Say it in a few words."""
+        """Describe it in a few words."""
         raise NotImplementedError
 
 
@@ -39,20 +39,20 @@ class Pattern(FoundBy):
     function : callable, optional
         `function(model, table, parent, *used)` returns the matches. By default the function that is decorated.
     uses : tuple of str
-        Properties whose matches are handed to the function besides those of the parent.
+        Properties whose matches are passed to the function besides those of the parent.
     since, until : str
-        Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
-        below on the same table has the same unless it says otherwise.
+        Column of the table that says when a match begins, or when it ends; the other follows from its severity.
+        Properties below on the same table inherit it unless they declare another.
     cause : Cause or callable, optional
-        Of a wait state: who lets its matches wait; a function of model, table and matches returns `Causes`. What is
-        below on the same table has the same.
+        For a wait state: the causes of its matches, as columns, or as a function of model, table and matches that
+        returns `Causes`. Properties below on the same table inherit it.
     ends_with_call : bool
-        Whether waiting ends with the call it is charged to; where it does not, clocks that disagree can make waiting
+        Whether waiting ends with the call it is charged to; if it does not, clocks that disagree can make waiting
         longer than the call.
     constituents : mapping of str to Constituent
-        Further events that the function is given, by name, as `Instances`.
+        Further events passed to the function, by name, as `Instances`.
     frame : bool
-        Whether the function is one of data frames (`patterns.framed`): it is given the rows to look at as `Trace` shows
+        Whether the function works on data frames (`patterns.framed`): it receives the candidate rows as `Trace` shows
         them, and returns a Series of severities or a boolean mask.
     """
 
@@ -97,7 +97,7 @@ class SumOf(FoundBy):
 
 
 class Rest(FoundBy):
-    """What its siblings leave of the parent."""
+    """The remainder of the parent after its siblings."""
 
     def __str__(self) -> str:
         return "the remainder of its parent"
@@ -112,9 +112,9 @@ class Computed(FoundBy):
     function : callable, optional
         Function of the model and the findings so far. By default the function that is decorated.
     uses : tuple of str
-        Properties whose cells the function looks at.
+        Properties whose cells the function reads.
     also : callable, optional
-        Which further properties these are: all of which it is true.
+        Predicate that selects further such properties.
     """
 
     function: CellFunction | None = None
@@ -140,8 +140,8 @@ class Derived(Computed):
 
 @dataclass(frozen=True)
 class Charged(FoundBy):
-    """A table of root causes (`schema.causes`) has the severities: seconds that call paths are charged with, which may
-    exceed their time, and are kept with fractions of ticks.
+    """A table of root causes (`schema.causes`) holds the severities: seconds charged to call paths, which may exceed
+    their time, and are kept with fractions of ticks.
 
     Attributes
     ----------

@@ -27,11 +27,11 @@ def match_frame(
 ) -> Matches:
     """Match a pattern whose function takes a data frame.
 
-    The frame has a row per match of the parent, all of the table for the first property on it, with the columns of the
-    attribute of `Trace` (`Trace.frame`), `severity` in the unit of the property as the parent has it, and those of
-    constituents with their name in front. Its index numbers the rows of the slice that is looked at.
+    The frame has a row per match of the parent, or per row of the table for the first property on it. Its columns are
+    those of the attribute of `Trace` (`Trace.frame`), the `severity` of the parent in the unit of the property, and
+    those of constituents, prefixed with their names. Its index numbers the rows of the slice that is analysed.
 
-    Raises TypeError, ValueError if the function returns something else than it should.
+    Raises TypeError or ValueError if the result of the function is not valid.
     """
     resolution = model.facts.resolution
     scale = resolution if p.unit == "sec" else 1

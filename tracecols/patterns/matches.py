@@ -1,4 +1,4 @@
-"""What patterns find: rows of compound tables that show a behaviour, their further events, and who causes them."""
+"""Results of patterns: rows of compound tables that show a behaviour, their further events, and their causes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Matches:
         return self.row.size
 
     def where(self, mask: NDArray[np.bool_], **changed: NDArray[Any]) -> Matches:
-        """Keep the matches a mask selects; `severity`, `call_path`, `location` may be given anew, for all before
+        """Keep the matches a mask selects; `severity`, `call_path`, `location` may be replaced, for all matches before
         masking.
 
         Parameters
@@ -72,14 +72,14 @@ class Matches:
 
 
 class Constituent(NamedTuple):
-    """Further events of a compound event (thesis 3.7): rows of another table that a pointer of the root leads to.
+    """Further events of a compound event (thesis 3.7): rows of another table that a pointer of the root refers to.
 
     Attributes
     ----------
     pointer : str
         Column of the root table that holds rows of events, `recv_enter` for instance.
     table : str
-        Table the rows are looked up in. It has to be complete where the root is (`engine.STEPS`).
+        Table the rows are looked up in. It has to be complete where the root is (`model.tables.STEPS`).
     column : str
         Column of that table that holds the same rows, `enter` for instance.
     """
@@ -90,12 +90,12 @@ class Constituent(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Who lets a match wait, as columns of its table.
+    """The cause of a match, as columns of its table.
 
     Attributes
     ----------
     location, call_path, time : str
-        Columns that say where the causing event is and when it comes.
+        Columns with the location, call path and time of the causing event.
     """
 
     location: str
@@ -105,14 +105,14 @@ class Cause(NamedTuple):
 
 @dataclass
 class Causes:
-    """Who lets matches wait.
+    """The causes of matches.
 
     Attributes
     ----------
     location, call_path : (n,) int32
         Where the causing event is; -1 not known.
     time : (n,) int64
-        When it comes, in ticks.
+        When it happens, in ticks.
     """
 
     location: NDArray[np.int32]

@@ -33,11 +33,11 @@ COLLECTIVE_IO = "mpi_file_((iread|iwrite)_(all|at_all)|(read|write)_(all|at_all|
 
 
 def mpi(pattern: str) -> RegionRule:
-    """Regions of MPI by name."""
+    """Return a rule that selects regions of MPI by name."""
     return named(pattern, "mpi")
 
 
-# EXPERT goes by names alone, in small or capital letters
+# EXPERT goes by names alone, in lower or upper case
 API = called("(?i:mpi).+")
 BARRIERS = called("(?i:mpi_barrier.*)")
 COLLECTIVE = called("(?i:mpi.*(_all|_op|bcast|gather|reduce|scan|scatter).*)")

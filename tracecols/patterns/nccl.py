@@ -1,8 +1,8 @@
 """Kernels that communicate (NCCL, RCCL, oneCCL): waiting in collective operations and messages between streams,
-transfer, and what of it computation covers.
+transfer, and how much of it computation covers.
 
 The definitions are those of MPI, applied to kernels: a kernel begins and ends with its operation, waits at most until
-its end, and is charged to its stream. Who waits does not keep the host waiting; what that costs others follows from
+its end, and is charged to its stream. A waiting kernel does not keep the host waiting; its costs for others follow from
 `causes.device_costs`.
 """
 
@@ -172,7 +172,7 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 NOT_TRANSFER = tuple(
     p.id for p in FAMILY.properties if p.parent == "nccl_communication" and not p.overlaps and p.conventions == "exact"
 )
-"""What of communication is not transfer."""
+"""The parts of communication that are not transfer."""
 
 
 @declare(

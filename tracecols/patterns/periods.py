@@ -1,4 +1,4 @@
-"""What a search in a model that is divided into periods makes of it: the axis of a cube, and cells by period."""
+"""Results of a search in a model that is divided into periods: the period axis of a cube, and cells by period."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tracecols.severity.periods import OUTSIDE as NO_PERIOD
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 
 BEFORE, AFTER = 0, 2
-"""The pieces of time before and after the focus, where nothing else divides."""
+"""The pieces of time before and after the focus, if nothing else divides."""
 
 LEFT_OUT = (
     "tree left out of a cube that is divided: computational imbalance, differences from a mean over locations without "
@@ -28,7 +28,7 @@ LEFT_OUT = (
 """Note of cubes with periods."""
 
 SPARSE = 4
-"""How many times as many cells there may be as values, for these to be counted by cells instead of sorted."""
+"""Ratio of cells to values from which on values are sorted instead of being counted by cell."""
 
 FEWER = "processes that have fewer phases than others, and lack the last ones"
 NO_PHASES = "processes without any phase: all they do is outside"
@@ -37,8 +37,8 @@ NO_TIME = "properties whose matches do not say when they begin ({}): they count 
 
 
 def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
-    """Return the phases or bins of a model, and what is to be said of them. Raises AnalysisError if there is no phase
-    at all."""
+    """Return the phases or bins of a model, and the notes about them. Raises AnalysisError if there is no phase at
+    all."""
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
     n_locations = model.n_locations
@@ -79,7 +79,7 @@ def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
 
 
 def period_cells(model: Model, cells: Cells) -> PeriodCells:
-    """Tell call paths and periods of cells apart; O(n), as call paths by period are in the order of periods."""
+    """Separate call paths and periods of cells; O(n), as call paths by period are in the order of periods."""
     if not len(cells):
         none = np.zeros(0, np.int32)
         return PeriodCells(none, none, none, cells.value)
@@ -111,10 +111,10 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
 
 
 def outside_of_focus(model: Model, spans: PeriodCells) -> PeriodCells:
-    """Return the cells that lie outside of the focus, of cells by piece: by bin, or, without bins, by piece (`BEFORE`,
-    `AFTER`); O(n log n)."""
+    """Return the cells by piece that lie outside of the focus, by bin, or, without bins, by piece (`BEFORE`, `AFTER`);
+    O(n log n)."""
     if not len(spans):
-        # most properties of a program have no cell: a twentieth of the time of a small analysis
+        # most properties of a program have no cells: this saves a twentieth of the time of a small analysis
         return spans
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
@@ -130,7 +130,7 @@ def of_no_period(cells: PeriodCells) -> PeriodCells:
 
 
 def by_bin(model: Model, spans: PeriodCells) -> PeriodCells:
-    """Return cells by bin, of cells by piece; O(n log n)."""
+    """Convert cells by piece to cells by bin; O(n log n)."""
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
     bins, _ = divider.bin_of(spans.period, spans.location)
@@ -138,11 +138,11 @@ def by_bin(model: Model, spans: PeriodCells) -> PeriodCells:
 
 
 def within_phases(outside: PeriodCells, cells: PeriodCells) -> PeriodCells:
-    """Say in which phases cells that lie outside of the focus (`BEFORE`, `AFTER`) do.
+    """Distribute cells that lie outside of the focus (`BEFORE`, `AFTER`) over the phases.
 
-    The phases of a cell follow each other in time. So what lies before the focus is what the cell has before all
-    phases, and then in its first ones, as far as that suffices; what lies after it is what the cell has in its last
-    ones.
+    The phases of a cell follow each other in time. The part before the focus is therefore taken from the time of the
+    cell before all phases, then from its first phases, until it is used up; the part after the focus is taken from its
+    last phases.
     """
     before = _first(outside.where(outside.period == BEFORE).summed(), cells, 1)
     after = _first(outside.where(outside.period != BEFORE).summed(), cells - before, -1)
@@ -152,8 +152,8 @@ def within_phases(outside: PeriodCells, cells: PeriodCells) -> PeriodCells:
 
 
 def _first(amount: Cells, cells: PeriodCells, direction: int) -> PeriodCells:
-    """Return the parts of cells by phase that an amount is taken from: from the first phases on, or from the last with
-    direction -1. What exceeds them is of no phase."""
+    """Return the parts of cells by phase that make up an amount, taken from the first phases on, or from the last with
+    direction -1. The excess is of no phase."""
     key = (cells.call_path.astype(np.int64) << 32) | cells.location
     of = lookup(amount.key, key)
     order = np.lexsort((direction * cells.period.astype(np.int64), of))
@@ -171,10 +171,10 @@ def _first(amount: Cells, cells: PeriodCells, direction: int) -> PeriodCells:
 
 
 def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:
-    """Divide cells of the whole time among periods in proportion to others by period, so that the parts add up to them;
-    without periods they stay.
+    """Divide cells of the whole time among periods in proportion to `like`, cells by period, so that the parts add up
+    to them; without periods, return them unchanged.
 
-    What is negative of those in proportion to which they are divided counts as zero.
+    Negative values of `like` count as zero.
     """
     labels = model.call_paths
     if not isinstance(labels, PeriodCallPaths):
@@ -189,7 +189,7 @@ def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:
 def period_notes(
     kind: str, cells: Mapping[str, PeriodCells], left_out: int, without_time: Sequence[str]
 ) -> dict[str, int]:
-    """Return what is to be said of the severities of periods."""
+    """Return the notes about severities by period."""
     notes = {LEFT_OUT: left_out}
     if kind == BIN and without_time:
         notes[NO_TIME.format(", ".join(without_time))] = len(without_time)

@@ -1,4 +1,4 @@
-"""Patterns that others declare: from a notebook, a file, or an installed package."""
+"""Patterns declared outside of tracecols: in a notebook, a file, or an installed package."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from tracecols.given.packages import points_of
 from tracecols.patterns.base import Family
 
 GROUP = "tracecols.patterns"
-"""Entry points of packages that bring patterns: each names a `Family`, a list of them, or a module that holds some."""
+"""Entry points of packages that provide patterns: each names a `Family`, a list of them, or a module that holds
+some."""
 
 
 def families_in(found: Any, where: str) -> list[Family]:
-    """Return the families an object is or holds.
+    """Return the families that an object is or holds.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def load(what: Family | str | Path) -> list[Family]:
         If the file cannot be run or declares none.
     """
     if isinstance(what, (str, Path)):
-        # imported where there is a file
+        # imported only if there is a file
         from runpy import run_path
 
         path = Path(what)
@@ -99,7 +100,7 @@ def load_all(given: Family | str | Path | Iterable[Family | str | Path]) -> list
 
 
 def installed() -> list[Family]:
-    """Return the families that installed packages bring.
+    """Return the families that installed packages provide.
 
     Raises
     ------

@@ -21,11 +21,11 @@ FAMILY = Family("point-to-point")
 declare = FAMILY.declare
 
 NEVER_LATE = either(called("mpi_test.*"), called("(?i:mpi_wait(all|some))"))
-"""Calls whose receives EXPERT takes for no late senders' victims."""
+"""Calls whose receives never wait for late senders under the rules of EXPERT."""
 
 
 def on_host(model: Model, matches: Matches) -> NDArray[np.bool_]:
-    """Say which matches are on CPUs: messages of kernels on streams are counted elsewhere (`patterns.nccl`)."""
+    """Return a mask of the matches on CPUs: messages of kernels on streams are counted elsewhere (`patterns.nccl`)."""
     found: NDArray[np.bool_] = ~model.locations.is_device[matches.location]
     return found
 
@@ -59,8 +59,8 @@ def late_sender(
 
 
 def overtaking(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.int64]:
-    """Find for late senders the first message (row of `messages`, -1 for none) that was received after the call and had
-    been sent before."""
+    """Find, for each late sender, the first message (row of `messages`, -1 for none) that was sent before it and
+    received after the call."""
     row = late.row
     several = region_of(model, m.recv_call_path[row], WAIT_FOR_SEVERAL)
     after_call = np.searchsorted(m.recv, m.recv_exit[row], "right")
@@ -72,12 +72,13 @@ def overtaking(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.int6
 
 
 def could_be_replaced(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.bool_]:
-    """Say for which late senders another message sent before can be received."""
+    """Return a mask of the late senders for which a message sent earlier could have been received instead."""
     return overtaking(model, m, late) >= 0
 
 
 def is_overtaken_in_flight(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.bool_]:
-    """Say for which late senders a message sent before is still on its way to the receiver, from anywhere."""
+    """Return a mask of the late senders for which a message sent earlier, from any sender, is still in flight to the
+    receiver."""
     row = late.row
     sent = model.order.rank(m.send, m.send_time)
     stop = np.searchsorted(m.recv_location, m.recv_location[row], "right")
@@ -120,7 +121,7 @@ def processes_of_senders(model: Model, m: CompoundTable) -> NDArray[np.int32]:
 def has_same_source(
     model: Model, m: CompoundTable, late: Matches, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
 ) -> NDArray[np.bool_]:
-    """Say for late senders in wrong order whether the overtaking message has the same source; (n_late,) bool."""
+    """Return whether the overtaking message has the same source, for late senders in wrong order; (n_late,) bool."""
     source = sources(model, m)
     same: NDArray[np.bool_] = source[overtaking(model, m, late)] == source[late.row]
     return same
@@ -211,8 +212,7 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     expert={"or_never": True},
 )
 def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches, *, or_never: bool) -> Matches:
-    """Messages from that sender are still in flight that were sent earlier; or never received, which counts for
-    EXPERT."""
+    """Messages that the same sender sent earlier are still in flight; for EXPERT also if they are never received."""
     arrival = model.order.rank(m.recv, m.recv_time)
     # latest arrival among the messages a sender sent so far: a running maximum that starts anew with every sender
     base = m.send_location.astype(np.int64) * len(m)
@@ -264,7 +264,7 @@ for name, late, overtaken, waits_long, title in (
         unit="occ",
     )
     def receives(model: Model, r: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
-        """Receives with or without payload, also those that found no send, as sends count that found no receive."""
+        """Receives with or without payload, including those without a send, just as sends without a receive count."""
         return parent.counted(((r.length != 0) == has_payload) & on_host(model, parent))
 
     @declare(
@@ -331,4 +331,4 @@ NOTES = {
         "clocks disagree: tracecols convert --correct-clocks, or tracecols correct, mends it"
     ),
 }
-"""What an analysis makes of messages that lack a side, by what they are counted as."""
+"""How an analysis treats messages with problems, by the name under which they are counted."""

@@ -1,4 +1,4 @@
-"""Time, execution, overhead, idle threads, visits: what does not depend on a match."""
+"""Time, execution, overhead, idle threads, visits: properties that do not depend on matches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ OVERHEAD_NAMES = "trace buffer flush|tracing"
 
 
 def traced(regions: Regions) -> NDArray[np.bool_]:
-    """Regions in which tracing itself writes its records; those a program enters under that name do not count."""
+    """Return a mask of the regions in which tracing itself writes its records; regions of a program with that name do
+    not count."""
     return (regions.file == "TRACER") & (regions.name == "TRACING")
 
 
@@ -32,8 +33,8 @@ def task_cells(model: Model, cells: Cells) -> Cells:
     """Return the time of explicit tasks, at the call path above the artificial region TASKS.
 
     Tasks appear twice: where they were scheduled, and below TASKS, which keeps their own call trees. The reference
-    takes the second appearance off the program's root, whose value may become negative; sums over the tree stay right.
-    Where no program is recorded, TASKS is a root and takes it off itself.
+    subtracts the second appearance from the program's root, whose value may become negative; sums over the tree stay
+    right. If no program is recorded, TASKS is a root, and it is subtracted there.
     """
     labels = model.call_paths
     tree, path = labels.whole, labels.path_of(cells.call_path)
@@ -48,7 +49,7 @@ def task_cells(model: Model, cells: Cells) -> Cells:
 
 
 def of_all_periods(model: Model, cells: Cells) -> Cells:
-    """Add up the cells of all periods: those of the call paths of the whole time."""
+    """Add up the cells of all periods, to cells on the call paths of the whole time."""
     labels = model.call_paths
     if labels.divider is None:
         return cells
@@ -64,8 +65,8 @@ def keys_in_all_periods(model: Model, cells: Cells) -> NDArray[np.int64]:
 
 
 def profile_cells(model: Model) -> Cells:
-    """Return the exclusive time of every call path and location, as it was recorded; that of devices is not a time of
-    CPUs."""
+    """Return the exclusive time of every call path and location as it was recorded, without streams of devices, whose
+    time is not CPU time."""
     return profile_of_threads(model, model.profile.exclusive)
 
 
@@ -89,8 +90,7 @@ def execution_cells(model: Model, findings: Findings) -> Cells:
 
 
 def cells_in_teams(model: Model, cells: Cells) -> Cells:
-    """Leave out what workers do outside of teams; threads that the program creates by itself are no workers of
-    teams."""
+    """Leave out the cells of workers outside of teams; keep all cells if the program creates its threads by itself."""
     if model.locations.are_created:
         return cells
     profile = model.profile
@@ -104,11 +104,11 @@ def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
     """Find for every call path of the whole time the outermost OpenMP call path it is counted with; -1 for serial ones;
     (n,) int64.
 
-    That is the parallel region or OpenMP API call around it. The reference analyser goes once through its list of call
-    paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of
-    creation, location by location, so a call path that only another thread visits is at the end and is counted with
-    whatever precedes it there (docs/decisions/limited-parallelism.md; tests/patterns/test_references.py shows it).
-    Where there is a reference to agree with, the list is followed; of a piece of a trace there is none.
+    That is the parallel region or OpenMP API call around it. The reference analyser makes one pass over its list of
+    call paths instead, and takes the deeper call paths that follow such a region for its subtree. The list is in order
+    of creation, location by location, so a call path that only another thread visits is at the end and is counted with
+    whatever precedes it there (docs/decisions/limited-parallelism.md; tests/patterns/test_references.py shows it). The
+    list is followed if there is a reference to agree with; there is none for a trace slice.
     """
     tree = model.call_paths.whole
     has_reference = findings.teams.in_reach and PIECE not in model.store.manifest["source"]
@@ -124,8 +124,8 @@ def displaced_call_paths(model: Model, findings: Findings) -> int:
 def overbooked_threads(model: Model, findings: Findings) -> int:
     """Count the workers with more time than their process reserves for each.
 
-    That is so where a worker runs regions while its master runs serially: outside of teams, or in a team that is
-    joined. The reference counts the master's time as idle time of the worker all the same.
+    This happens if a worker runs regions while its master runs serially: outside of teams, or in a team that is joined.
+    The reference counts the master's time as idle time of the worker all the same.
     """
     if displaced_call_paths(model, findings):
         return 0
@@ -139,18 +139,18 @@ def overbooked_threads(model: Model, findings: Findings) -> int:
 
 
 def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
-    """Find the time worker threads are reserved but not used, whether or not their process ever forks.
+    """Find the time in which worker threads are reserved but not used, whether or not their process ever forks.
 
-    Outside parallel regions: the master's time on the same call path, for every other thread of the process. And of an
-    outermost OpenMP region: how much less time a thread spent in it than the master over the whole time. That is
-    divided among the periods in proportion to what the thread lacks in each, where it does.
+    Outside parallel regions: the master's time on the same call path, for every other thread of the process. Inside an
+    outermost OpenMP region: how much less time a thread spent in it than the master, over the whole time. This is
+    divided among the periods in which the thread lacks time, in proportion to what it lacks in each.
     """
     return _idle_beside(model, findings, openmp_subtrees(model, findings))
 
 
 def idle_cells_by_tree(model: Model, findings: Findings) -> tuple[Cells, Cells]:
-    """Find the same by the call tree: what lies below an outermost OpenMP region counts for it, whoever visited it
-    first."""
+    """Find idle time like `idle_cells`, but by the call tree: call paths below an outermost OpenMP region count for it,
+    whichever location visited them first."""
     return _idle_beside(model, findings, outermost_openmp(model.call_paths.whole, model.regions))
 
 
@@ -174,7 +174,8 @@ def _idle_beside(model: Model, findings: Findings, root: NDArray[np.int64]) -> t
 
 
 def for_every_worker(model: Model, cells: Cells) -> Cells:
-    """Give every worker of a process the cells of its master; none to threads that the program creates by itself."""
+    """Copy the cells of each master to every worker of its process; return no cells if the program creates its threads
+    by itself."""
     if model.locations.are_created:
         return Cells.empty()
     master, workers = model.locations.master, model.locations.workers

@@ -34,16 +34,16 @@ FAMILIES: tuple[Family, ...] = (
     profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, shmem.FAMILY,
     threads.FAMILY, files.FAMILY, root_causes.FAMILY, windows.FAMILY, devices.FAMILY, nccl.FAMILY,
 )  # fmt: skip
-"""What is declared, in this order: roots and siblings follow each other as they are declared."""
+"""All declarations, in this order: roots and siblings follow each other as they are declared."""
 
 
 def has_file_handles(model: Model) -> bool:
-    """Whether handles of files are recorded that belong to a communicator."""
+    """Return whether file handles that belong to a communicator are recorded."""
     return any(c >= 0 for c in model.store.definitions["io_handles"].column("communicator").to_pylist())
 
 
 CONVENTIONS: dict[str, Conventions] = {c.name: c for c in (profile.SCALASCA, profile.EXPERT, profile.EXACT)}
-"""Whose rules can be followed."""
+"""The conventions that can be followed, by name."""
 
 NEEDS: dict[str, Callable[[Model], bool]] = {
     "": lambda model: True,
@@ -65,13 +65,13 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "shmem_calls": lambda model: bool((model.regions.paradigm[model.call_paths.region] == "shmem").any()),
     "shmem": lambda model: bool((model.regions.name == "shmem_get").any()),
 }
-"""What a trace must have for some properties to exist."""
+"""By name, conditions on a trace for properties to exist (`Property.needs`)."""
 
 
 def properties(conventions: str, more: Iterable[Property] = (), model: Model | None = None) -> list[Property]:
-    """Return all properties of some conventions in depth-first order; of a model, those that can exist in it. Raises
+    """Return all properties of some conventions in depth-first order; given a model, those that can exist in it. Raises
     AnalysisError if two properties share an id, or one lies below a property that does not exist, lacks its function,
-    or counts as something that is not known."""
+    or counts as an unknown part."""
     found = [p for family in FAMILIES for p in family.properties if p.conventions == conventions]
     found += [p for p in more if p.conventions == conventions]
     by_id: dict[str, Property] = {}
@@ -122,15 +122,15 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
 
 
 def by_id() -> dict[str, Property]:
-    """Return the built-in properties of all conventions by id, of those with the same id the first."""
+    """Return the built-in properties of all conventions by id, the first of those with the same id."""
     declared = [p for conventions in ("exact", "scalasca", "expert") for p in properties(conventions)]
     return {p.id: p for p in reversed(declared)}
 
 
 def ids_of(conventions: str, patterns: Iterable[Family], counters: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return a function that finds the properties that a text means before events are read (`find_several`); counters
-    of the trace are properties as well. Raises AnalysisError: by that function, if there is no such property, or
-    several have a title."""
+    """Return a function that finds the properties that a text means (`find_several`), before events are read; counters
+    of the trace are properties as well. The function raises AnalysisError if there is no such property, or several have
+    the title."""
     axis = PropertyAxis.of(properties(conventions, [p for family in patterns for p in family.properties]))
     counted = set(counters)
     has = f"the counters {', '.join(sorted(counted))}" if counted else "no counters"
@@ -156,7 +156,7 @@ def find_declared(axis: PropertyAxis, name: str) -> str:
 
 
 def read_by(p: Property, declared: Iterable[Property]) -> list[str]:
-    """Return the properties, besides the parent, that have to be known before one is found."""
+    """Return the properties, besides the parent, that have to be found before a property."""
     match p.found:
         case Pattern(uses=uses):
             return list(uses)
@@ -172,8 +172,8 @@ def read_by(p: Property, declared: Iterable[Property]) -> list[str]:
 
 
 def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Find what has to be computed for some properties, and what of it is asked for: they and their ancestors. Raises
-    AnalysisError if one does not exist, or several have the title."""
+    """Find the properties that have to be computed for some chosen ones, and those that are shown: the chosen ones and
+    their ancestors. Raises AnalysisError if one does not exist, or several have the title."""
     by_id, axis = {p.id: p for p in declared}, PropertyAxis.of(declared)
     shown: set[str] = set()
     for name in chosen:
@@ -193,7 +193,7 @@ def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], s
 
 
 def waits_by_delay(declared: Iterable[Property]) -> dict[str, list[str]]:
-    """Return the waits that lie in no other wait, by the property of delays that charges them; by "" those that nothing
+    """Return the waits that lie in no other wait, by the delay property that charges them; by "" those that none
     charges."""
     waits = {p.id: p for p in declared if p.is_wait}
     found: dict[str, list[str]] = {}

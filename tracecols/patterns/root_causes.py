@@ -1,7 +1,7 @@
 """Root causes: costs of delays, classes of waits, the critical path and its imbalance, computational imbalance.
 
-docs/root-causes.md says what they mean, and which rules of the reference are followed although they lose something.
-Their values are charged, not spent: a call path may be charged with more than its time.
+docs/root-causes.md explains them, and which rules of the reference are followed although they lose something. Their
+values are charged to call paths, not spent on them: a call path may be charged with more than its time.
 """
 
 from __future__ import annotations
@@ -41,22 +41,23 @@ declare = FAMILY.declare
 CHARGED_IN = {
     name: ROOT_CAUSES.name if name in CHARGED[: 2 * len(DELAY_IDS) + 1] else RUN_CAUSES.name for name in CHARGED
 } | dict.fromkeys(DEVICE_CHARGED, DEVICE_CAUSES.name)
-"""By property: the table with what call paths are charged with."""
+"""By property: the table that holds the charges of call paths."""
 
 ROUNDING = 2.0**-48
-"""Of the length of a trace: what rounding leaves of differences of times in float64, a few units in the last place."""
+"""Rounding error of differences of times in float64, as a share of the length of a trace: a few units in the last
+place."""
 
 ONLY_EXACT: dict[str, Any] = {"scalasca": None, "exact": {}}
-"""Of properties that the reference does not have."""
+"""Conventions of properties that the reference does not have."""
 
 UNKNOWN = (*(DELAY_IDS[name] for name in UNKNOWN_DELAYS), *DEVICE_DELAY_IDS.values())
-"""Properties of delays that the reference does not know of."""
+"""Delay properties that the reference does not have."""
 
 BALANCE = "Balance the work of processes or threads on these call paths."
 
 
 def charged(id: str) -> Charged:
-    """Return what finds a property that is charged: its table."""
+    """Return how a charged property is found: in its table."""
     return Charged(CHARGED_IN[id])
 
 
@@ -308,30 +309,30 @@ declare(
 
 
 def is_lost_in_reference(p: Property) -> bool:
-    """Say whether the time of a property is no work by the reference."""
+    """Return whether the reference does not count the time of a property as work."""
     return p.is_lost_in_reference
 
 
 def is_lost(p: Property) -> bool:
-    """Say whether the time of a property is no work: waits, start-up and end of teams, and idle time."""
+    """Return whether the time of a property is not work: waits, start-up and end of teams, and idle time."""
     return p.is_wait or p.part in ("management", "idle")
 
 
 def no_work_of_reference(model: Model, findings: Findings) -> Cells:
-    """Return the time that is no work by the reference, of all periods together."""
+    """Return the time that the reference does not count as work, summed over all periods."""
     return _outermost(model, findings, is_lost_in_reference)
 
 
 def no_work(model: Model, findings: Findings) -> Cells:
-    """Return the time that is no work, of all periods together: of a call path at a location no more than its time, as
-    some waits overlap."""
+    """Return the time that is not work, summed over all periods, at most the time of each call path at each location,
+    since some waits overlap."""
     lost = _outermost(model, findings, is_lost)
     spent = of_all_periods(model, findings.cells["time"]).at(lost.key)
     return Cells(lost.key, np.minimum(lost.value, np.maximum(spent, 0)))
 
 
 def _outermost(model: Model, findings: Findings, is_chosen: Callable[[Property], bool]) -> Cells:
-    """Add up the cells of the chosen properties that lie below no other chosen one, of all periods together."""
+    """Add up the cells of the chosen properties that are below no other chosen one, over all periods."""
     chosen = {p.id for p in findings.declared if is_chosen(p)}
     result = Cells.empty()
     for name in PropertyAxis.of(findings.declared).outermost("time", chosen):
@@ -340,7 +341,7 @@ def _outermost(model: Model, findings: Findings, is_chosen: Callable[[Property],
 
 
 def axis_of(model: Model) -> CallAxis:
-    """Return the call tree as cells are summed along it."""
+    """Return the axis of the call tree along which cells are summed."""
     return CallAxis.of(model.call_paths.whole, model.regions)
 
 
@@ -357,7 +358,7 @@ def axis_of(model: Model) -> CallAxis:
 def critical_path_imbalance(
     model: Model, findings: Findings, *, not_worked: Callable[[Model, Findings], Cells]
 ) -> Cells:
-    """What of the critical path exceeds the average work, in the subtree of each call path."""
+    """Time on the critical path in excess of the mean work in the subtree of each call path."""
     by_period = findings.cells["critical_path"]
     path = of_all_periods(model, by_period)
     work = of_all_periods(model, findings.cells["time"]) - not_worked(model, findings)
@@ -436,7 +437,7 @@ declare(
 
 
 class Imbalance:
-    """How the computation of call paths is spread over locations."""
+    """The distribution of the computation of call paths over locations."""
 
     def __init__(self, model: Model, findings: Findings) -> None:
         tree, locations = model.call_paths, model.locations
@@ -454,23 +455,24 @@ class Imbalance:
         self.n = len(tree)
 
     def differences(self, how: int) -> Cells:
-        """Return by how much the computation of call paths differs from the mean (`kernels.imbalance`): SIZE, ABOVE or
-        BELOW."""
+        """Return the difference of the computation of call paths from the mean; `how` is SIZE, ABOVE or BELOW
+        (`kernels.imbalance`)."""
         paths = np.flatnonzero(self.total != 0)
         return self._compared(self.comp, paths, self.parallel[paths], how)
 
     def lacking(self) -> NDArray[np.int64]:
-        """Return the call paths that some locations never visit, as far as they count."""
+        """Return the call paths with computation that some locations never visit; with OpenMP, only those in parallel
+        regions."""
         counts = (self.parallel if self.with_openmp else np.ones(self.n, bool)) & (self.mean != 0)
         return np.flatnonzero(counts & (self.n_visitors < self.cpus.size))
 
     def absent(self, call_paths: NDArray[np.int64]) -> Cells:
-        """Return the mean of call paths at all locations that never visit them."""
+        """Return the mean of each call path, at all locations that never visit it."""
         return self._compared(self.visits, call_paths, np.ones(call_paths.size, bool), kernels.ABSENT)
 
     def _compared(self, cells: Cells, paths: NDArray[np.int64], at_all: NDArray[np.bool_], how: int) -> Cells:
-        """Compare the values of some call paths, ascending, with the mean: at all threads, or at the masters of
-        processes only."""
+        """Compare the values of some call paths, ascending, with the mean: at all threads if `at_all`, else at the
+        masters of processes only."""
         first = np.where(at_all, 0, self.cpus.size)
         stop = np.where(at_all, self.cpus.size, self.cpus.size + self.masters.size)
         n = int((stop - first).sum())
@@ -504,7 +506,7 @@ class Imbalance:
     is_estimate=True,
 )
 def imbalance(model: Model, findings: Findings) -> Cells:
-    """Computation less its mean, without its sign."""
+    """Absolute difference between computation and its mean."""
     return Imbalance(model, findings).differences(kernels.SIZE)
 
 
@@ -516,7 +518,7 @@ def imbalance(model: Model, findings: Findings) -> Cells:
     Derived(uses=("comp", "visits")),
 )
 def imbalance_above(model: Model, findings: Findings) -> Cells:
-    """Where positive."""
+    """The difference where it is positive."""
     return Imbalance(model, findings).differences(kernels.ABOVE)
 
 
@@ -546,7 +548,7 @@ def imbalance_above_single(model: Model, findings: Findings) -> Cells:
     Derived(uses=("comp", "visits")),
 )
 def imbalance_below(model: Model, findings: Findings) -> Cells:
-    """Where negative."""
+    """The difference where it is negative."""
     return Imbalance(model, findings).differences(kernels.BELOW)
 
 

@@ -1,8 +1,9 @@
 """SHMEM: time in its functions by their names, as EXPERT groups them, and wait states from the records of one-sided
 communication.
 
-From descriptions, for want of recordings: EXPERT's groups, and under the default conventions the same groups of regions
-of paradigm shmem. The wait states are those of MPI: barriers and collective operations of an active set, and its locks.
+For want of recordings, they follow descriptions: EXPERT's groups, and, under the default conventions, the same groups
+of regions of paradigm shmem. The wait states are those of MPI: barriers and collective operations of an active set, and
+its locks.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SYNCHRONIZATION = either(BARRIER, LOCK, WAIT, INIT_EXIT, MEMORY)
 
 
 def shmem(pattern: str) -> RegionRule:
-    """Regions of SHMEM by lower-case name."""
+    """Return a rule that selects regions of SHMEM by lower-case name."""
     return named(pattern, "shmem")
 
 
@@ -87,7 +88,7 @@ for id, parent, title, what, regions, recorded in (
     ("shmem_memory_management", "shmem_synchronization", "Memory Management", "management of memory", MEMORY, _MEMORY),
 ):
     is_root = parent == "execution"
-    # a title that MPI's properties have alone stays theirs
+    # titles of MPI properties stay unique
     ours = (
         {"found": InRegions(recorded), "needs": "shmem_calls"}
         if is_root
@@ -106,7 +107,7 @@ for id, parent, title, what, regions, recorded in (
 
 
 def wait_in_operation(model: Model, m: CompoundTable, parent: Matches, *, ops: tuple[str, ...]) -> Matches:
-    """Until the last one has entered, or the root."""
+    """From own enter until the last process has entered, or the root."""
     wait, waits = wait_in_shmem(model.facts, m)
     return parent.where(waits & are_of(m, ops), severity=wait)
 
@@ -152,6 +153,6 @@ declare(
     delay="delay_shmem_aggregate",
 )
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the call that takes the lock to its release before."""
+    """From entering the call that takes the lock to its release by the previous owner."""
     wait, waits = wait_for_shmem_locks(model.facts, m)
     return parent.where(waits, severity=wait)

@@ -1,4 +1,4 @@
-"""What teams of threads cost: the times between FORK and ENTER, and between EXIT and JOIN."""
+"""Costs of teams of threads: the times between FORK and ENTER, and between EXIT and JOIN."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracecols.severity.cells import Cells
 
 @dataclass
 class TeamTimes:
-    """What teams cost: times between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel
+    """Costs of teams: times between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel
     region.
     """
 
@@ -26,19 +26,20 @@ class TeamTimes:
     """`fork` and `join`: on the parallel region."""
     forks: Cells
     spent: Cells
-    """`forks` and `spent`: the first, and both, of the threads that forked, on the call path that forked."""
+    """`forks` and `spent`: `fork` times, and `fork` plus `join` times, of the forking threads, on the call path that
+    forked."""
     in_reach: bool
-    """Whether the reference analyser accepts such teams: it refuses those that are smaller than their process, so also
-    nested ones, and MPI calls from other threads than the first."""
+    """Whether the reference analyser accepts such teams: it refuses teams that are smaller than their process, hence
+    also nested ones, and MPI calls from other threads than the first."""
 
     @classmethod
     def none(cls) -> TeamTimes:
-        """No teams."""
+        """Return the costs without teams."""
         return cls(0, Cells.empty(), Cells.empty(), Cells.empty(), Cells.empty(), True)
 
     @classmethod
     def of(cls, model: Model) -> TeamTimes:
-        """Add them up over the teams of a model."""
+        """Add up the costs of the teams of a model."""
         in_reach = not calls_mpi_from_workers(model)
         if not model.team_instances.n_instances:
             return replace(cls.none(), in_reach=in_reach)
@@ -55,7 +56,7 @@ class TeamTimes:
         above = above[mine]
 
         def above_in(period_of: NDArray[np.int32]) -> NDArray[np.int64]:
-            """Return the call paths that forked, in the periods of some others; where none is known in that of the
+            """Return the call paths that forked, in the periods of `period_of`, or, where that is -1, in that of the
             parallel region."""
             return labels.find(above, np.where(period_of >= 0, period_of, call_path[mine]))
 
@@ -89,7 +90,7 @@ class TeamTimes:
 
 
 def calls_mpi_from_workers(model: Model) -> bool:
-    """Whether any thread but the master of its process has events of MPI."""
+    """Return whether any thread but the master of its process has events of MPI."""
     workers = model.locations.workers
     mine = workers[np.isin(workers, model.members)]
     return any(model.store.n_rows(table, w) for table in ("p2p", "collectives") for w in mine.tolist())

@@ -19,7 +19,7 @@ declare = FAMILY.declare
 
 POSIX = named(".*", "pthread")
 
-# what EXPERT takes for OpenMP: its API by name, and these constructs; others are plain execution
+# EXPERT counts the OpenMP API, by name, and these constructs as OpenMP; others are plain execution
 LOCK_API = called("(?i:omp).*lock")
 BARRIERS = in_role(["barrier", "implicit_barrier"], "openmp")
 SYNCHRONIZATION = either(LOCK_API, BARRIERS, in_role(["critical"], "openmp"))
@@ -63,7 +63,7 @@ def omp_management(model: Model, findings: Findings) -> Cells:
     expert={"needs": "threads"},
 )
 def omp(model: Model, findings: Findings) -> Cells:
-    """Region rule, and the time to fork, which lies on call paths of any region."""
+    """Time in regions that fit the rule, and the time to fork, which lies on call paths of any region."""
     return findings.execution.on(RUN_TIME(model.regions)[model.call_paths.region]) + forks(model, findings)
 
 
@@ -135,7 +135,7 @@ SIGNALLER = Cause("signal_location", "signal_call_path", "signal_time")
 def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_process: bool) -> Matches:
     """From own enter to the latest enter of the team, without tasks that were executed in the barrier.
 
-    For EXPERT tasks do not matter, and all threads of the process have to come.
+    EXPERT ignores tasks, and requires all threads of the process to take part.
     """
     wait = m.latest_enter_time - m.enter_time
     fits = m.role_number == CONSTRUCTS.index(role)
@@ -195,7 +195,7 @@ declare(
 
 
 def contention(model: Model, m: CompoundTable, parent: Matches, since: str = "enter_time") -> Matches:
-    """From entering the call that acquires the lock to the release by its owner before; order 0 means no
+    """From entering the call that acquires the lock to its release by the previous owner; order 0 means no
     acquisition."""
     wait, waits = wait_for_locks(model.facts, m, since)
     return parent.where(waits, severity=wait)
@@ -244,9 +244,9 @@ def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     expert={},
 )
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the call that acquires the lock to the last event of that lock before (lockptr, thesis 3.16)."""
+    """From entering the call that acquires the lock to the previous event of the same lock (lockptr, thesis 3.16)."""
     wait = np.where(m.lockptr >= 0, m.lockptr_time - m.enter_time, 0)
-    # mutexes of POSIX threads, which EXPERT did not know, are none of OpenMP's locks
+    # mutexes of POSIX threads, which EXPERT did not know, are not OpenMP locks
     waits = (wait > 0) & (m.enter >= 0) & ~region_of(model, parent.call_path, POSIX)
     return parent.where(waits, severity=wait)
 
@@ -326,7 +326,7 @@ declare(
 
 
 def thread_joined(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the threads whose ends are waited for; no call path ends them."""
+    """Find the threads whose ends are waited for; their call path is -1."""
     row = matches.row
     return Causes(m.location[row], np.full(row.size, -1), m.end_time[row])
 

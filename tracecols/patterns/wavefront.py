@@ -40,27 +40,28 @@ SPACE = {
     for corner, title in PLANE.items()
 }
 CORNERS = {**PLANE, **SPACE}
-"""Where a sweep begins, in two and in three dimensions; its number is horizontal + 2 * vertical + 4 * depth, 0 for
-west, north and front, and in three dimensions `len(PLANE)` more."""
+"""Corners at which sweeps begin, in two and in three dimensions; the number of a corner is horizontal + 2 * vertical +
+4 * depth, 0 for west, north and front, and in three dimensions `len(PLANE)` more."""
 
 WEST, EAST, NORTH, SOUTH, FRONT, BACK = range(2 * N_DIMENSIONS)
 """Sides a message comes from: twice the dimension, 1 more where the coordinate is larger."""
 
 EXCHANGE = named("mpi_sendrecv(_replace)?", "mpi")
-"""Calls that receive for no sweep."""
+"""Calls whose messages belong to no sweep."""
 
 _refills: WeakKeyDictionary[CompoundTable, tuple[tuple[Topology, ...], NDArray[np.int8]]] = WeakKeyDictionary()
-"""By table of messages, as long as it lives: the topologies it was searched with, and what was found."""
+"""Results of `refills` by table of messages, for the lifetime of the table, with the topologies they were found
+with."""
 
 
 def n_spatial(t: Topology) -> int:
-    """Return the number of dimensions of a topology without those of size 1 at its end."""
+    """Return the number of dimensions of a topology without trailing ones of size 1."""
     return max((d + 1 for d, size in enumerate(t.shape) if size > 1), default=0)
 
 
 def grids(model: Model, with_lines: bool = False) -> list[Topology]:
-    """Return the grids wavefronts can run over: two or three dimensions, further ones of size 1, and made by the
-    program, by hand, or found from who sends to whom; lines are of one dimension."""
+    """Return the grids wavefronts can run over: those of two or three dimensions (further ones of size 1), made by the
+    program, by hand, or found from its messages; with `with_lines`, also those of one dimension."""
     return [
         t
         for t in model.topologies
@@ -72,8 +73,8 @@ def grids(model: Model, with_lines: bool = False) -> list[Topology]:
 
 
 def has_grid(model: Model, n_dimensions: int, is_defined: bool = False) -> bool:
-    """Whether wavefronts can be looked for on a grid of so many dimensions; if asked for, one that the trace or the
-    user defines."""
+    """Return whether there is a grid with `n_dimensions` to search for wavefronts; if `is_defined`, one that the trace
+    or the user defines."""
     return any(
         t.location.size > 1 and max(n_spatial(t), 2) == n_dimensions and not (is_defined and t.found)
         for t in grids(model)
@@ -81,12 +82,12 @@ def has_grid(model: Model, n_dimensions: int, is_defined: bool = False) -> bool:
 
 
 class Positions(NamedTuple):
-    """Where locations are, on the first grid each is on; a thread is where its process is."""
+    """Positions of locations, each on the first grid that contains it; a thread has the position of its process."""
 
     grid: NDArray[np.int64]
     """(n_locations,): number of the grid; -1 none."""
     at: NDArray[np.int64]
-    """(n_locations, N_DIMENSIONS): position; 0 along what the grid does not have."""
+    """(n_locations, N_DIMENSIONS): position; 0 along dimensions that the grid does not have."""
     has: NDArray[np.bool_]
     """(n_locations, 2 * N_DIMENSIONS): whether there is a neighbour on each side."""
     in_space: NDArray[np.bool_]
@@ -94,7 +95,7 @@ class Positions(NamedTuple):
 
 
 def positions(model: Model, with_lines: bool = False) -> Positions:
-    """Find where locations are."""
+    """Find the positions of locations on grids."""
     n = model.n_locations
     grid, position = np.full(n, -1, np.int64), np.zeros((n, N_DIMENSIONS), np.int64)
     has, in_space = np.zeros((n, 2 * N_DIMENSIONS), bool), np.zeros(n, bool)
@@ -112,7 +113,7 @@ def positions(model: Model, with_lines: bool = False) -> Positions:
 
 
 def _neighbours(coordinates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say for some positions on which sides another one is; (n_rows, 2 * N_DIMENSIONS) bool."""
+    """Return on which sides some positions have a neighbour; (n_rows, 2 * N_DIMENSIONS) bool."""
     values = [distinct(coordinates[:, d]) for d in range(N_DIMENSIONS)]
     sizes = [v.size for v in values]
     number = np.stack([np.searchsorted(v, coordinates[:, d]) for d, v in enumerate(values)])
@@ -128,9 +129,9 @@ def _neighbours(coordinates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDAr
 
 
 def sides(model: Model, m: CompoundTable, where: Positions, with_lines: bool = False) -> NDArray[np.int8]:
-    """Find the side each message comes from; (n_messages,) int8, -1 if its sender is no neighbour on the grid.
+    """Find the side each message comes from; (n_messages,) int8, -1 if its sender is not a neighbour on the grid.
 
-    Who receives anything from a neighbour over the grid's own communicator does not sweep over another one.
+    A location that receives anything from a neighbour over the grid's own communicator does not sweep over another one.
     """
     side = np.empty(len(m), np.int8)
     own = np.array([t.communicator for t in grids(model, with_lines)] + [-1], np.int64)[where.grid]
@@ -146,8 +147,8 @@ def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[
     those of a call in the order of the dimensions.
 
     A sweep computes between receiving and sending, and receives from one side of each dimension at most, once from
-    each. So left out are messages without a direction, those of MPI_Sendrecv, and those of calls that receive several
-    along a dimension: exchanges with all neighbours.
+    each. Therefore messages without a direction, those of MPI_Sendrecv, and those of calls that receive several along a
+    dimension (exchanges with all neighbours) are left out.
     """
     rows = np.empty(side.size + 1, np.int64)
     rows = rows[: sweeps.find_single(side, m.recv_enter, m.recv, rows)]
@@ -159,17 +160,17 @@ class Blocks(NamedTuple):
 
     first: NDArray[np.int64]
     size: NDArray[np.int64]
-    """`first` and `size`: (n,), the first message of each, and how many it has."""
+    """`first` and `size`: (n,), the first message of each, and its number of messages."""
     corner: NDArray[np.int8]
-    """(n,): where its sweep begins, horizontal + 2 * vertical + 4 * depth; -1 if it belongs to none."""
+    """(n,): corner at which its sweep begins, horizontal + 2 * vertical + 4 * depth; -1 if it belongs to none."""
 
 
 def read_sweeps(side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_]) -> Blocks:
     """Divide the messages of each location, in the order in which they were received, into blocks of sweeps.
 
-    A block is one message along each dimension, in the order of the dimensions, by the side it comes from. On the
-    border one of them is missing, if its neighbour is (`has` says by location and side): the block comes from the
-    corner where the missing ones would have been sent from.
+    A block is one message along each dimension, in the order of the dimensions, by the side it comes from. At the
+    border of the grid, the messages of missing neighbours are missing (`has`, by location and side): the block comes
+    from the corner from which they would have been sent.
 
     A block whose first messages repeat those before it, and whose others are repeated after it, is where a sweep of
     fewer dimensions meets another one: each of them has a block of its own.
@@ -193,7 +194,7 @@ class Sweeps(NamedTuple):
 
 
 def find_sweeps(model: Model, m: CompoundTable, where: Positions, with_lines: bool = False) -> Sweeps:
-    """Find the sweeps in messages: all that are received at some locations, in the order of their receives."""
+    """Find the sweeps in messages, which are all that some locations receive, in the order of their receives."""
     side = sides(model, m, where, with_lines)
     rows = sequence(model, m, side)
     location = m.recv_location[rows]

@@ -1,5 +1,5 @@
-"""Wait states of one-sided communication: the rules of EXPERT, and under the default conventions the same within the
-calls that wait.
+"""Wait states of one-sided communication: the rules of EXPERT, and, under the default conventions, the same rules
+clipped to the calls that wait.
 
 Scalasca's analyser ignores the records of one-sided communication in OTF2, so there is no reference for the latter;
 their ids are those its reports use.
@@ -81,7 +81,7 @@ for id, parent_id, title, what, operations in (
 def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete.
 
-    Where one event completes several exposure epochs only the first that waited counts, as in EXPERT.
+    If one event completes several exposure epochs, only the first that waited counts, as in EXPERT.
     """
     wait = m.complete_enter_time - m.wait_enter_time
     rows = np.flatnonzero((wait > 0) & m.is_complete)
@@ -106,7 +106,7 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Call MPI_Win_complete right after the last access.",
 )
 def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the end of the origin's last access to entering MPI_Win_complete, as far as it was waited for."""
+    """From the end of the origin's last access to entering MPI_Win_complete, at most the wait."""
     row = parent.row
     late = np.where(m.last_access_time[row] >= 0, m.complete_enter_time[row] - m.last_access_time[row], 0)
     late = np.minimum(late, parent.severity)
@@ -124,7 +124,7 @@ def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
 )
 def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the call in which the origin was at that time to entering MPI_Win_post."""
+    """From entering the call that the origin was in when the target posted to entering MPI_Win_post."""
     waits = m.is_complete & ((m.held_by == 1) | (m.held_by == 3)) & (m.held_time > 0)
     return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
 
@@ -140,7 +140,7 @@ def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Call MPI_Win_post earlier, or begin the access epoch later.",
 )
 def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the access in which the origin was at that time to entering MPI_Win_post."""
+    """From entering the access that the origin was in when the target posted to entering MPI_Win_post."""
     waits = m.is_complete & (m.held_by == 2) & (m.held_time > 0)
     return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
 
@@ -149,13 +149,13 @@ def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 def last_at_windows(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find who comes last to collective operations on windows, or their roots."""
+    """Find the processes that enter collective operations on windows last, or their roots."""
     row = awaited_at_windows(m)[matches.row]
     return Causes(*(pick(column, row) for column in (m.location, m.call_path, m.enter_time)))
 
 
 def owner_before(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find who has released the locks that are waited for."""
+    """Find the previous owners that release the locks that are waited for."""
     row = awaited_releases(m)[matches.row]
     return Causes(*(pick(column, row) for column in (m.location, m.unlock_call_path, m.release_time)))
 
@@ -227,7 +227,7 @@ def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Match
     advice="Call MPI_Win_complete right after the last access.",
 )
 def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the end of the origin's last access to entering MPI_Win_complete, as far as it was waited for."""
+    """From the end of the origin's last access to entering MPI_Win_complete, at most the wait."""
     return late_complete(model, m, parent)
 
 
@@ -242,7 +242,7 @@ def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Ma
     delay="delay_onesided_aggregate",
 )
 def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the call in which the origin was to the latest MPI_Win_post of its targets."""
+    """From entering the call that the origin was in to the latest MPI_Win_post of its targets."""
     wait, waits = wait_for_posts(m)
     return parent.where(waits & (m.held_by != BY_ACCESS), severity=wait, call_path=m.held_call_path, location=m.origin)
 
@@ -258,7 +258,7 @@ def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matche
     delay="delay_onesided_aggregate",
 )
 def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the access in which the origin was to MPI_Win_post of the target."""
+    """From entering the access that the origin was in to MPI_Win_post of the target."""
     wait, waits = wait_for_posts(m)
     return parent.where(waits & (m.held_by == BY_ACCESS), severity=wait, call_path=m.held_call_path, location=m.origin)
 
@@ -274,8 +274,8 @@ def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matc
     delay="delay_onesided_aggregate",
 )
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the ENTER of the locking call to the release of the lock before, as far as it lies in the locking or the
-    unlocking call."""
+    """From the ENTER of the locking call to the release by the previous owner, clipped to the locking or the unlocking
+    call."""
     wait, waits, in_unlock = wait_for_window_locks(m)
     return parent.where(waits, severity=wait, call_path=np.where(in_unlock, m.unlock_call_path, m.lock_call_path))
 

@@ -1,4 +1,4 @@
-"""What contradicts itself in a trace, for the terminal and as plain values."""
+"""Inconsistencies of a trace, for the terminal and as plain values."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from tracecols.enhance.dataflow.columns import CompoundTable
 
 CORRECTS = "tracecols correct corrects them, or tracecols convert --correct-clocks"
-"""What to do about clocks that disagree."""
+"""Advice for clocks that disagree."""
 
 
 MUCH = 0.01
-"""Part of the time that recording has to take for `check` to say so."""
+"""`check` reports the cost of recording if it is at least this share of the time."""
 
 FEW = 1000
-"""Events of entering and leaving regions, below which that part says nothing about a program."""
+"""For fewer ENTER and EXIT events, the share says nothing about a program."""
 
 
 def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
-    """Count what was not understood or lost when the store was made; -1 is an unknown number."""
+    """Count records not understood and events lost when the store was made; -1 is an unknown number."""
     found = {f"records that were not understood ({name})": n for name, n in manifest["not_understood"].items()}
     for loss in manifest["lost"]:
         found[f"events lost at location {loss['location']}: {loss['reason']}"] = loss["n_events"]
@@ -40,52 +40,52 @@ def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
 
 @dataclass
 class Checked:
-    """What contradicts itself in a trace."""
+    """The inconsistencies of a trace."""
 
     violations: list[Violation]
-    """With the first instances of each."""
+    """Each with its first instances."""
     pairs: CompoundTable
     """Pairs of locations between which clock conditions are violated (`schema.clocks.CLOCK_VIOLATIONS`)."""
     losses: dict[str, int]
-    """What was not understood or lost when the store was made."""
+    """Numbers of records not understood and events lost when the store was made, by description."""
     names: Names
     recording: Recording
-    """What the recording of regions takes."""
+    """The cost of recording regions."""
     clock: dict[str, Any]
     """Resolution and origin."""
     rows: int
-    """Instances to show, at most."""
+    """Maximum number of instances to show."""
 
     @property
     def skew(self) -> float:
-        """Seconds by which clocks disagree, at most; 0 if they agree."""
+        """Largest disagreement of clocks in seconds; 0 if they agree."""
         return float(self.pairs.largest.max(initial=0)) / self.clock["resolution"]
 
     @property
     def is_skew_small(self) -> bool:
-        """Whether clocks disagree, but by no more than they can be read and synchronised."""
+        """Whether clocks disagree by no more than the accuracy with which they can be read and synchronised."""
         return 0 < self.skew <= max(ACCURACY, 1 / self.clock["resolution"])
 
     @property
     def contradicting(self) -> list[Violation]:
-        """The violations without those of clocks that agree as well as clocks can."""
+        """The violations, without those of clock conditions if the skew is small."""
         return [v for v in self.violations if not (v.constraint.is_of_clocks and self.is_skew_small)]
 
     @property
     def contradicts(self) -> bool:
-        """Whether anything contradicts itself."""
+        """Whether the trace has any inconsistency."""
         return bool(self.contradicting or self.losses or (len(self.pairs) and not self.is_skew_small))
 
     def _seconds(self, ticks: int) -> float:
         return float((ticks - self.clock["origin"]) / self.clock["resolution"])
 
     def instances(self, violation: Violation) -> Iterator[tuple[float, str]]:
-        """Yield when and where a constraint is violated: seconds, and words."""
+        """Yield time (seconds) and description (location and details) of the first violations of a constraint."""
         for ticks, location, words in violation.first:
             yield self._seconds(ticks), f"{self.names.location(location)} {words}"
 
     def plain(self) -> dict[str, Any]:
-        """Return all of it as plain values, for JSON."""
+        """Return all results as plain values, for JSON."""
         columns = ("earlier_location", "later_location", "n_conditions", "n_violations")
         pairs = [
             {
@@ -132,7 +132,7 @@ def check_trace(model: Model, rows: int = 3, progress: Callable[[int, int], None
 
 
 def recording_in_words(found: Checked) -> str:
-    """Say how much of the time recording takes, and which regions cost most of it; empty if it is little."""
+    """Return a sentence about the share of time that recording takes; empty if it is small."""
     r = found.recording
     n_events = int(2 * r.visits.sum())
     if r.share() < MUCH or n_events < FEW:
@@ -146,8 +146,8 @@ def recording_in_words(found: Checked) -> str:
 
 
 def _tell_clocks(found: Checked) -> Iterator[str]:
-    """Tell between which locations clock conditions are violated, and what would mend them; the largest violations
-    first."""
+    """Report the pairs of locations with violated clock conditions and the offsets that would mend them; the largest
+    violations first."""
     pairs, resolution = found.pairs, found.clock["resolution"]
     n = len(pairs)
     yield f"{n:>12,}  {'pair' if n == 1 else 'pairs'} of locations between which clock conditions are violated"
@@ -170,7 +170,7 @@ def _tell_clocks(found: Checked) -> Iterator[str]:
 
 
 def tell(found: Checked) -> Iterator[str]:
-    """Report what contradicts itself in a trace, line by line; nothing if nothing does."""
+    """Yield a report of the inconsistencies of a trace, line by line; nothing if there are none."""
     for violation in found.contradicting:
         yield (
             f"{violation.count:>12,}  "
@@ -188,7 +188,7 @@ def tell(found: Checked) -> Iterator[str]:
 
 
 def skew_in_words(found: Checked) -> str:
-    """Say that clocks disagree by no more than they can be read; empty if that is not so."""
+    """Return a sentence if clocks disagree by no more than their accuracy, else an empty text."""
     if not found.is_skew_small:
         return ""
     n = int(found.pairs.n_violations.sum())

@@ -1,4 +1,4 @@
-"""What the correction of clocks changed, for the terminal."""
+"""The effect of a clock correction, for the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tell_correction(correction: Correction) -> Iterator[str]:
-    """Tell the violations before and after by kind, and what was changed, line by line."""
+    """Yield the violations before and after by kind, and the size of the changes, line by line."""
     before, after, change = correction.before, correction.after, correction.change
     kinds = [kind for kind in before if before[kind] or after[kind]]
     if not kinds:

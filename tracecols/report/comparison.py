@@ -1,4 +1,4 @@
-"""Comparisons in the terminal and as plain values: what changed between two runs, and how a series of runs scales."""
+"""Comparisons in the terminal and as plain values: changes between two runs, and the scaling of a series of runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PHASES = 8
-"""Phases or bins that are shown, those that changed most."""
+"""Number of phases or bins shown: those that changed most."""
 
 MIN_SHARE = 0.005
-"""Of a root: what changes by less is not shown."""
+"""Changes by less than this share of the root are not shown."""
 
 
 def number(value: float, unit: str, sign: str = "") -> str:
@@ -32,7 +32,7 @@ def number(value: float, unit: str, sign: str = "") -> str:
 
 
 def percent(ratio: float) -> str:
-    """Write by how much something grew; from ten times on, how many times it is."""
+    """Write the relative growth in percent, or the factor if it is ten or more."""
     if ratio != ratio:
         return ""
     if ratio in (float("inf"), float("-inf")):
@@ -41,8 +41,8 @@ def percent(ratio: float) -> str:
 
 
 class ComparisonDisplay:
-    """Turn a comparison, of all properties or some with what is below them, into tables of text `width` characters
-    wide."""
+    """Turn a comparison into text tables `width` characters wide: all properties, or the given ones and their
+    descendants."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ComparisonDisplay:
         yield ""
 
     def changes(self) -> Iterator[RenderableType]:
-        """Yield what changed from the first to the last run: by property, then by property and call path."""
+        """Yield the changes from the first to the last run: by property, then by property and call path."""
         yield from self._runs()
         first, last = self.runs.names[0], self.runs.names[-1]
         totals = self.runs.totals().set_index("property")
@@ -151,7 +151,7 @@ class ComparisonDisplay:
         yield made
 
     def _changed(self, totals: pd.DataFrame) -> list[str]:
-        """Return the properties that changed noticeably, and those above them, depth-first."""
+        """Return the properties that changed noticeably or regressed, and their ancestors, depth-first."""
         kept: set[str] = set()
         for name in self.runs.below(*self.chosen):
             whole = max(abs(c.whole(name)) for c in (self.runs.united[0], self.runs.united[-1]))
@@ -193,7 +193,7 @@ class ComparisonDisplay:
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
-    """Name runs after their files, by as much of the path as distinguishes them."""
+    """Name runs after their files: by stem if that is unique, else by path, else by stem and number."""
 
     def as_text(name: str) -> str:
         """Write bytes that are not UTF-8 with backslashes, for tables that take valid text only."""
@@ -206,7 +206,7 @@ def run_names(paths: Sequence[Path]) -> list[str]:
 
 
 def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[str]) -> dict[str, Any]:
-    """Return all numbers of a comparison for JSON, with a table of it under a name; what is not a number is None."""
+    """Return all numbers of a comparison for JSON, with `table` under the key `name`; NaN and infinity become None."""
 
     sizes = [runs.size(cube) for cube in runs.cubes]
     return {

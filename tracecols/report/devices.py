@@ -1,4 +1,4 @@
-"""What devices do, in the terminal and as plain values: training steps, stragglers, kernels."""
+"""Activity of devices, in the terminal and as plain values: training steps, stragglers, kernels."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PARTS = {
     "compute_seconds": "compute", "overlapped_seconds": "overlap", "exposed_seconds": "exposed",
     "copy_seconds": "copies", "idle_seconds": "idle", "host_bound_seconds": "host", "waiting_seconds": "waits",
 }  # fmt: skip
-"""What a step is divided into; of idle time what is bound by the host, and of communication what is waiting."""
+"""Columns and titles of the shares of a step; host-bound time is part of idle time, waiting part of communication."""
 
 LONGEST = 60
-"""Characters of the name of a kernel."""
+"""Maximum number of characters shown of a kernel's name."""
 
 
 class Answers(NamedTuple):
@@ -95,7 +95,7 @@ def _kernels(kernels: pd.DataFrame, width: int) -> TextTable:
 
 
 def _text(value: Any) -> str:
-    """Return a name; nothing where it is null."""
+    """Return a name; an empty text if it is null."""
     return printable(value) if isinstance(value, str) else ""
 
 
@@ -108,7 +108,7 @@ def _share(value: float, whole: float) -> str:
 
 
 def plain(found: Answers) -> dict[str, Any]:
-    """Return all rows of all answers for JSON; what is not defined is null."""
+    """Return all rows of all answers for JSON; undefined values are null."""
     return {"format": "tracecols devices"} | {name: _rows(frame) for name, frame in found._asdict().items()}
 
 

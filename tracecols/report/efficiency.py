@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOW, POOR = 0.9, 0.7
-"""Below the one an efficiency is yellow, below the other red."""
+"""Efficiencies below the first are yellow, those below the second red."""
 
 
 def _cell(value: float, unit: str) -> Text | str:
@@ -83,7 +83,7 @@ def render(
 def plain(
     tables: Sequence[pd.DataFrame], names: Sequence[str], scaling: pd.DataFrame | None, failed: list[dict[str, Any]]
 ) -> str:
-    """Return all numbers as JSON; what is not defined is null."""
+    """Return all numbers as JSON; undefined values are null."""
 
     result = {
         "runs": [{"name": name, "efficiencies": plain_rows(table)} for name, table in zip(names, tables, strict=True)],

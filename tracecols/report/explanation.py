@@ -17,13 +17,13 @@ from tracecols.store import Store
 
 
 def tables_for(conventions: str, families: Iterable[Family], chosen: Iterable[str] | None) -> list[str]:
-    """Return the names of the compound tables that the patterns of some properties match on; of all by default."""
+    """Return the names of the compound tables that the chosen properties (by default all) need, sorted."""
     declared = properties(conventions, [p for family in (*installed(), *families) for p in family.properties])
     if chosen is not None:
         computed, _ = needed(declared, chosen)
         declared = [p for p in declared if p.id in computed]
     found = {c.table for p in declared if p.pattern for c in p.pattern.constituents.values()}
-    # what the profile needs of every analysis, and what is counted with the tables of each stage
+    # tables that the profile of every analysis needs, and those counted in the stages of the tables found
     found |= {p.table for p in declared if p.table} | {"profile", "teams", "construct_members"}
     stages = {TABLES[name].stage for name in found}
     return sorted(found | {spec.name for spec in TABLES.values() if spec.counts and spec.stage in stages})
@@ -48,7 +48,7 @@ def describe(plan: Iterable[PlannedStep]) -> Table:
 
 
 def print_plan(store: Store, request: Request) -> None:
-    """Print the steps of an analysis of a store, what each reads and makes, how often it runs, and what it keeps at
-    most."""
+    """Print the steps of an analysis of a store: what each reads and makes, how often it runs, and an upper bound of
+    the bytes it keeps."""
     tables = tables_for(request.conventions, request.families, request.choice.properties)
     Screen().print(describe(explain(store, tables, bool(request.choice.periods.facts()))))

@@ -1,4 +1,4 @@
-"""What a person wants to know about a store, for the terminal."""
+"""Descriptions of stores and cubes, for the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tracecols.severity.narrowed import how_in_words
 from tracecols.store import Store
 
 SHOWN = 8
-"""Kinds of events, counters and losses that are shown in a notebook, at most."""
+"""Maximum number of event kinds, of counters and of losses shown in a notebook."""
 
 
 def _pairs(rows: list[tuple[str, str]]) -> Table:
@@ -47,7 +47,7 @@ def _listing(title: str, columns: list[str], rows: list[list[Any]], right: int =
 
 
 def plain(store: Store, found: Topology | None = None) -> dict[str, Any]:
-    """Return what `describe` says of a store as plain values, for JSON."""
+    """Return the contents of `describe` as plain values, for JSON."""
     m, d = store.manifest, store.definitions
     clock, source = m["clock"], m["source"]
     locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
@@ -89,11 +89,11 @@ NEXT = (
     ("trace.messages", "a table as a data frame; dir(trace) has the others"),
     ("trace.what_if({'solve': 0.5})", "the run with faster code"),
 )
-"""What to call next, of a trace in a notebook."""
+"""Suggested calls for a trace in a notebook, with what they return."""
 
 
 def html_of(store: Store) -> str:
-    """Return what a store holds, and what to call next, as HTML in which nothing can run; names are escaped."""
+    """Return a summary of a store and suggested calls as HTML without anything executable; names are escaped."""
     said = plain(store)
     kinds = sorted(said["events_by_kind"].items(), key=lambda kind: -kind[1])
     losses = [f"{n:,} records of {what}, {fate(what)}" for what, n in said["not_understood"].items()]
@@ -117,7 +117,7 @@ def html_of(store: Store) -> str:
 
 
 def found_in_words(topology: Topology) -> str:
-    """Say what topology was found from who sends to whom, and how certain that is."""
+    """Describe the topology that was found from who sends to whom, and the confidence in it."""
     found = topology.found
     assert found is not None  # callers ask for one that was found
     shape = (
@@ -137,12 +137,12 @@ def found_in_words(topology: Topology) -> str:
 
 
 N_ALWAYS = 3
-"""Sections that are shown even if they are empty: processes, events, regions."""
+"""Number of leading sections shown even if they are empty: processes, events, regions."""
 
 
 def describe(store: Store, found: Topology | None = None) -> RenderableType:
     """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters, losses;
-    and the topology that was found from who sends to whom."""
+    and the topology `found` from who sends to whom."""
     m, d = store.manifest, store.definitions
     events = sorted(m["events_by_kind"].items(), key=lambda kv: -kv[1])
     trouble = _trouble(m)
@@ -170,7 +170,7 @@ def describe(store: Store, found: Topology | None = None) -> RenderableType:
 
 
 def _facts_of(store: Store) -> list[tuple[str, str]]:
-    """Return what is known of a store as a whole."""
+    """Return label and text of the facts about a store as a whole."""
     m, d = store.manifest, store.definitions
     clock, source, processes = m["clock"], m["source"], d["processes"].column("type").to_pylist()
     span = (m["last_time"] - m["first_time"]) / clock["resolution"]
@@ -205,7 +205,7 @@ def _facts_of(store: Store) -> list[tuple[str, str]]:
 
 
 def _by_number(values: Sequence[str]) -> list[list[Any]]:
-    """Return how often each value occurs, the most frequent first."""
+    """Return the number of occurrences of each value, the most frequent first."""
     return [[n, value] for value, n in Counter(values).most_common()]
 
 
@@ -238,7 +238,7 @@ def _topologies(d: Mapping[str, pa.Table]) -> list[list[Any]]:
 
 
 def _trouble(m: Mapping[str, Any]) -> list[list[Any]]:
-    """List what was not understood, is not analysed or was lost."""
+    """List records that were not understood or are not analysed, and events that were lost."""
     rows = [[n, f"records of {what}, {fate(what)}"] for what, n in m["not_understood"].items()]
     rows += [[n, f"records of {what}, kept but not analysed"] for what, n in not_analysed(m).items()]
     return rows + [
@@ -248,7 +248,7 @@ def _trouble(m: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def plain_cube(cube: SeverityCube) -> dict[str, Any]:
-    """Return what `describe_cube` says of a cube as plain values, for JSON."""
+    """Return the contents of `describe_cube` as plain values, for JSON."""
     return {
         "format": "tracecols cube",
         "facts": cube.facts,
@@ -264,7 +264,7 @@ def plain_cube(cube: SeverityCube) -> dict[str, Any]:
 
 
 def describe_cube(cube: SeverityCube) -> RenderableType:
-    """Describe a severity cube: its trace, how it was made, its size, what could not be matched."""
+    """Describe a severity cube: its trace, how it was made, its size, and the notes of the analysis."""
     trace = cube.facts.get("trace") or {}
     source = (trace.get("source") or cube.facts.get("source") or {}).get("path", "")
     n_cells = sum(len(cells) for cells in cube.cells.values())
@@ -308,7 +308,7 @@ def locations_by_process(locations: dict[str, list[Any]], n: int) -> list[tuple[
 
 
 def shorten(rows: list[list[Any]], most: int = 16) -> list[list[Any]]:
-    """Leave out the middle of a long listing, and say so."""
+    """Replace the middle of a long listing by a row with the number of rows left out."""
     if len(rows) <= most:
         return rows
     return [

@@ -1,4 +1,4 @@
-"""Predictions in the terminal: the predicted runtime, and what would save most."""
+"""Predictions in the terminal: the predicted runtime, and the changes that would save most."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def render(
     prediction: Prediction, savings: pd.DataFrame, factor: float, mended: pd.DataFrame | None = None, width: int = 160
 ) -> Iterator[RenderableType]:
-    """Yield the runtimes, what would be gained by mending causes of lost time and by changes of the whole run, and by
-    making single call paths faster besides.
+    """Yield the runtimes, the gains from mending causes of lost time and from changes of the whole run, and the
+    additional gains from making single call paths faster.
 
-    `mended` is None of a prediction with changes.
+    `mended` is None for a prediction with changes.
     """
     yield _runtimes(prediction, width)
     if mended is not None:
@@ -65,7 +65,7 @@ def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) 
 
 
 def _together(gains: pd.DataFrame, mended: pd.DataFrame) -> pd.DataFrame:
-    """Return what changes and mended causes save, the largest saving first."""
+    """Return the savings of changes and mended causes, the largest first."""
     import pandas as pd
 
     both = pd.concat([mended.assign(option=""), gains] if len(mended) else [gains])
@@ -73,7 +73,7 @@ def _together(gains: pd.DataFrame, mended: pd.DataFrame) -> pd.DataFrame:
 
 
 def _gains(gains: pd.DataFrame, width: int) -> Iterator[str]:
-    """Yield what changes would save, as lines of which no word is left out."""
+    """Yield the savings of changes as lines; long ones are wrapped, not cut."""
     for row in gains.to_dict("records"):
         share = f"{row['share']:.1%}" if math.isfinite(row["share"]) else "-"
         begin = f"{row['saving']:>12,.6f} s {share:>7}   "
@@ -95,7 +95,7 @@ def _runtimes(prediction: Prediction, width: int) -> TextTable:
 def plain(
     prediction: Prediction, table: pd.DataFrame, factor: float | None, mended: pd.DataFrame | None = None
 ) -> dict[str, Any]:
-    """Return all numbers for JSON; what is not defined is null. Without a factor the table is that of slack."""
+    """Return all numbers for JSON; undefined values are null. If `factor` is None, `table` is that of slack."""
     rows = plain_rows(table)
     found: dict[str, Any] = {"slack": rows} if factor is None else {"factor": factor, "savings": rows}
     if mended is not None:

@@ -1,4 +1,4 @@
-"""What properties there are, and everything about one of them: in the terminal, and as pages."""
+"""The tree of properties, and the full description of each: in the terminal, and as pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def property_tree(conventions: str, patterns: Iterable[Family] = ()) -> Tree:
 
 
 def facts(p: Property) -> Iterator[tuple[str, str]]:
-    """Name everything that is declared of a property: label and text."""
+    """Yield the declarations of a property as label and text."""
     yield "Unit", p.unit
     yield "Found by", str(p.found)
     of = p.pattern
@@ -69,14 +69,14 @@ def facts(p: Property) -> Iterator[tuple[str, str]]:
 
 
 def named(names: Iterable[str], found: dict[str, list[Property]]) -> Iterator[tuple[str, Property]]:
-    """Yield the properties that some ids or titles mean, with their conventions; all where none are given. `found` are
-    all properties, by conventions. Raises AnalysisError if there is no such property, with the nearest ids."""
+    """Yield conventions and properties that match the given ids or titles; all if none are given. `found` holds all
+    properties by conventions. Raises AnalysisError, with the nearest ids, if there is no such property."""
     axes = {c: PropertyAxis.of(all_of) for c, all_of in found.items()}
     if not names:
         yield from ((c, p) for c, all_of in found.items() for p in all_of)
         return
     for name in as_texts(names, "properties", AnalysisError):
-        # a title is that of several properties: all are shown
+        # several properties may share a title: all are shown
         fits = {c: set(fitting(axis, name)) for c, axis in axes.items()}
         if not any(fits.values()):
             near = list(dict.fromkeys(i for axis in axes.values() for i in nearest(axis, name)))
@@ -86,8 +86,8 @@ def named(names: Iterable[str], found: dict[str, list[Property]]) -> Iterator[tu
 
 
 def guidance(p: Property, others: Iterable[Property]) -> str:
-    """Say what to do about a property: its own advice, that it is a container, or the advice of the nearest above it
-    among the others of its conventions."""
+    """Return the advice for a property: its own; for a container, a reference to its children; else that of the nearest
+    ancestor with advice among `others`, the properties of its conventions."""
     by_id = {q.id: q for q in others}
     if p.advice:
         return p.advice
@@ -101,8 +101,8 @@ def guidance(p: Property, others: Iterable[Property]) -> str:
 
 
 def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> Iterator[Text]:
-    """Say everything about some properties, under each of some conventions. Raises AnalysisError if there is no such
-    property, with the nearest ids."""
+    """Yield the full description of some properties under each of some conventions. Raises AnalysisError, with the
+    nearest ids, if there is no such property."""
     given = list(patterns)
     found = {c: declared(c, given) for c in conventions}
     same: dict[tuple[str, str, str], list[str]] = {}
@@ -124,8 +124,8 @@ def drawings(id: str, conventions: Collection[str]) -> Iterator[Text]:
 
 
 def plain(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> list[dict[str, Any]]:
-    """Return what is declared of some properties, or of all, as plain values for JSON. Raises AnalysisError if there is
-    no such property, with the nearest ids."""
+    """Return the declarations of some properties, or of all, as plain values for JSON. Raises AnalysisError, with the
+    nearest ids, if there is no such property."""
     given = list(patterns)
     texts = ("id", "title", "parent", "unit", "summary", "advice")
     return [

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SIGNATURE = "<!-- tracecols trend -->"
-"""How pages and Markdown are recognised."""
+"""Marks pages and Markdown as made by tracecols."""
 
 PICTURES = 12
-"""Cells whose trend is drawn, at most."""
+"""Maximum number of cells whose trend is drawn."""
 
 
 def runs_table(frame: pd.DataFrame, width: int) -> TextTable:
@@ -58,7 +58,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def severities_table(table: pd.DataFrame, series: Series, rows: int, width: int) -> TextTable:
-    """Return the severities of a series as a table: what varies most first."""
+    """Return the severities of a series as a table, those that vary most first."""
     labels = list(series.labels)
     made = TextTable("<property", "<call path", *labels, width=width, spare=tuple(range(2, len(labels))))
     for row in table.head(rows).to_dict("records"):
@@ -67,21 +67,21 @@ def severities_table(table: pd.DataFrame, series: Series, rows: int, width: int)
 
 
 def change_in_words(row: Any, unit: str) -> str:
-    """Say how much something changed: from, to, by how much."""
+    """Describe a change: value before, value after, difference and ratio."""
     sign = "+" if row.after >= row.before else "-"
     before, after, by = (amount(value, unit) for value in (row.before, row.after, abs(row.after - row.before)))
     return f"{before} -> {after}, {sign}{by}, {percent(row.ratio)}"
 
 
 def direction(row: Any, series: Series) -> str:
-    """Say which way a change goes: times are slower or faster."""
+    """Name the direction of a change: `slower` or `faster` for times, else `more` or `less`."""
     if COUNTS.get(series.unit) == "seconds" and series.adds_up:
         return "slower" if row.after > row.before else "faster"
     return "more" if row.after > row.before else "less"
 
 
 def head_of(series: Series) -> str:
-    """Say what a series is."""
+    """Describe a series: numbers of runs and positions."""
     sizes, runs = series.sizes, counted(len(series.runs), "run")
     if not series.along:
         return f"{runs} in the order in which they were added"
@@ -91,7 +91,7 @@ def head_of(series: Series) -> str:
 
 
 def changes_shown(series: Series, table: pd.DataFrame, rate: float, rows: int, width: int) -> Iterator[RenderableType]:
-    """Yield what changed, change by change."""
+    """Yield the changes of a series, one by one."""
     yield Text(head_of(series), "dim")
     if table.empty:
         yield f"Nothing changed by more than noise (false alarms in at most {rate:.3g} of such series)."
@@ -113,7 +113,7 @@ def changes_shown(series: Series, table: pd.DataFrame, rate: float, rows: int, w
 
 
 def growth_shown(series: Series, table: pd.DataFrame, at: float, rows: int, width: int) -> Iterator[RenderableType]:
-    """Yield how times grow, what will take most more first."""
+    """Yield the growth models of a series, those that will grow most first."""
     yield Text(f"{head_of(series)}{'; per thread' if series.adds_up else ''}", "dim")
     growing = table[table.coefficient != 0]
     if growing.empty:
@@ -132,7 +132,7 @@ def growth_shown(series: Series, table: pd.DataFrame, at: float, rows: int, widt
 
 
 def markdown(series: Series, table: pd.DataFrame, rate: float, rows: int) -> str:
-    """Return what changed as Markdown, for summaries of continuous integration."""
+    """Return the changes as Markdown, for summaries of continuous integration."""
     lines, unit = [SIGNATURE, "## Trend", "", f"{_cell(head_of(series))}.", ""], _cell(series.unit)
     if table.empty:
         lines.append(f"Nothing changed by more than noise (false alarms in at most {rate:.3g} of such series).")
@@ -151,13 +151,13 @@ def markdown(series: Series, table: pd.DataFrame, rate: float, rows: int) -> str
 
 
 def _cell(text: str) -> str:
-    """Return a name as text of Markdown: nothing in it is markup."""
+    """Return a name as Markdown text with all markup characters escaped."""
     return "".join(f"\\{c}" if c in "\\`*_{}[]<>()#+!|~" else c for c in printable(text).replace("\n", " "))
 
 
 def page(series: Series, table: pd.DataFrame, rate: float, rows: int, title: str) -> str:
-    """Return a page with the trend of the total, and of the cells that changed, which loads nothing. Raises
-    MissingExtraError: without matplotlib."""
+    """Return a self-contained page with the trends of the total and of the cells that changed. Raises MissingExtraError
+    if matplotlib is not installed."""
     pictures = [_picture(series, series.totals, "total")]
     cells = table[table.property != ""].drop_duplicates(["property", "call_path"]).head(PICTURES)
     number = {cell: i for i, cell in enumerate(zip(series.properties, series.call_paths, strict=True))}
@@ -191,7 +191,7 @@ def _picture(series: Series, values: np.ndarray[Any, Any], title: str) -> str:
     ax.plot(range(len(series.labels)), [values[series.at(i)].mean() for i in range(len(series.labels))], "-")
     step = max(len(series.labels) // 12, 1)
     shown = range(0, len(series.labels), step)
-    # dollar signs are no mathematics
+    # escape dollar signs, which would begin mathematics
     ax.set_xticks(list(shown), [series.labels[i][:12].replace("$", r"\$") for i in shown], rotation=30)
     ax.set_xlabel((series.along or "run").replace("$", r"\$"))
     words = {"sec": "seconds", "occ": "occurrences"}.get(series.unit, series.unit)

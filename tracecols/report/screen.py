@@ -1,4 +1,4 @@
-"""The terminal, for displays made of rich's parts: nothing but them controls it."""
+"""A terminal for rich's displays on which names from traces cannot emit control sequences."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class Screen(Console):
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render it; only segments that rich makes to control the terminal do so."""
+        """Render a display; only rich's own control segments reach the terminal unchanged."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))

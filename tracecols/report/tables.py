@@ -1,4 +1,4 @@
-"""Tables in the terminal that are no wider than it is."""
+"""Tables that fit the width of the terminal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BETWEEN = 3
-"""Columns of the terminal between two columns of a table."""
+"""Characters between two columns of a table."""
 
 READABLE, NARROW = 36, 16
-"""Columns that a text has if columns can be left out for that, and that it has at least, when a table is made
-narrower."""
+"""Widths of text columns when a table is made narrower: spare columns are left out before a text is shortened below the
+first; no text is shortened below the second."""
 
 TITLE = 11
-"""Columns to which titles of numbers are shortened, at most."""
+"""Titles of number columns are not shortened below this many characters."""
 
 
 def middle_out(text: str, width: int) -> str:
@@ -35,7 +35,7 @@ def middle_out(text: str, width: int) -> str:
 
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table for JSON; what is not a finite number is None."""
+    """Return the rows of a table for JSON; NaN and infinity become None."""
     return [
         {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
         for row in table.to_dict("records")
@@ -43,11 +43,11 @@ def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 class TextTable:
-    """A table without lines whose cells are plain text; columns whose title begins with < are texts, flush left, the
-    others numbers.
+    """A table without lines whose cells are plain text. Columns whose title begins with < are texts, left-aligned; the
+    others are numbers, right-aligned.
 
     Rich reads markup in strings, and names of regions and files may look like it. Numbers are never cut. If the table
-    is wider than `width`, columns `spare` are left out first, in this order, then titles of columns and texts are
+    is wider than `width`, the columns `spare` are left out first, in this order, then column titles and texts are
     shortened.
     """
 
@@ -65,7 +65,7 @@ class TextTable:
         return max((row[column].cell_len for row in self.rows), default=0)
 
     def fitting(self) -> dict[int, int]:
-        """Return the columns that are shown, each with its width."""
+        """Return the width of every column that is shown, by column."""
         widths = {i: max(Text(title).cell_len, self._cells_width(i)) for i, title in enumerate(self.titles)}
         if self.width is None:
             return widths
@@ -86,7 +86,7 @@ class TextTable:
         return widths
 
     def __rich__(self) -> RenderableType:
-        """Return the table as it is printed."""
+        """Return the table for printing."""
         widths = self.fitting()
         made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
         for i, width in widths.items():
@@ -97,7 +97,7 @@ class TextTable:
         return made
 
     def _cell(self, cell: Text, column: int, width: int) -> Text:
-        """Return a cell that fits into its column: texts are shortened, numbers are not."""
+        """Return a cell shortened to its column if it is a text; numbers stay."""
         if not self.is_text[column] or cell.cell_len <= width:
             return cell
         return Text(fitted(cell.plain, width), cell.style)

@@ -18,7 +18,8 @@ from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.similar import groups_in_words
 
-# From little to much; readable on dark and light ground, and in order of brightness for those who do not see the hues.
+# Share from which on each style is used. Readable on dark and light backgrounds, and ordered by brightness for the
+# colour-blind.
 COLOURS = (
     (0.5, "bold bright_red"),
     (0.2, "bright_red"),
@@ -29,35 +30,35 @@ COLOURS = (
 )
 
 DEPTH = 40
-"""Levels of a tree that are printed unless more are asked for: further to the right nothing can be read."""
+"""Default maximum depth of printed trees: deeper levels are indented too far to be read."""
 LINES = 5_000
-"""Nodes of a tree that are printed at most, the largest ones."""
+"""Default maximum number of nodes printed of a tree: the largest ones."""
 
 
 SHADES = " ░▒▓█"
-"""From nothing to the largest, where numbers do not fit."""
+"""Shades from zero to the largest value, used where numbers do not fit."""
 
 LARGE = 1e6
-"""Numbers from which on no digits after the point are printed."""
+"""Numbers from this one on are printed without decimals."""
 
 BARS = " ▁▂▃▄▅▆▇█"
-"""From nothing to the largest, over time."""
+"""Bars from zero to the largest value, over time."""
 
 BAR_WIDTH = 60
-"""Characters of a line over time, at most: of more phases or bins each is the mean of neighbours."""
+"""Maximum number of bars in a line over time; if there are more phases or bins, each bar is the mean of neighbours."""
 
 PLANES = 12
-"""Planes of a grid with more than two dimensions that are shown, at most."""
+"""Maximum number of planes shown of a grid with more than two dimensions."""
 
 
 def _style(share: float) -> str:
-    """Return the style of a share; that of nothing for what is not a number."""
+    """Return the style of a share; for NaN that of 0."""
     return next((style for limit, style in COLOURS if abs(share) >= limit), COLOURS[-1][1])
 
 
 def bars(values: NDArray[np.float64]) -> str:
-    """Draw values as a line of bars, as many as fit; where there are more a bar is the mean of neighbours. What is
-    negative counts as nothing."""
+    """Draw values as a line of at most `BAR_WIDTH` bars; for more values, each bar is the mean of neighbours. Negative
+    means are drawn as 0."""
     each = max(-(-values.size // BAR_WIDTH), 1)
     firsts = np.arange(0, values.size, each)
     means = np.add.reduceat(values, firsts) / np.diff(firsts, append=values.size) if values.size else values
@@ -69,7 +70,8 @@ def bars(values: NDArray[np.float64]) -> str:
 
 
 def _locations_below(axis: SystemAxis) -> Callable[[int], NDArray[np.bool_]]:
-    """Return a function that tells the locations in the subtree of a node of the system tree; (n_locations,) bool."""
+    """Return a function that returns the mask of the locations in the subtree of a node of the system tree;
+    (n_locations,) bool."""
     parent, location, depth = np.array(axis.parent), np.array(axis.location), axis.depth
 
     def below(node: int) -> NDArray[np.bool_]:
@@ -90,20 +92,20 @@ class Display:
     Parameters
     ----------
     relative : bool
-        Percentages of the selection to the left instead of the property's root.
+        Show percentages of the selection to the left instead of the property's root.
     plain : bool
-        Seconds, occurrences or bytes instead of percentages.
+        Show seconds, occurrences or bytes instead of percentages.
     threshold : float
-        Leave out what is less than this share of the whole.
+        Leave out nodes with less than this share of the whole.
     depth, rows : int
-        Levels and nodes of a tree that are printed, at most.
+        Maximum number of levels and of nodes printed of a tree.
     over_time : bool
-        Put a line with the values by phase or bin of time in front of every name.
+        Put bars with the values by phase or time bin in front of every name.
 
     Raises
     ------
     SeverityError
-        If values over time are asked for of a cube that is not divided.
+        If `over_time` is set for a cube that is not divided into phases or bins.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class Display:
         return text.append(f"  {one_line(name)}", "" if abs(share) >= self.threshold else "bright_black")
 
     def _line(self, name: str, mask: NDArray[np.bool_] | slice) -> str:
-        """Draw what some cells of a property by period amount to, phase by phase; empty unless that is asked for."""
+        """Draw the sums of some cells of a property by period as bars; empty unless values over time are shown."""
         if self.axis is None:
             return ""
         cells = self.cube.period_cells[name]
@@ -166,7 +168,7 @@ class Display:
         return bars(np.bincount(period[inside], value[inside], len(self.axis)).astype(np.float64))
 
     def _over_time(self) -> Iterator[RenderableType]:
-        """Yield what the lines over time mean."""
+        """Yield the explanation of the bars over time."""
         axis = self.axis
         if axis is None:
             return
@@ -179,7 +181,7 @@ class Display:
         )
 
     def groups(self) -> Iterator[RenderableType]:
-        """Yield which phases are alike, and which are outliers."""
+        """Yield the groups of similar phases, and the outliers."""
         if self.axis is not None and self.axis.kind == "phase" and "time" in self.cube.cells:
             yield ""
             yield Text("Phases that are alike in time and in what they do", "bold")
@@ -187,7 +189,7 @@ class Display:
                 yield Text(line)
 
     def _together(self, name: str) -> str:
-        """Say how the values of a property come together, if they do not add up; there are no shares of it then."""
+        """Name the reduction of a property whose values do not add up (it has no shares); empty for others."""
         if self.cube.properties.is_computed(name):
             return ", computed"
         how = self.cube.properties.reduction(name)
@@ -199,12 +201,12 @@ class Display:
     def _number(self, value: float, unit: str) -> str:
         if unit == "sec":
             return f"{value:{self.sign}14.6f} s"
-        # ratios are no whole numbers
+        # ratios are fractional
         digits = ",.0f" if value % 1 == 0 or abs(value) >= LARGE else ",.4g"
         return f"{value:{self.sign}16{digits}} {unit}"
 
     def property_trees(self) -> Iterator[RenderableType]:
-        """Yield one tree per root property that has a value; inclusive values."""
+        """Yield one tree of inclusive values per root property that is not zero."""
         cube, axis = self.cube, self.cube.properties
         yield Text(cube.summary(), "bold")
         yield from self._focus()
@@ -245,20 +247,21 @@ class Display:
         yield from self.groups()
 
     def _largest_below(self, root: str, whole: float) -> set[str]:
-        """Return the properties below a root that are shown: those with most, as many as there are rows for."""
+        """Return the descendants of a root that are shown: those with the largest values, as many as there are rows
+        for."""
         axis = self.cube.properties
         reach = {name: self._reach(name) for name in axis.id if name != root and axis.root_of(name) == root}
         large = [name for name, value in reach.items() if value and value >= self.threshold * abs(whole)]
-        # parents come before children, and have no less
+        # parents come before children, and their reach is no smaller
         return set(sorted(large, key=lambda name: -reach[name])[: max(self.rows - 1, 0)])
 
     def _focus(self) -> Iterator[RenderableType]:
-        """Yield a line that says what is set apart, if anything is."""
+        """Yield a line about start-up and shutdown if they are set apart."""
         if words := focus.in_words(self.cube.facts):
             yield Text(f"{words}; --with-startup shows the rest", "yellow")
 
     def _reach(self, name: str) -> float:
-        """Return the greatest total of a property and those below it, without sign."""
+        """Return the largest absolute total of a property and its descendants."""
         return max(abs(self.cube.total(name)), *(self._reach(c) for c in self.cube.properties.children[name]), 0.0)
 
     def _whole(self, name: str) -> float:
@@ -350,11 +353,11 @@ class Display:
         yield from self._forest(parent, np.zeros(parent.size, np.int32), values, float(leaves), label)
 
     def grid(self, name: str, call_path: str | None, topology: str, width: int) -> Iterator[RenderableType]:
-        """Yield the severity of a property on a grid, the first dimension to the right and the second downwards; others
+        """Yield the severity of a property on a grid: the first dimension to the right, the second downwards, others
         plane by plane.
 
-        It is that of the call paths that are selected, by default all; as numbers if they fit into the columns of the
-        terminal, else as shades.
+        Severities are those of the selected call paths, by default all. They are shown as numbers if these fit the
+        width of the terminal, else as shades.
         """
         cube = self.cube
         name = cube.find_property(name)
@@ -396,13 +399,13 @@ class Display:
             )
 
     def _position(self, value: float, whole: float, largest: float, unit: str, fits: bool) -> tuple[str, str]:
-        """Return what is at a position of a grid, and its style: by its share of the largest value."""
+        """Return text and style of a position of a grid; the style follows its share of the largest value."""
         if np.isnan(value):
             return ("        -" if fits else "-"), "bright_black"
         share = value / largest if largest else 0.0
         style = _style(share)
         if not fits:
-            # of changes the style distinguishes what shrinks
+            # for differences, the style marks decreases
             return SHADES[int(np.ceil(abs(share) * (len(SHADES) - 1)))], "" if share >= 0 else "reverse"
         if not self.plain:
             return f"{value / whole if whole else 0.0:{self.sign}9.2%}", style
@@ -416,12 +419,12 @@ class Display:
         whole: float,
         label: Callable[[int], Text],
     ) -> Iterator[RenderableType]:
-        """Yield trees of the nodes that are above the threshold or above one that is, and what was left out.
+        """Yield trees of the nodes that reach the threshold and of their ancestors, then notes on what was left out.
 
         Parents come before their children.
         """
         size = np.abs(values)
-        if (values < 0).any():  # else no node is less than one below it
+        if (values < 0).any():  # otherwise no node is smaller than a descendant
             for i in range(size.size - 1, -1, -1):
                 if parent[i] >= 0:
                     size[parent[i]] = max(size[parent[i]], size[i])

@@ -10,21 +10,22 @@ import sys
 from tracecols.given.quantities import in_words
 
 WIDE = 160
-"""Columns of tables that are written to a file or a pipe."""
+"""Width of tables that are written to a file or a pipe."""
 
 NARROWEST = 60
-"""Columns that tables take at least: on a terminal with fewer, lines are folded."""
+"""Minimum width of tables: on a narrower terminal, lines are folded."""
 
 
 def text_width() -> int:
-    """Return how many columns a table may take: those of the terminal, or as `COLUMNS` says."""
+    """Return the maximum width of tables: that of the terminal or of the environment variable `COLUMNS`, else
+    `WIDE`."""
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return max(shutil.get_terminal_size().columns, NARROWEST)
     return WIDE
 
 
 def value_in_words(value: float, unit: str) -> str:
-    """Write a value with its unit; a dash where it is not defined."""
+    """Write a value with its unit; a dash if it is undefined."""
     if not math.isfinite(value):
         return "-"
     if unit == "share":

@@ -1,4 +1,4 @@
-"""What a cube holds of a selection, as plain values for JSON: what the trees in the terminal show."""
+"""The severities of a selection as plain values for JSON, as the trees in the terminal show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracecols.severity.queries import Severities
 
 
 def in_focus(cube: SeverityCube, name: str | None, call_path: str | None) -> tuple[SeverityCube, str]:
-    """Return a cube without start-up and shutdown, and a note; the whole, if what is asked for lies in them only.
+    """Return a cube without start-up and shutdown, and a note; the whole cube if the selection lies in them only.
     Raises SeverityError if there is no such property or call path."""
     focused = cube.focused()
     if name is None or focused is cube:
@@ -33,7 +33,7 @@ def in_focus(cube: SeverityCube, name: str | None, call_path: str | None) -> tup
 
 def plain(cube: SeverityCube, name: str | None, call_path: str | None, min_share: float) -> dict[str, Any]:
     """Return the properties of a cube, the call paths of a property, or the locations of some call paths
-    (`SeverityCube.find_property`, `find_call_paths`); what is less than `min_share` of the whole is left out. Raises
+    (`SeverityCube.find_property`, `find_call_paths`); values below `min_share` of the whole are left out. Raises
     SeverityError if there is no such property or call path."""
     found: dict[str, Any] = {"format": "tracecols values", "focus": focus.in_words(cube.facts)}
     if name is None:
@@ -82,7 +82,7 @@ def _locations(cube: SeverityCube, name: str, mask: NDArray[np.bool_]) -> list[d
 
 
 def plain_cells(cube: Severities, cells: Mapping[str, Cells], rows: slice) -> list[dict[str, Any]]:
-    """Return some of the cells of times, given by property, one by one, the largest first."""
+    """Return some cells of properties in time units (`cells` by property) as rows, the largest first."""
     s, names = cube.system, list(cells)
     which = np.repeat(np.arange(len(names)), [len(of) for of in cells.values()])
     seconds = np.concatenate([of.value * cube.scale(name) for name, of in cells.items()])

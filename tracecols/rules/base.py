@@ -1,4 +1,4 @@
-"""What rules are declared with: rules, what they look at, and what they find.
+"""Declaration of rules: the rules, their input, and their results.
 
 Source: the 1999 EXPERT class library, section 4. A rule has a severity in seconds and a confidence; many name the
 statements that show the behaviour. A *statement* is a call path that communicates.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a rule names: a call path or operation, the quantity the rule looks at, and its cost in seconds.
+    """A call path or operation that a rule names, with the quantity the rule looks at, and its cost in seconds.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Result:
-    """What the function of a rule returns: severity in seconds, statements, and what there is to say.
+    """The result of the function of a rule: severity in seconds, statements, and a note.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a rule says of a program.
+    """The result of a rule for a program.
 
     Attributes
     ----------
@@ -75,13 +75,13 @@ class Verdict:
     severity : float
         Seconds over all locations; NaN if the rule could not be evaluated.
     share : float
-        Of the time of the region that was looked at.
+        Severity as a share of the time of the region that was looked at.
     confidence : float
         How reliably the severity proves the behaviour, 0 to 1.
     statements : tuple of Statement
         The costliest first.
     parameters : mapping
-        What they were.
+        The values of the parameters.
     note : str
         What was left out, or why the rule could not be evaluated.
     """
@@ -106,12 +106,12 @@ class Rule:
     evaluate : callable
         `evaluate(evidence, **parameters)` returns a `Result`.
     parameters : mapping of str to Parameter
-        What the function is given, by name.
+        Parameters of the function, by name.
     needs : str
-        `cube`, or `trace`: tables that only the store has.
+        `cube`, or `trace` for tables that only the store has.
     confidence : float
     measures : str
-        What the value of a statement is.
+        The meaning of the value of a statement.
     properties : callable, optional
         `properties(**parameters)`: properties the analysis has to compute besides those of its conventions.
     """
@@ -129,7 +129,7 @@ class Rule:
 
 @dataclass
 class Evidence:
-    """What rules look at: a cube, its trace if it is there, and the call paths of the region in question.
+    """The input of rules: a cube, its trace if there is one, and the call paths of the region in question.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Evidence:
     results: dict[str, Result] = field(default_factory=dict)
 
     def cells(self, name: str) -> Cells:
-        """Return the cells of a property in the region; none if the conventions do not have it.
+        """Return the cells of a property in the region; empty if the conventions do not have it.
 
         Parameters
         ----------

@@ -91,8 +91,8 @@ def statements(e: Evidence) -> tuple[Cells, NDArray[np.float64]]:
 def named(
     e: Evidence, chosen: NDArray[np.bool_], value: NDArray[np.float64], unit: str, cost: NDArray[np.float64]
 ) -> Result:
-    """Return some statements with what the rule looks at, the costliest first; their costs together are the
-    severity."""
+    """Return some statements with the quantity that the rule looks at, the costliest first; the severity is the sum of
+    their costs."""
     rows = np.flatnonzero(chosen)
     rows = rows[np.argsort(-cost[rows], kind="stable")]
     paths = e.cube.call_paths.paths_of(rows.tolist())

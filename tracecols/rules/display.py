@@ -1,4 +1,4 @@
-"""Verdicts in the terminal: the costliest rule first, each with what it names."""
+"""Verdicts in the terminal: the costliest rule first, each with its statements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from tracecols.rules.base import Verdict
 from tracecols.rules.evaluate import RULES
 
 WIDE, LEAST = 200, 20
-"""Columns of a line if nothing else is said, and of a call path in it, at least."""
+"""Default number of columns of a line, and minimum number of columns of a call path in it."""
 
 
 def render(verdicts: Iterable[Verdict], n_statements: int = 3, width: int = WIDE) -> Iterator[RenderableType]:
-    """Yield lines of text: what was found, ranked; then what was not, and what could not be evaluated.
+    """Yield lines of text: the rules that found something, ranked; then those that did not, and those that could not be
+    evaluated.
 
-    A rule has at most `n_statements`; lines take `width` columns, of rules that are named with their parameters maybe
-    more.
+    Each rule has at most `n_statements`; lines take `width` columns, those that name a rule with its parameters
+    possibly more.
     """
     ranked = sorted(verdicts, key=lambda f: -np.nan_to_num(f.severity))
     found = [f for f in ranked if f.severity > 0]

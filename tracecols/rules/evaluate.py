@@ -43,7 +43,7 @@ def _parameter(rule: Rule, name: str) -> Parameter:
 
 
 def read_settings(settings: Mapping[str, float | str]) -> dict[str, dict[str, float | str]]:
-    """Return the parameters of all rules: what is given, else their defaults.
+    """Return the parameters of all rules: the given values, else their defaults.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def evaluate(
     call_path : str, optional
         A path, a region or a shell pattern: look at this region and all that it calls only.
     conventions : str, optional
-        Of a trace: whose rules to follow where analysers differ.
+        For a trace: whose rules to follow where analysers differ.
     with_startup : bool, optional
         Count start-up and shutdown, too; without a call path they are set apart by default (docs/diagnosis.md).
 
@@ -137,7 +137,7 @@ def evaluate(
 def _verdict(evidence: Evidence, rule: Rule, whole: float) -> Verdict:
     can = rule.needs == "cube" or evidence.trace is not None
     result = evidence.result(rule) if can else Result(np.nan, note=NEEDS_TRACE)
-    # of changes the whole may shrink while a severity grows
+    # in a cube of changes the whole may shrink while a severity grows
     share = result.severity / abs(whole) if whole else 0.0
     values = evidence.settings[rule.id]
     return Verdict(

@@ -65,7 +65,7 @@ def late_receiver(e: Evidence) -> Result:
 
 
 def _rank_exists(e: Evidence, master: int) -> str:
-    """Say that there is no such rank."""
+    """Return the note that there is no such rank; empty if there is."""
     return "" if (e.cube.system.rank == master).any() else f"there is no rank {master}"
 
 
@@ -83,7 +83,7 @@ def slow_slaves(e: Evidence, *, master: int) -> Result:
 
 
 def _with_the_master(model: Model, m: CompoundTable, master: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say which messages slaves receive of the master, and which they send to it."""
+    """Return masks of the messages that slaves receive from the master, and of those that they send to it."""
     is_master = SystemAxis.of(model.store).rank == master
     sent, received = is_master[m.send_location], is_master[m.recv_location]
     return sent & ~received, received & ~sent

@@ -1,12 +1,11 @@
-"""What became slower or faster among runs, where and since when, with few false alarms.
+"""Changes among runs: what became slower or faster, where and since when, with few false alarms.
 
 At each place between two positions of a series the mean before and after is compared in every cell, in units of its
-noise. The largest of these differences, over all cells and places, is compared with the largest one after the runs
-have been shuffled, many times: if no run differs from the others but by noise, an alarm is raised in no more than the
-stated share of series, however many cells there are and however their noise is distributed (Westfall and Young 1993).
-The unit of noise is that of the cell and that of its property together, since few repetitions tell little about one
-cell (after Tusher, Tibshirani and Chu 2001). Where a change is
-found, what lies before and after it is looked at by itself.
+noise. The largest of these differences, over all cells and places, is compared with the largest ones after many random
+shuffles of the runs: if no run differs from the others but by noise, an alarm is raised in no more than the stated
+share of series, however many cells there are and however their noise is distributed (Westfall and Young 1993). The unit
+of noise is that of the cell and that of its property together, since few repetitions tell little about one cell (after
+Tusher, Tibshirani and Chu 2001). If a change is found, the runs before and after it are examined separately.
 """
 
 from __future__ import annotations
@@ -45,31 +44,31 @@ class Change:
     since: int
     """Position of the first run after it."""
     label: str
-    """Of that position."""
+    """Label of that position."""
     chance: float
     """How often noise alone differs by as much somewhere: the p-value, corrected for all cells and places."""
     before: float
     after: float
     """`before` and `after`: means of the totals on both sides, up to the changes before and after this one."""
     cells: list[CellChange]
-    """Those that differ by more than noise, largest changes first; empty if only the total does."""
+    """The cells that differ by more than noise, largest changes first; empty if only the total does."""
 
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """The cells that are looked at, the total before them."""
+    """The cells that are examined, preceded by the total."""
 
     relative: Floats
-    """(n_runs, 1 + n_cells) float64: by their means, less 1."""
+    """(n_runs, 1 + n_cells) float64: values divided by their means, minus 1."""
     kind: Ints
     """(1 + n_cells,) int64: number of the property."""
     cells: Ints
-    """(n_cells,) int64: of the series."""
+    """(n_cells,) int64: numbers of the cells in the series."""
 
 
 def find_changes(series: Series, rate: float = 0.05, min_share: float = 0.001) -> list[Change]:
     """Find the changes in a series, by position; `rate` is how often an alarm may be false in a series without any
-    change. Cells with less than `min_share` of the total in all runs are not looked at."""
+    change. Cells with less than `min_share` of the total in all runs are left out."""
     looked_at = series.looked_at(min_share)
     # the total is a cell, too: many small changes may add up
     values = np.column_stack([series.totals, series.cells[:, looked_at]])
@@ -123,7 +122,7 @@ def _change(series: Series, before: Ints, after: Ints, chance: float, cells: Int
 def common_noise(values: Floats, kind: Ints) -> Floats:
     """Return the median of the standard deviations of all cells of the same kind; (n_cells,) float64.
 
-    In whatever order the runs are, it is the same.
+    It does not depend on the order of the runs.
     """
     deviation = values.std(axis=0, ddof=1)
     median = np.array([np.median(deviation[kind == i]) for i in range(int(kind.max()) + 1)])
@@ -135,7 +134,7 @@ def distances(values: Floats, common: Floats, splits: Ints) -> Floats:
     """Return how far the means before and after each split, given as the first run after it, are apart, in units of
     noise (`common_noise`).
 
-    Values of (n_runs, n_cells) are by their means, less 1.
+    `values`, (n_runs, n_cells), are divided by their means, minus 1.
     """
     n = len(values)
     before, after = splits[:, None].astype(np.float64), n - splits[:, None].astype(np.float64)
@@ -155,7 +154,8 @@ def shuffled(values: Floats, common: Floats, splits: Ints) -> Floats:
 
 
 def too_few(series: Series, rate: float) -> str:
-    """Say that noise alone would differ as much too often, whatever the runs are like; empty if that is not so."""
+    """Return a message if there are so few runs that no change can be distinguished from noise; empty if there are
+    enough."""
     sizes = series.sizes
     if sizes.size != 2 or 2 / math.comb(int(sizes.sum()), int(sizes[0])) <= rate:
         return ""

@@ -1,4 +1,4 @@
-"""What is asked of an experiment: its runs, their severities side by side, what changed, how times grow."""
+"""Queries of an experiment: its runs, their severities side by side, changes among them, and the growth of times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Experiment:
     Parameters
     ----------
     folder : str or Path
-        Made when the first run is added. It holds of each run `NAME.severity` and `NAME.json`.
+        Created when the first run is added. It holds `NAME.severity` and `NAME.json` of each run.
 
     Examples
     --------
@@ -56,10 +56,10 @@ class Experiment:
         ----------
         cube : SeverityCube
         name : str, optional
-            Of the run; by default `run-1`, `run-2` and so on.
+            Name of the run; by default `run-1`, `run-2` and so on.
         parameters : mapping, optional
-            Numbers or texts by name: commit, size, machine. The numbers of processes and threads are parameters anyway.
-            Runs with equal parameters are repetitions, from which noise is known.
+            Numbers or texts by name: commit, size, machine. The numbers of processes and threads are always parameters.
+            Runs with equal parameters are repetitions, from which noise is estimated.
         force : bool, optional
             Replace a run of this name.
 
@@ -102,7 +102,7 @@ class Experiment:
         where : mapping, optional
             Only runs with these values of parameters.
         with_startup : bool, optional
-            The runtime with start and end of the program.
+            Include start and end of the program in the runtime.
 
         Returns
         -------
@@ -134,16 +134,17 @@ class Experiment:
         Parameters
         ----------
         properties : str or sequence of str
-            By id or title: these and what is below them, all of one unit; or one that is computed from others, whose
-            values are those of its formula for the sums of each call path itself.
+            Ids or titles: these and the properties below them, all of one unit; or one metric computed from others,
+            whose formula is evaluated for the exclusive sums of each call path.
         along : str, optional
-            The parameter to go along; by default the only one that varies, or the order in which runs were added.
+            The parameter that orders the runs; by default the only one that varies, or the order in which runs were
+            added.
         where : mapping, optional
             Only runs with these values of parameters.
         last : int, optional
-            Only the last positions.
+            Only that many of the last positions.
         with_startup : bool, optional
-            The whole runs, with their start and their end.
+            Include the start and the end of the runs.
 
         Raises
         ------
@@ -188,7 +189,7 @@ class Experiment:
         Returns
         -------
         DataFrame
-            since (label of a position), chance (the p-value), property, title, call_path, before, after, change, ratio.
+            position, since (its label), chance (the p-value), property, title, call_path, before, after, change, ratio.
             The first row of each change is the total, with an empty property.
         """
         import pandas as pd
@@ -216,7 +217,7 @@ class Experiment:
         at : float, optional
             The value to predict for; by default eight times the largest one.
         rate : float
-            How often one of all models may be no more than noise.
+            How often any of the models may be mere noise.
         min_share : float
             Leave out cells with a smaller part of the total.
 
@@ -224,7 +225,7 @@ class Experiment:
         -------
         DataFrame
             property, title, call_path, model, power, logarithm, constant, coefficient, chance, measured (at the largest
-            value) and predicted; what will grow most comes first.
+            value) and predicted; the largest growth comes first.
         """
         import pandas as pd
 

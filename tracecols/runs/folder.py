@@ -1,4 +1,4 @@
-"""An experiment as a folder: of each run a cube, `NAME.severity`, and its parameters, `NAME.json`."""
+"""An experiment as a folder, with a cube, `NAME.severity`, and the parameters, `NAME.json`, of each run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tracecols.store.outputs import Output
 FORMAT = "tracecols run"
 
 MEASURED = ("processes", "threads")
-"""Parameters that every run has: how many there are, threads of all processes together."""
+"""Parameters that every run has: the numbers of processes, and of threads of all processes together."""
 
 Value = str | float
 
@@ -31,21 +31,21 @@ class Run:
 
     name: str
     parameters: dict[str, Value]
-    """What the caller gave, and those of `MEASURED`."""
+    """The parameters given by the caller, and those of `MEASURED`."""
     added: str
     """Date and time in UTC, with microseconds, as in ISO 8601."""
     path: Path
-    """Of the cube."""
+    """Path of the cube."""
 
 
 def in_words(value: Value) -> str:
-    """Write the value of a parameter."""
+    """Return the value of a parameter as text."""
     return f"{value:,.12g}".replace(",", "") if isinstance(value, float) else value
 
 
 def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Value], *, force: bool = False) -> Run:
-    """Put a run into an experiment; the folder is made if it is missing. Raises SeverityError if the name or a
-    parameter is none, there is a run of this name, or the folder cannot be written."""
+    """Put a run into an experiment; the folder is made if it is missing. Raises SeverityError if the name of the run or
+    of a parameter is not valid, there is a run of this name, or the folder cannot be written."""
     if not re.fullmatch(r"[^/\\\0.][^/\\\0]*", name):
         raise SeverityError(
             f"{name!r} is not a name for a run\n  give a name that can be a file's, without a dot in front"
@@ -105,7 +105,7 @@ def _read(path: Path) -> Run:
 
 
 def chosen(runs: Iterable[Run], where: Mapping[str, Value]) -> list[Run]:
-    """Return the runs whose parameters have some values. Raises SeverityError if there is none."""
+    """Return the runs whose parameters have the given values. Raises SeverityError if there is none."""
     runs = list(runs)
     kept = [run for run in runs if all(run.parameters.get(key) == value for key, value in where.items())]
     if not kept:

@@ -2,8 +2,8 @@
 
     f(p) = c0 + c1 * p^i * log2(p)^j
 
-with the exponents that Extra-P tries (Calotoiu et al., SC 2013; Ritter et al., IPDPS 2020). The exponents that predict
-each value best from the others are taken (leave one out). That a cell grows at all has to be more than noise, as in
+with the exponents that Extra-P tries (Calotoiu et al., SC 2013; Ritter et al., IPDPS 2020). The exponents that best
+predict each value from the others are taken (leave-one-out). The growth of a cell has to exceed noise, as in
 `runs.changes`.
 """
 
@@ -21,7 +21,7 @@ from tracecols.runs.folder import in_words
 from tracecols.runs.series import Floats, Series
 
 FEWEST = 5
-"""Different values of the parameter that a model needs."""
+"""Number of different values of the parameter that a model needs."""
 
 POWERS = tuple(
     Fraction(n, d)
@@ -54,14 +54,14 @@ TERMS = tuple((i, j) for i in POWERS for j in LOGARITHMS if i or j)
 
 @dataclass(frozen=True)
 class Growth:
-    """How the time of a cell grows."""
+    """The growth of the time of a cell."""
 
     property: str
     title: str
     call_path: str
     constant: float
     coefficient: float
-    """`constant` and `coefficient`: c0 and c1: per thread, in the unit of the property. c1 is 0 of what does not
+    """`constant` and `coefficient`: c0 and c1: per thread, in the unit of the property. c1 is 0 if the cell does not
     grow."""
     term: tuple[Fraction, int]
     """i and j."""
@@ -93,11 +93,11 @@ def formula(coefficient: float, term: tuple[Fraction, int], parameter: str) -> s
 
 
 def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min_share: float = 0.001) -> list[Growth]:
-    """Model how the time per thread of each cell grows with the parameter of a series; what will take most comes first.
+    """Model how the time per thread of each cell grows with the parameter of a series; the largest growth comes first.
 
-    `at` is the value to predict for, by default eight times the largest one; `rate` is how often one of all models may
-    be no more than noise. Cells with less than `min_share` of the total in all runs are left out. Raises SeverityError
-    if the parameter is no positive number, or has too few values.
+    `at` is the value to predict for, by default eight times the largest one; `rate` is how often any of the models may
+    be mere noise. Cells with less than `min_share` of the total in all runs are left out. Raises SeverityError if the
+    parameter is not a positive number, or has too few values.
     """
     p = _parameter(series)
     at = 8 * float(p[-1]) if at is None else at
@@ -158,8 +158,8 @@ def basis(p: Floats, power: Fraction, logarithm: int) -> Floats:
 
 
 def errors_of_terms(p: Floats) -> Floats:
-    """Return what maps values without their mean to the errors of predicting each by the line through the others: a
-    matrix for each of `TERMS`."""
+    """Return a matrix for each of `TERMS`, which maps values without their mean to the errors of predicting each by the
+    line through the others; (n_terms, n, n)."""
     x = np.stack([basis(p, *term) for term in TERMS])
     centred = x - x.mean(axis=1, keepdims=True)
     slope = centred / (centred**2).sum(axis=1, keepdims=True)
@@ -171,7 +171,8 @@ def errors_of_terms(p: Floats) -> Floats:
 def best_terms(errors: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Find the term of `TERMS` that predicts the values of each cell, (n, n_cells), best, from `errors_of_terms`.
 
-    Its quality is the squared error of predicting each value from the others, by that of their mean; 0 is best.
+    Its quality is the squared error of predicting each value from the others, divided by that of predicting it by their
+    mean; 0 is best.
     """
     n = len(values)
     centred = values - values.mean(axis=0)
@@ -179,13 +180,14 @@ def best_terms(errors: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64
     error = ((errors @ centred) ** 2).sum(axis=1)
     best = error.argmin(axis=0)
     scale = (values**2).sum(axis=0)
-    # what differs by rounding only is constant
+    # values that differ by rounding only are constant
     is_constant = constant <= scale * 1e-24
     return np.where(is_constant, 1.0, error.min(axis=0) / np.where(is_constant, 1.0, constant)), best
 
 
 def _chances(errors: Floats, values: Floats, quality: Floats) -> Floats:
-    """Return how often the best model of some cell is as good when the values are shuffled; (n_cells,) float64."""
+    """Return, for each cell, how often the best model of any cell is as good when the values are shuffled; (n_cells,)
+    float64."""
     if not quality.size:
         return quality
     rng = np.random.default_rng(0)

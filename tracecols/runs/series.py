@@ -1,4 +1,4 @@
-"""The severities of many runs side by side: what each property has of its own on each call path, run by run."""
+"""The severities of many runs side by side: the exclusive value of each property on each call path, run by run."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class Series:
     """Runs in order, and their severities."""
 
     runs: list[Run]
-    """By position."""
+    """The runs, ordered by position."""
     along: str
     """The parameter whose values are the positions; empty if each run, or each repetition, is one."""
     labels: list[str]
-    """Of the positions."""
+    """Labels of the positions."""
     position: NDArray[np.int64]
-    """(n_runs,): of each run. Runs at the same position are repetitions."""
+    """(n_runs,): position of each run. Runs at the same position are repetitions."""
     properties: list[str]
     titles: list[str]
     call_paths: list[str]
     """`properties`, `titles` and `call_paths`: (n_cells,) lists of str"""
     cells: Floats
     """(n_runs, n_cells) float64: seconds, occurrences or bytes of all locations, which add up to the properties that
-    were asked for; or values of a computed metric, each of the sums of a call path itself."""
+    were asked for; or values of a computed metric, each for the exclusive sums of a call path."""
     totals: Floats
     """(n_runs,) float64: their sums; of a computed metric its value for the sums of the run."""
     threads: Floats
     """(n_runs,) float64"""
     unit: str
-    """As of properties."""
+    """Unit, as of properties."""
     adds_up: bool
-    """Whether cells do; values of a computed metric do not."""
+    """Whether cells add up; values of a computed metric do not."""
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -60,15 +60,15 @@ class Series:
         return np.stack([self.cells[self.at(i)].mean(axis=0) for i in range(len(self.labels))])
 
     def looked_at(self, min_share: float) -> NDArray[np.int64]:
-        """Return the cells that are compared: those with a part of the total, in some run, of `min_share` or more; of a
-        computed metric, whose values are no parts, all."""
+        """Return the cells that are compared: those with a share of the total of `min_share` or more in some run, or
+        all cells of a computed metric, whose values are not parts of a total."""
         if not self.adds_up:
             return np.arange(len(self.properties))
         share = self.cells / np.where(self.totals > 0, self.totals, 1)[:, None]
         return np.flatnonzero(share.max(axis=0) >= min_share)
 
     def per_thread(self) -> Floats:
-        """Return the cells by the threads of their runs; values of a computed metric as they are."""
+        """Return the cells divided by the threads of their runs; values of a computed metric as they are."""
         return self.cells / self.threads[:, None] if self.adds_up else self.cells
 
     def cell(self, number: int) -> str:
@@ -84,11 +84,12 @@ def series_of(
     *,
     with_startup: bool = False,
 ) -> Series:
-    """Read runs and put their severities side by side, of only the `last` positions.
+    """Read runs and put their severities side by side, for the `last` positions only if given.
 
-    They go along a parameter: numbers in ascending order, other values in the order in which they were added. By
-    default that is the only one that varies; if none varies each run has a position of its own. Raises SeverityError if
-    there are fewer than two runs, other parameters vary, too, or the properties do not add up together.
+    Positions are the values of the parameter `along`: numbers in ascending order, others in the order in which they
+    were added. By default that is the only parameter that varies; if none varies, each run has a position of its own.
+    Raises SeverityError if there are fewer than two runs, other parameters vary, too, or the properties do not add up
+    together.
     """
     differing = varying(runs)
     along = along or (differing[0] if len(differing) == 1 else "")
@@ -125,7 +126,7 @@ def series_of(
 
 
 def _together(together: Comparison, properties: tuple[str, ...]) -> tuple[list[str], str, bool]:
-    """Return the ids of properties, their unit, and whether it is one that is computed from others. Raises
+    """Return the ids of properties, their unit, and whether it is a single metric computed from others. Raises
     SeverityError if there are none, or they do not add up together."""
     head = together.united[0]
     axis = head.properties
@@ -145,8 +146,8 @@ def _together(together: Comparison, properties: tuple[str, ...]) -> tuple[list[s
 
 
 def _of_metric(together: Comparison, name: str) -> pd.DataFrame:
-    """Return the values of a computed metric by call path, each for the sums of the call path itself, without what it
-    calls. Call paths where it is 0 in all runs, or not a number in one, are left out."""
+    """Return the values of a computed metric by call path, each for the exclusive sums of the call path. Call paths
+    where it is 0 in all runs, or not a number in one, are left out."""
     import pandas as pd
 
     axis, paths = together.united[0].properties, together.united[0].call_paths
@@ -158,11 +159,11 @@ def _of_metric(together: Comparison, name: str) -> pd.DataFrame:
 
 
 def _check_parameters(runs: list[Run], along: str, differing: list[str]) -> None:
-    """Refuse a series in which more than one parameter varies: what changes could be due to either."""
+    """Refuse a series in which more than one parameter varies: changes could be due to either."""
     if along and not any(along in run.parameters for run in runs):
         known = ", ".join(sorted({key for run in runs for key in run.parameters}))
         raise SeverityError(f"no run has the parameter {along}\n  parameters are {known}")
-    # the size of a run follows from what else was asked for
+    # the numbers of processes and threads follow from other parameters
     measured = {"processes", "threads"}
     others = [name for name in differing if name != along and not (name in measured and along)]
     if others and not (along and along in measured and set(others) <= measured):

@@ -1,4 +1,4 @@
-"""What exists in a store: event kinds, tables, columns, as data."""
+"""The contents of a store, declared as data: event kinds, tables, columns."""
 
 from tracecols.schema.columns import Column, Table
 from tracecols.schema.kinds import FAMILIES, KINDS, NAMES, EventKind, Kind, not_analysed

@@ -1,4 +1,4 @@
-"""What the questions of analysts are answered with (`tracecols.verbs`): the columns of each answer."""
+"""Tables that answer the questions of analysts (`tracecols.verbs`): the columns of each answer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What records mean where trace formats differ; a source states its capabilities, and the manifest of a store keeps
-them."""
+"""Meanings of records that differ between trace formats; a source states its capabilities, and the manifest of a store
+keeps them."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ POINTS = (
 """What happens at a synchronisation point, by number."""
 
 N_MPI = 7
-"""Kinds of points below this belong to MPI, others but the end of a location to threads."""
+"""Kinds of points below this belong to MPI, all others except the end of a location to threads."""
 
 DELAYS = (
     "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup",
     "scan", "lock", "join", "one_sided", "nonblocking", "management", "file", "shmem", "condition", "polling",
 )  # fmt: skip
-"""What a delay makes others wait in, by number."""
+"""The waits that a delay causes, by number."""
 
 UNKNOWN_DELAYS = (
     "startup",
@@ -33,7 +33,7 @@ UNKNOWN_DELAYS = (
     "condition",
     "polling",
 )
-"""Those that the reference does not know of."""
+"""Delays that the reference does not know."""
 
 DELAY_IDS = {
     "late_sender": "delay_latesender", "late_receiver": "delay_latereceiver", "barrier": "delay_barrier",
@@ -146,14 +146,14 @@ DEVICE_DELAY_IDS = {
     "n_to_n": "delay_device_nxn", "one_to_n": "delay_device_12n", "n_to_one": "delay_device_n21",
     "late_sender": "delay_device_latesender", "late_receiver": "delay_device_latereceiver", "sync": "delay_device_sync",
 }  # fmt: skip
-"""By what kernels and hosts wait in: the property of the short-term costs; those in the long term end with
+"""By the wait of kernels and hosts: the property of its short-term costs; those in the long term end with
 `_longterm`."""
 
 DEVICE_DELAYS = tuple(DEVICE_DELAY_IDS)
-"""What is waited in, by number."""
+"""The waits of kernels and hosts, by number."""
 
 DEVICE_PARTS = ("delay_device_latency", "delay_device_unrecorded")
-"""The properties that are parts of all costs of waits for kernels and copies: launch latency, and what lies before the
+"""The properties that are parts of all costs of waits for kernels and copies: launch latency, and causes before the
 recording."""
 
 DEVICE_CHARGED = (
@@ -188,4 +188,4 @@ IN_SECONDS = {
 BY_CONVENTIONS = tuple(
     t.name for t in (WAITS, SYNC_POINTS, DELAY_PAIRS, CRITICAL_PATH, ROOT_CAUSES, DEVICE_CAUSES, RUN_CAUSES)
 )
-"""The tables of a trace that differ from one conventions to others."""
+"""The tables of a trace that depend on the conventions."""

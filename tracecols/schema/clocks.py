@@ -1,5 +1,5 @@
-"""Clock conditions: what has to happen before what whatever the clocks say, and the table of those that the recorded
-times violate."""
+"""Clock conditions: events that must happen before others whatever the clocks show, and the table of the conditions
+that the recorded times violate."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ CONDITIONS = ("message", "collective", "start and end", "fork", "join", "barrier
 """Kinds of clock conditions, by number."""
 
 ACCURACY = 1e-6
-"""Seconds to which clocks of different processors can be synchronised, at best: about the latency of a message. What
-disagrees by no more is not a contradiction."""
+"""Seconds to which clocks of different processors can be synchronised, at best: about the latency of a message.
+Disagreements up to this are not contradictions."""
 
 N_MPI = 3
 """Kinds below this are those between processes: MPI transfers something, which takes at least the minimal latency."""

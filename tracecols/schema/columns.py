@@ -1,4 +1,4 @@
-"""The words the schema is written in: columns, of which some kinds have names of their own, and tables."""
+"""The building blocks of the schema: columns, with functions that declare frequent kinds of them, and tables."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Column:
     required : bool
         Whether a reference is never null.
     since : (int, int)
-        Version of the format that added the column. Older files read as if it were null, or `default`, everywhere; (0,
+        Version of the format that added the column. In older files it reads as null, or as `default`, everywhere; (0,
         0) if no file may lack it.
     default : int, float, str or list, optional
-        What a file that lacks the column reads as; by default null: -1, an empty text or an empty list.
+        The value to use for a file that lacks the column; by default null: -1, an empty text or an empty list.
     is_duration : bool
         Of a column in ticks: whether it holds differences of clock readings, which have no null, rather than readings.
     nullable : bool
@@ -42,7 +42,7 @@ class Column:
     Raises
     ------
     ValueError
-        If a file may lack the column and there is nothing that it could read as.
+        If a file may lack the column and there is no value to use for it.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Column:
 
     @property
     def absent(self) -> Any:
-        """What a file that lacks the column reads as."""
+        """The value to use for a file that lacks the column."""
         if self.default is not None:
             return self.default
         if self.dtype.startswith("list["):

@@ -7,7 +7,7 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.schema.tables import EVENTS
 
 DIRECTIONS = ("not known", "host to device", "device to host", "within devices")
-"""Which way a copy goes, by number."""
+"""Directions of copies, by number."""
 
 
 def _call(role: str, what: str, *, exit_row: bool = True) -> tuple[Column, ...]:

@@ -19,7 +19,7 @@ PARADIGMS = (
 )  # fmt: skip
 
 NCCL = "nccl"
-"""Paradigm of kernels that communicate: of NCCL, RCCL and oneCCL. No format numbers it, so it is none of
+"""Paradigm of kernels that communicate: of NCCL, RCCL and oneCCL. No format has a number for it, so it is not in
 `PARADIGMS`."""
 
 COLLECTIVE_OPS = (
@@ -75,25 +75,24 @@ THREADS = "THREADS"
 
 
 def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
-    """Return the name of an enumerator, or its number as text where it is not known."""
+    """Return the name of an enumerator, or its number as text if it is not known."""
     if isinstance(names, dict):
         return names.get(number, str(number))
     return names[number] if 0 <= number < len(names) else str(number)
 
 
 CORRELATION = "CORRELATION_ID"
-"""Attribute of ENTER with which a call for a device, and all that the device does because of it, have the same number
-in their process."""
+"""Attribute of ENTER: a number that, within a process, a call for a device shares with all work of the device that the
+call causes."""
 
 COPIED_BYTES = "COPIED_BYTES"
-"""Attribute of ENTER of copies that are recorded as regions: how many bytes."""
+"""Attribute of ENTER of copies that are recorded as regions: the number of bytes."""
 
 STREAM_NAME = re.compile(r"\s*([^\[\]]*?)\s*\[(\d+):")
-"""How Score-P names streams: `CUDA[device:stream]`."""
+"""Pattern of the names that Score-P gives to streams: `CUDA[device:stream]`."""
 
 
 def device_label(stream: str) -> str:
-    """Return the name of the device that the name of a stream in a process contains: `CUDA[0]` of `CUDA[0:7]`; empty if
-    none."""
+    """Return the device name that the name of a stream contains: `CUDA[0]` of `CUDA[0:7]`; empty if there is none."""
     found = STREAM_NAME.match(stream)
     return f"{found[1]}[{found[2]}]" if found else ""

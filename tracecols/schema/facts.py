@@ -1,5 +1,5 @@
-"""What a severity cube says of itself: its facts, JSON in the manifest of a .severity folder and in an attribute of
-.cubex and .cube."""
+"""Facts that describe a severity cube: JSON in the manifest of a .severity folder and in an attribute of .cubex and
+.cube."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 
 LARGEST_SEVERITY = 1e30
-"""No severity is so large; sums of such numbers would leave float64."""
+"""No severity is this large; sums of larger numbers could overflow float64."""
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
@@ -20,7 +20,7 @@ class Fact:
     """One entry of an object, or one element of a list."""
 
     name: str
-    """Its key; of elements of a list, and of entries that may have any key, what they are."""
+    """Its key; for elements of a list and entries that may have any key, what they are."""
     kind: str
     """`text`, `integer`, `number`, `number or infinity`, `text or integer`, `list` or `object`."""
     doc: str = ""
@@ -28,7 +28,7 @@ class Fact:
     low: int = _LOWEST
     high: int = _HIGHEST
     entries: tuple[Fact, ...] = ()
-    """Those of an object, which may have others besides that are not looked at; of a list the elements, one by one."""
+    """Of an object, its entries: others are allowed and not checked. Of a list, the elements, one by one."""
     each: Fact | None = None
     """Every element of a list, or every entry of an object that is not among `entries`."""
     may_be_null: bool = False
@@ -40,7 +40,7 @@ class Fact:
 
     @property
     def words(self) -> str:
-        """What is expected, for an error message."""
+        """The expected value in words, for an error message."""
         if self.kind == "integer":
             least = f" from {self.low}" if self.low > _LOWEST else ""
             return f"a whole number{least}" + (f" to {self.high}" if self.high < _HIGHEST else "")
@@ -56,7 +56,7 @@ class Fact:
 
 
 def _is(fact: Fact, value: Any) -> bool:
-    """Whether a value is of the kind of a fact; what it holds is not looked at."""
+    """Return whether a value is of the kind of a fact; its contents are not checked."""
     if value is None:
         return fact.may_be_null
     is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -66,7 +66,7 @@ def _is(fact: Fact, value: Any) -> bool:
         case "integer":
             return is_number and isinstance(value, Integral) and fact.low <= int(value) <= fact.high
         case "number":
-            # NaN is not less, either
+            # NaN fails this comparison, too
             return is_number and abs(value) < LARGEST_SEVERITY
         case "number or infinity":
             return is_number and not isnan(value)
@@ -79,8 +79,8 @@ def _is(fact: Fact, value: Any) -> bool:
 
 
 def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
-    """Compare a value with what is declared of it; say what is wrong first, and what was expected; empty if nothing is.
-    `where` it is found is the name of the fact by default."""
+    """Return the first mismatch between a value and its declaration, and what was expected; empty if there is none.
+    `where` names the value in the message, by default as the fact."""
     where = where or fact.name
     if not _is(fact, value):
         return f"{where} is {value!r:.60}, expected {fact.words}"
@@ -306,7 +306,7 @@ FACTS = Fact(
         Fact("inclusive", "list", "of a CUBE 3 file: properties whose call paths include what they call", each=_TEXT),
     ),
 )
-"""The facts of a cube. Others may be besides; nothing reads them."""
+"""The facts of a cube. Further ones may be present; nothing reads them."""
 
 MANIFEST_FACTS = Fact(
     "manifest",
@@ -334,4 +334,4 @@ MANIFEST_FACTS = Fact(
         ),
     ),
 )
-"""What the manifest of a .severity folder holds besides its format, version and checksum."""
+"""Contents of the manifest of a .severity folder besides its format, version and checksum."""

@@ -215,13 +215,13 @@ KINDS: tuple[Kind, ...] = (
 )
 
 NOT_ANALYSED: dict[str, tuple[EventKind, ...]] = {}
-"""What is kept with all its attributes, but what no analysis looks at: waiting in it is found nowhere."""
+"""Kinds of events that are kept with all attributes but used by no analysis: waiting in them is not found."""
 
 NAMES: dict[int, str] = {int(k.number): k.name for k in KINDS}
 
 
 def not_analysed(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Count the events of a store that no analysis looks at, by what they are; zeros are left out."""
+    """Count the events of a store that no analysis uses, by what they are; zeros are left out."""
     by_kind = manifest["events_by_kind"]
     found = {what: sum(by_kind.get(str(int(k)), 0) for k in kinds) for what, kinds in NOT_ANALYSED.items()}
     return {what: n for what, n in found.items() if n}

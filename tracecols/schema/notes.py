@@ -1,6 +1,6 @@
-"""What notes count: the text that says it of several things, and of one.
+"""Texts of notes, which count things: the plural form, and the singular.
 
-Cubes and stores keep the text for several things, whatever the number. Notes of other versions have no text for one.
+Cubes and stores keep the plural form, whatever the number. Notes of other versions have no singular form.
 """
 
 from __future__ import annotations
@@ -117,11 +117,11 @@ COUNTED = (
     "receivers, or for locks, that contradict} the order of other events, left out",
     "{message or participant|messages and participants} outside of MPI calls, left out",
 )
-"""What is counted, as the beginning of a text: in braces what is said of one, and of several; `...` is any text."""
+"""Beginnings of the texts of notes: in braces the singular and the plural; `...` is any text."""
 
 
 CONVENTIONS = "differences from conventions scalasca in root causes"
-"""What notes about conventions begin with: they are about every trace, and `tracecols info` of a cube lists them."""
+"""Beginning of the notes about conventions, which hold for every trace; `tracecols info` of a cube lists them."""
 
 
 def worth_telling(counts: Mapping[str, int]) -> dict[str, int]:
@@ -131,7 +131,7 @@ def worth_telling(counts: Mapping[str, int]) -> dict[str, int]:
 
 @cache
 def _templates() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return what the texts for several things match, and the text for one of each."""
+    """Return, for each declared text, the pattern of its plural form and the template of its singular."""
 
     def form(text: str, which: int) -> str:
         return re.sub(r"\{([^|}]*)\|([^}]*)\}", lambda found: found[which], text)
@@ -143,12 +143,12 @@ def _templates() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def is_declared(words: str) -> bool:
-    """Say whether a text that is counted has a declared beginning."""
+    """Return whether the text of a note has a declared beginning."""
     return any(many.match(words) for many, _ in _templates())
 
 
 def singular(words: str) -> str:
-    """Return what is said of several things, for one of them; the same text if it is none of this version."""
+    """Return the singular form of the text of a note; the same text if this version does not declare it."""
     for many, one in _templates():
         if found := many.match(words):
             return found.expand(one) + words[found.end() :]
@@ -156,10 +156,11 @@ def singular(words: str) -> str:
 
 
 def note(n: int, what: str) -> str:
-    """Write how many there are of what a note counts."""
+    """Return a note as text: the number and what it counts."""
     return f"{n:,} {singular(what) if n == 1 else what}"
 
 
 def fate(what: str) -> str:
-    """Say what became of records that were not understood: of OTF2 events place and time are known all the same."""
+    """Return what became of records that were not understood: OTF2 events are kept, since their location and time are
+    known."""
     return "kept as events of kind UNKNOWN" if what.startswith("event") else "left out"

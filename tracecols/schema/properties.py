@@ -1,4 +1,4 @@
-"""Properties that code calculates with, by their ids; what else is known of properties is declared with them
+"""Ids of the properties that code calculates with; everything else about properties is declared with them
 (`tracecols.patterns`).
 """
 
@@ -8,10 +8,11 @@ TIME = "time"
 """The root of all times."""
 
 EXECUTION = "execution"
-"""Time in which programs run: threads that idle and the measurement are beside it."""
+"""Time in which programs run; idle threads and the measurement are not part of it."""
 
 COMPUTATION = "comp"
-"""What of it is spent outside of run-time systems; conventions without it have what `execution` has of its own."""
+"""The part of `execution` spent outside of run-time systems; conventions without it use the part of `execution` that no
+child property accounts for."""
 
 MPI = "mpi"
 IDLE = "omp_idle_threads"
@@ -21,7 +22,7 @@ POINT_TO_POINT = "mpi_point2point"
 LATE_SENDER = "mpi_latesender"
 CRITICAL_PATH = "critical_path"
 MESSAGES, SYNCHRONISATIONS, MESSAGE_BYTES = "comms_p2p", "syncs_p2p", "bytes_p2p"
-"""How often point-to-point messages with and without content are sent or received, and the bytes of them."""
+"""Number of point-to-point messages with and without content that are sent or received, and their bytes."""
 
 DEVICE_TIME = "device_time"
 DEVICE_IDLE = "device_idle"
@@ -38,7 +39,7 @@ PARTS = {
     "root causes": "charged to those who cause waiting, or to the critical path: not spent",
     "imbalance": "difference from the mean of all locations: not spent",
 }
-"""As what the values of a property, and of those below it, count (`patterns.base.Property.part`)."""
+"""What the values of a property, and of those below it, count as (`patterns.base.Property.part`)."""
 
 ROOT_CAUSES, IMBALANCE = NOT_SPENT = ("root causes", "imbalance")
-"""Those of which no call path spends what it has."""
+"""Parts whose values are not spent by the call paths that have them."""

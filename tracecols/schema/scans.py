@@ -1,4 +1,4 @@
-"""What the scan of a location keeps for later steps, as tables of that location."""
+"""Tables of a location that its scan keeps for later steps."""
 
 from __future__ import annotations
 

@@ -7,14 +7,14 @@ from tracecols.schema.properties import PARTS
 from tracecols.schema.versions import Version
 
 DEFAULT = "exact"
-"""The conventions of an analysis unless others are asked for."""
+"""The default conventions of an analysis."""
 
 CONVENTIONS = {
     "scalasca": "Scalasca 2",
     "expert": "EXPERT 3.0",
     "exact": "Scalasca 2 without its peculiarities in root causes, docs/root-causes.md",
 }
-"""Whose rules can be followed: name, and the analyser that has them."""
+"""Conventions that can be followed: name, and the analyser that has these rules."""
 
 AGGREGATIONS = {
     "sum": "the sum over properties below it, call paths and locations",
@@ -24,12 +24,13 @@ AGGREGATIONS = {
     "max_inclusive": "the greatest value over locations; that of a call path includes what it calls",
     "computed": "computed from what the values of other properties come together to",
 }
-"""What a value of several call paths or locations is. Extremes come from profiles of other tools, and do not add up."""
+"""Meaning of a value of several call paths or locations. Extremes come from profiles of other tools, and do not add
+up."""
 
 FORMAT_VERSION = Version(5, 4)
 
 OLDEST_MAJOR = 4
-"""The oldest major version that can be read: what came later declares it (`Column.since`)."""
+"""The oldest major version that can be read: later columns and tables declare their version (`Column.since`)."""
 
 MANIFEST_ENTRIES = (
     "format",
@@ -41,10 +42,10 @@ MANIFEST_ENTRIES = (
     "periods",
     "has_outside",
 )
-"""What a manifest of this version says."""
+"""The entries of a manifest of this version."""
 
 PERIOD_TABLES = ("periods", "period_cells")
-"""Those of the tables that only cubes have that are divided by phases or bins."""
+"""Tables of cubes that are divided by phases or bins; other cubes lack them."""
 
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t

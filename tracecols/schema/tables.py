@@ -16,7 +16,7 @@ MANIFEST_ENTRIES = (
     "format", "version", "minor_version", "checksum", "written_by", "source", "clock", "n_locations", "n_events",
     "n_attributes", "first_time", "last_time", "events_by_kind", "decreases", "not_understood", "lost", "tables",
 )  # fmt: skip
-"""What a manifest of this version says."""
+"""The entries of a manifest of this version."""
 
 EVENTS = Table(
     "events",
@@ -200,7 +200,8 @@ SIDE_TABLES: dict[str, Table] = {
 
 
 def metric_table(number: int, types: list[str]) -> Table:
-    """Declare the table of a metric class, by its row: a row per METRIC event, a column of a NumPy type per member."""
+    """Declare the table of a metric class, given the row of the class: one row per METRIC event, one column per member,
+    of its NumPy type."""
     head = (
         event("row", "the METRIC event"),
         reference("source", "metric_sources", "class or instance it was recorded for", required=True),

@@ -1,9 +1,9 @@
-"""Versions of the formats of stores and cubes: which of them can be read, and what a file lacks or has besides.
+"""Versions of the formats of stores and cubes: which of them can be read, and what a file lacks or has in addition.
 
 A minor version adds columns, tables, or entries of the manifest that a reader can do without; everything else is a new
 major version. A column or table that is added declares the version it came with (`Column.since`, `Table.since`). In
-files that are older it reads as null, or as its declared default; files that are not older must have it. What a file of
-a newer minor version has besides is ignored and named.
+older files it reads as null, or as its declared default; files that are not older must have it. Additional contents of
+a file of a newer minor version are ignored and named.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Version(NamedTuple):
 
 
 def version_of(manifest: Mapping[str, Any]) -> Version | None:
-    """Return the version that a manifest names; the minor version is 0 where none is named. None if that is no version.
+    """Return the version that a manifest names; the minor version is 0 if not named. None if it names no valid version.
 
     Parameters
     ----------
     manifest : mapping
-        Its entries `version` and `minor_version` are looked at.
+        Its entries `version` and `minor_version` are used.
     """
     major, minor = manifest.get("version"), manifest.get("minor_version", 0)
     if not isinstance(major, int) or not isinstance(minor, int) or isinstance(major, bool) or isinstance(minor, bool):
@@ -47,7 +47,7 @@ def version_of(manifest: Mapping[str, Any]) -> Version | None:
 
 
 class Difference(NamedTuple):
-    """How the columns of a file differ from those that are declared.
+    """Differences between the columns of a file and those that are declared.
 
     Attributes
     ----------
@@ -99,12 +99,12 @@ def difference(
 
 
 def newer_note(what: str, version: Version, known: Version, ignored: Sequence[str]) -> str:
-    """Say that a file is newer than what reads it, and what of it is ignored; an empty text if it is not newer.
+    """Return a note that a file is newer than this reader, and what is ignored; an empty text if it is not newer.
 
     Parameters
     ----------
     what : str
-        What it is: `store` or `cube`.
+        Kind of the file: `store` or `cube`.
     version, known : Version
         That of the file, and the newest one that is known.
     ignored : sequence of str

@@ -1,4 +1,4 @@
-"""What no trace with some definitions can have is refused before events are read."""
+"""Checks of a choice against the definitions of a trace, before events are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tracecols.search.search import arguments
 
 
 def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patterns: Iterable[Family]) -> None:
-    """Refuse what no trace with these definitions can have, before events are read. Raises AnalysisError."""
+    """Refuse a choice that no trace with these definitions can meet, before events are read. Raises AnalysisError."""
     start, stop = choice.start, choice.stop
     if start is not None and stop is not None and stop <= start:
         raise AnalysisError(

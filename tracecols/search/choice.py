@@ -1,4 +1,4 @@
-"""What a search is narrowed to, and what it is given."""
+"""The choice of what a search is narrowed to, with its parameters."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from tracecols.severity.periods import PeriodCells
 
 @dataclass(frozen=True)
 class Choice:
-    """What an analysis is narrowed to, and what it is given."""
+    """What an analysis is narrowed to, and its parameters."""
 
     properties: tuple[str, ...] | None = None
-    """Ids or titles; their ancestors come along. All by default."""
+    """Ids or titles; their ancestors are included. All by default."""
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By property id the values of parameters by name."""
+    """Values of parameters, by property id and name."""
     within: str | None = None
     """A region, or a shell pattern: only its instances and what they call."""
     locations: tuple[int | str, ...] | None = None
     """Rows of locations, or texts that select some (`rank 0`); all by default."""
     start: float | None = None
     stop: float | None = None
-    """`start` and `stop`: seconds: the model is that of the piece of the trace between them (`tracecols.slices`), which
-    this only says."""
+    """`start` and `stop`: seconds, only recorded here: the model is that of the trace slice between them
+    (`tracecols.slices`)."""
     periods: Periods = NO_PERIODS
-    """What the time of the model is divided into, which this only says as well."""
+    """The periods that the time of the model is divided into; only recorded here, too."""
 
     def resolved(self, declared: list[Property]) -> Choice:
         """Return the same choice with ids instead of titles of properties. Raises AnalysisError if there is no such
@@ -66,7 +66,7 @@ class Choice:
         return self if self.properties is None else replace(self, properties=(*self.properties, *names))
 
     def facts(self) -> dict[str, Any]:
-        """Say what is not as usual, for the cube."""
+        """Return what differs from the defaults, for the facts of the cube."""
         found = {k: v for k, v in asdict(self).items() if v is not None and v != {} and k != "periods"}
         return found | self.periods.facts()
 
@@ -88,7 +88,7 @@ class Choice:
         return self.within is None and self.locations is None
 
     def mask(self, model: Model, call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Say what lies on the chosen call paths, of the whole time, and locations; (n,) bool."""
+        """Select what lies on the chosen call paths, of the whole time, and locations; (n,) bool."""
         call_paths, locations = np.append(self._call_paths(model), False), self._locations(model)
         result: NDArray[np.bool_] = call_paths[call_path] & locations[location]
         return result
@@ -123,7 +123,7 @@ def choose(
     stop: float | None = None,
     periods: Periods | None = None,
 ) -> Choice:
-    """Make a choice of what a caller gave. Raises AnalysisError if it is of another kind than it should be."""
+    """Make a choice from the arguments of a caller. Raises AnalysisError if one is of the wrong kind."""
     if within is not None and not isinstance(within, str):
         raise AnalysisError(
             f"a region is given by its name, not as {show(within)}\n  give one name, or a shell pattern"
@@ -140,7 +140,7 @@ def choose(
 
 
 def no_region(wanted: str, names: Iterable[str]) -> AnalysisError:
-    """Return the error about a region that is not entered; `names` are those like which it could be."""
+    """Return the error about a region that is not entered; `names` are those from which a similar one is suggested."""
     hint, in_shell = (
         did_you_mean(wanted, names, otherwise)
         for otherwise in ("see trace.call_paths", "tracecols show CUBE -p visits shows where regions are entered")
@@ -149,7 +149,7 @@ def no_region(wanted: str, names: Iterable[str]) -> AnalysisError:
 
 
 def _parameters(given: object) -> dict[str, dict[str, float]]:
-    """Return parameters by property and name. Raises AnalysisError if they are no numbers by property and name."""
+    """Return parameters by property and name. Raises AnalysisError if they are not numbers by property and name."""
     if not isinstance(given, Mapping) or not all(isinstance(values, Mapping) for values in given.values()):
         raise AnalysisError(
             f"parameters are given by property and name, not as {show(given)}\n"
@@ -166,7 +166,7 @@ def _parameters(given: object) -> dict[str, dict[str, float]]:
 
 
 def check_conventions(conventions: object) -> None:
-    """Refuse what names no conventions. Raises AnalysisError if there are none of this name."""
+    """Check the name of conventions. Raises AnalysisError if there are none of this name."""
     if not isinstance(conventions, str) or conventions not in CONVENTIONS:
         there_are = f"there are {', '.join(CONVENTIONS)}"
         hint = did_you_mean(conventions, CONVENTIONS, there_are) if isinstance(conventions, str) else there_are
@@ -186,7 +186,7 @@ def trees_of(declared: list[Property], part: str) -> list[str]:
 
 
 def without(declared: list[Property], roots: Iterable[str]) -> list[Property]:
-    """Return the properties that are missing from some trees."""
+    """Return the properties that are not in the trees of some roots."""
     gone = set(roots)
     for p in declared:
         if p.parent in gone:
@@ -195,8 +195,8 @@ def without(declared: list[Property], roots: Iterable[str]) -> list[Property]:
 
 
 def topology_found(model: Model) -> Topology | None:
-    """Return the topology of the processes that is found from who sends to whom, of a trace that defines none; it is
-    looked for once."""
+    """Return the topology of the processes that is inferred from who sends to whom, if the trace defines none; else
+    None. It is looked for once."""
     if not all(t.is_artificial for t in model.topologies):
         return None
     memo = model.facts.memo
@@ -207,8 +207,8 @@ def topology_found(model: Model) -> Topology | None:
 
 
 def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Model:
-    """Return a model that has more topologies than its trace: those that are given or, if neither the trace nor the
-    caller defines any, the one that is found from who sends to whom; itself if there are none."""
+    """Return the model with additional topologies: those that are given or, if neither the trace nor the caller defines
+    any, the one that is inferred from who sends to whom; the model itself if there are none."""
     if not topologies:
         found = topology_found(model)
         return model if found is None else model.with_topologies([found])

@@ -50,11 +50,11 @@ def analyze_model(
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
-    `topologies` are given by hand (`enhance.definitions.topologies.given_topology`), besides those of the trace.
-    `progress` is called with what is done and what is to be done of the search; the scan of a trace is in its model.
-    `also` looks at the slices of the trace while they are there. If `by_side`, of a model that is divided at the ends
-    of the focus only, what lies outside of it says on which side, as the piece of time (`patterns.periods.BEFORE`,
-    `AFTER`). Raises AnalysisError if something chosen does not exist, or a pattern fails.
+    `topologies` are user-defined (`enhance.definitions.topologies.given_topology`), besides those of the trace.
+    `progress` is called with the finished and the total work of the search; the scan of a trace belongs to its model.
+    `also` are visitors of the slices of the trace in the same pass. If `by_side`, for a model that is divided at the
+    ends of the focus only, severities outside of it have their side as period (`patterns.periods.BEFORE`, `AFTER`).
+    Raises AnalysisError if something chosen does not exist, or a pattern fails.
     """
     check_conventions(conventions)
     rules = CONVENTIONS[conventions]
@@ -102,8 +102,8 @@ def analyze_model(
 def _by_period(
     model: Model, search: Search, by_label: dict[str, Cells]
 ) -> tuple[dict[str, Cells], dict[str, PeriodCells], dict[str, PeriodCells] | None]:
-    """Return the cells of the whole time, those by phase or bin, and those outside of the focus; of the last None where
-    it is not distinguished."""
+    """Return the cells of the whole time, those by phase or bin, and those outside of the focus; None for the last if
+    the focus is not distinguished."""
     divider = model.call_paths.divider
     if divider is None:
         return by_label, {}, None
@@ -112,7 +112,7 @@ def _by_period(
     by_period: dict[str, PeriodCells] = {}
     outside: dict[str, PeriodCells] = {}
     for name in list(by_label):
-        # those of many locations are most of the memory: they are made one after the other
+        # cells of many locations take most of the memory: they are converted property by property
         cells[name] = found = by_label.pop(name)
         if name not in undivided:
             of = period_cells(model, found)
@@ -134,8 +134,8 @@ def _by_period(
 
 @dataclass(frozen=True)
 class _InFocus(Mapping[str, Cells]):
-    """The cells in the focus, made when they are asked for: who takes part in a call path that is entered before the
-    focus takes part in it in the focus as well.
+    """The cells in the focus, made on access. Visits are those of the whole time: a location that enters a call path
+    before the focus takes part in it in the focus as well.
     """
 
     cells: Mapping[str, Cells]
@@ -153,7 +153,7 @@ class _InFocus(Mapping[str, Cells]):
 
 
 def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes: Mapping[str, int]) -> dict[str, Any]:
-    """Return what a cube says about itself."""
+    """Return the facts of a cube."""
     manifest = model.store.manifest
     clock = manifest["clock"]
     facts: dict[str, Any] = {
@@ -161,7 +161,7 @@ def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes
         "resolution": clock["resolution"],
         "trace": {
             **{k: manifest[k] for k in ("source", "n_events", "n_locations", "first_time", "last_time")},
-            # what seconds since the start of the recording are counted from
+            # the origin of seconds since the start of the recording
             "origin": int(clock["origin"]),
         },
         "counts": dict(notes),
@@ -182,7 +182,8 @@ def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes
 
 
 def _late_processes(model: Model) -> list[dict[str, int]]:
-    """Return when processes begin that have another MPI_COMM_WORLD than the one that begins first."""
+    """Return rank, begin and start of the focus (ticks) of processes that have another MPI_COMM_WORLD than the one that
+    begins first."""
     locations, world = model.locations, model.facts.communicators.world
     masters = np.flatnonzero(locations.master == np.arange(len(locations)))
     masters = masters[np.array([model.scans[i].n > 0 for i in masters.tolist()], bool)]

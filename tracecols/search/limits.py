@@ -1,4 +1,4 @@
-"""What is left out of a search where a trace is too large for it."""
+"""Limits of a search: properties that are left out if a trace is too large for them."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from tracecols.search.choice import Choice, trees_of, without
 from tracecols.store import Store
 
 CALL_BYTES = 120
-"""Bytes that the root causes of a trace take for each of its call instances, in memory and in temporary files, with
-what the scan keeps. Of a generated hybrid program (multizone, 8 x 4, 10^8 events), most of whose call instances wait,
-it was 113 B with `--memory 1GB`."""
+"""Bytes that the root causes of a trace take for each of its call instances, in memory and in temporary files,
+including what the scan keeps: 113 B were measured with `--memory 1GB` for a generated hybrid program (multizone, 8 x 4,
+10^8 events), most of whose call instances wait."""
 
 LEFT_OUT = (
     "call instances: root causes take about 120 bytes for each in memory and temporary files, more than there is "
     "room for, and are left out; give them more with --scratch or --memory, or name them with --property"
 )
-"""Note of traces for whose root causes there is no room."""
+"""Note of traces whose root causes do not fit into memory and temporary files."""
 
 MOST_SPREAD = 1 << 23
-"""Call paths times CPUs up to which the difference from the mean is computed without being asked for: it has a cell of
-16 B for nearly all of them in three properties, since what a location never visits is lacking to the mean, too. Of
-10,000 locations with 200 events each (1,148 call paths) these were 80 % of the cells, and half of the time and memory
-of an analysis."""
+"""Call paths times CPUs up to which computational imbalance is computed by default: nearly all of them have a cell of
+16 B in three properties, since a location that never visits a call path differs from the mean, too. For 10,000
+locations with 200 events each (1,148 call paths) these were 80 % of the cells, and half of the time and memory of an
+analysis."""
 
 TOO_MANY_CELLS = (
     "cells of call paths and CPUs: computational imbalance has nearly all of them and is left out; name it with "
     "--property to have it"
 )
-"""Note of larger programs."""
+"""Note of programs beyond `MOST_SPREAD`."""
 
 MOST_TICKS = 1 << 62
-"""Ticks of all locations together up to which sums of root causes fit in 64 bits; five hours of 100,000 locations at
+"""Ticks of all locations together up to which sums of root causes fit in 64 bits: five hours of 100,000 locations at
 2.6 GHz."""
 
 TOO_LONG = (
     "ticks of all locations: root causes in whole ticks would need more than 64 bits and are left out; "
     "conventions scalasca compute them in seconds"
 )
-"""Note of longer traces."""
+"""Note of traces beyond `MOST_TICKS`."""
 
 
 Properties = list[Property]
 
 
 def ticks_of_all(model: Model) -> int:
-    """Return the length of the run times the number of locations that compute."""
+    """Return the length of the run in ticks times the number of CPU locations."""
     manifest = model.store.manifest
     return int((manifest["last_time"] or 0) - (manifest["first_time"] or 0)) * int(model.locations.is_cpu.sum())
 
@@ -58,13 +58,13 @@ def ticks_of_all(model: Model) -> int:
 def capacity_suffices_for_causes(model: Model) -> bool:
     """Return whether memory and temporary files suffice for the root causes of a trace."""
     capacity, spill = model.executor.capacity, model.get("spill")
-    # what the scan has written is a part of what they take
+    # bytes written by the scan are part of what root causes take
     return capacity is None or CALL_BYTES * model.n_calls <= capacity + (0 if spill is None else spill.n_written)
 
 
 def lacking_for_causes(store: Store, capacity: int | None) -> str | None:
-    """Say, before a trace is analysed, that memory and temporary files may not suffice for its root causes; None if
-    they do even if all regions are call instances."""
+    """Return a warning, before a trace is analysed, if memory and temporary files may not suffice for its root causes;
+    None if they suffice even if all region instances are call instances."""
     most = CALL_BYTES * int(store.manifest["events_by_kind"].get(str(int(EventKind.ENTER)), 0))
     if capacity is None or most <= capacity:
         return None
@@ -78,8 +78,8 @@ def lacking_for_causes(store: Store, capacity: int | None) -> str | None:
 def without_undivided(
     model: Model, declared: Properties, shown: Properties, choice: Choice
 ) -> tuple[Properties, Properties, int]:
-    """Leave out what cannot be divided into the periods of a trace; return as well how many properties that are. Raises
-    AnalysisError if some of it was asked for by name."""
+    """Leave out properties that cannot be divided into the periods of a trace; also return the number of shown trees
+    that are left out. Raises AnalysisError if some of them were asked for by name."""
     divider = model.call_paths.divider
     if divider is None or divider.kind == FOCUS:
         return declared, shown, 0
@@ -101,11 +101,11 @@ def without_undivided(
 def within_limits(
     model: Model, declared: Properties, shown: Properties, choice: Choice, conventions: Conventions
 ) -> tuple[Properties, Properties, dict[str, int]]:
-    """Leave out what a trace is too large for, unless it was asked for by name; return notes of it as well. Raises
-    AnalysisError if root causes that need more than 64 bits were asked for by name."""
+    """Leave out properties that a trace is too large for, unless they were asked for by name; also return notes of
+    them. Raises AnalysisError if root causes that need more than 64 bits were asked for by name."""
     is_named = choice.properties is not None
     notes: dict[str, int] = {}
-    # what follows from points and pairs of the whole trace
+    # properties that are computed from points and pairs of the whole trace
     held, spread = trees_of(declared, ROOT_CAUSES), trees_of(declared, IMBALANCE)
     if held:
         ticks = 0 if conventions.quirks.rounds_seconds else ticks_of_all(model)

@@ -1,4 +1,4 @@
-"""The instances of patterns one by one: when they wait, and who causes it."""
+"""The single matches of patterns: when they wait, and who causes it."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def find_matches(
     """Find every instance of a pattern: a property, by id or title, that is matched on a compound table.
 
     Returns the declaration of the columns; rows of the compound table; and `severity` (ticks, occurrences or bytes),
-    `call_path` and `location` it is charged to, `begin_time` and `end_time` of the waiting where the pattern says
-    (ticks, -1 else), and the compound table's other columns. Raises AnalysisError if there is no such property, or it
-    is not a pattern.
+    `call_path` and `location` it is charged to, `begin_time` and `end_time` of the waiting (ticks, -1 if the pattern
+    does not declare them), and the compound table's other columns. Raises AnalysisError if there is no such property,
+    or it is not a pattern.
     """
     model = with_topologies(model, topologies)
     declared = declared_for(model, conventions, patterns)
     choice = choice.resolved(declared)
     search, p = _search_for(model, declared, name, conventions, choice.parameters)
     by_id = search.by_id
-    # numbers of rows mean the whole tables, so the trace is not divided
+    # row numbers refer to whole tables, so the trace is not divided
     found = search.matches(model, TABLES[p.table].stage)[p.id]
     table: CompoundTable = model.get(p.table)
     found = found.where((found.call_path >= 0) & choice.mask(model, found.call_path, found.location))
@@ -91,8 +91,8 @@ def columns_of(p: Property) -> tuple[Column, ...]:
 def causes_of(
     model: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
 ) -> Causes | None:
-    """Return who lets matches wait; None where the property does not say. The model is the slice of the trace that the
-    table is of."""
+    """Return who makes matches wait; None if the property does not declare it. `model` is the slice of the trace that
+    the table belongs to."""
     pattern = inherited(p, by_id, lambda of: of.cause is not None)
     cause = None if pattern is None else pattern.cause
     if isinstance(cause, Cause):
@@ -101,7 +101,7 @@ def causes_of(
 
 
 def cause_columns(causes: Causes | None, n: int) -> tuple[Any, Any, Any]:
-    """Return location, call path and time of the causes of n matches, -1 each where the property does not say them."""
+    """Return location, call path and time of the causes of n matches; all -1 if the property does not declare them."""
     nothing = np.full(n, -1, np.int64)
     return (nothing,) * 3 if causes is None else (causes.location, causes.call_path, causes.time)
 
@@ -112,9 +112,9 @@ def over_matches(
     visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result],
     conventions: str = DEFAULT,
 ) -> tuple[Property, list[Result]]:
-    """Find the matches of a pattern, by id or title, slice by slice; what a slice computes is dropped when it was
-    visited, by `visit(of_slice, property, by_id, table, matches)`. Raises AnalysisError if there are no such
-    conventions, there is no such property, or it is not a pattern."""
+    """Find the matches of a pattern, by id or title, slice by slice; each slice is passed to `visit(of_slice, property,
+    by_id, table, matches)`, then its tables are dropped. Raises AnalysisError if there are no such conventions, there
+    is no such property, or it is not a pattern."""
     search, p = _search_for(model, declared_for(model, conventions, ()), name, conventions, {})
 
     def one(of_slice: Model, stage: str) -> Result:
@@ -129,7 +129,7 @@ def find_timed(
     model: Model, ids: Iterable[str], conventions: str = DEFAULT
 ) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
     """Find the matches of several patterns, with their times (`times_of`) and causes (`causes_of`), in the order of the
-    ids as far as they are on tables of the same stage; those that cannot exist in the trace are passed over."""
+    ids as far as they are on tables of the same stage; those that cannot exist in the trace are skipped."""
     search, chosen = _search_for_all(model, ids, conventions)
     for stage in _stages_of(chosen):
         yield from _timed_in(search, chosen, model, stage)
@@ -162,14 +162,14 @@ def _timed_in(
 
 
 def states_with_causes(model: Model, conventions: str) -> list[str]:
-    """Return the ids of the wait states of a trace that say who causes them. Raises AnalysisError if there are no such
-    conventions."""
+    """Return the ids of the wait states of a trace that declare who causes them. Raises AnalysisError if there are no
+    such conventions."""
     return [p.id for p in declared_for(model, conventions, ()) if p.says_cause]
 
 
 def states_below(model: Model, name: str | None = None, conventions: str = DEFAULT) -> list[str]:
-    """Return the ids of those of `states_with_causes` that are a property or lie below it; all without a name. Raises
-    AnalysisError if there is no such property, or none of them lies below it."""
+    """Return the ids of `states_with_causes` at or below a property; all of them if no name is given. Raises
+    AnalysisError if there is no such property, or none of them is at or below it."""
     states = states_with_causes(model, conventions)
     if name is None:
         return states
@@ -184,16 +184,16 @@ def states_below(model: Model, name: str | None = None, conventions: str = DEFAU
 
 
 def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[Any]]:
-    """Find every instance of the wait states that say who causes them: the columns of `schema.causes.WAITS`."""
+    """Find every instance of the wait states that declare who causes them: the columns of `schema.causes.WAITS`."""
     search, chosen = _search_for_all(model, states_with_causes(model, conventions), conventions)
     stages = _stages_of(chosen)
-    # of waits at the same time the order does not depend on how the trace is divided
+    # the order of waits at the same time must not depend on how the trace is divided
     number = {p.id: i for i, p in enumerate(sorted(chosen, key=lambda p: stages.index(TABLES[p.table].stage)))}
 
     def visit(of_slice: Model, stage: str) -> list[tuple[NDArray[Any], ...]]:
         found: list[tuple[NDArray[Any], ...]] = []
         for p, m, times, who in _timed_in(search, chosen, of_slice, stage):
-            assert who is not None  # chosen for that
+            assert who is not None  # only wait states with causes are chosen
             own = np.full(len(m), number[p.id], np.int16), m.location, m.call_path, *times
             found.append((*own, who.location, who.call_path, who.time))
         return found

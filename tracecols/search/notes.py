@@ -1,4 +1,4 @@
-"""What a cube says about itself: what could not be matched, contradicts itself, or was left out."""
+"""Notes of a cube: what could not be matched, is contradictory, or was left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tracecols.schema import not_analysed
 
 
 def counts_by_location(model: Model) -> dict[str, int]:
-    """Count what contradicts itself at one location, and in the definitions."""
+    """Count contradictions within locations, and in the definitions."""
     return {
         "exits that do not match their enter": sum(s.bad_exits for s in model.scans),
         "region instances that never end": sum(s.open for s in model.scans),
@@ -33,7 +33,7 @@ NEIGHBOURS = (
 """Note of traces with MPI_Neighbor_alltoall and its like, of which OTF2 has nothing but ENTER and LEAVE."""
 
 NO_STREAMS = "calls that launch kernels or copy, and no streams of devices: what the devices do is not recorded"
-"""Note of traces of the host's side only."""
+"""Note of traces in which only hosts are recorded."""
 
 
 def calls_of_neighbourhoods(model: Model) -> int:
@@ -55,11 +55,11 @@ OF_PIECES = {
         "events of messages and collective operations left out of the piece, which holds only one side of them"
     ),
 }
-"""What a piece of a trace says about itself that results depend on."""
+"""Notes of a trace slice that concern its results, by the fact of its source that holds their count."""
 
 
 def notes_of_trace(model: Model) -> dict[str, int]:
-    """Count what is in a trace and not in an analysis of it, and what an analysis of a trace slice does not see."""
+    """Count what a trace has that analyses leave out, and what an analysis of a trace slice does not see."""
     devices = int(model.locations.is_device.sum())
     found = {"device streams, which are no CPUs: their times and visits are left out": devices}
     for fact, what in OF_PIECES.items():
@@ -72,8 +72,7 @@ def notes_of_trace(model: Model) -> dict[str, int]:
 
 
 def notes_of_threads(model: Model, findings: Findings) -> dict[str, int]:
-    """Count what the idle time of threads contains beyond its definition, where it follows the list of the
-    reference."""
+    """Count what the idle time of threads contains beyond its definition, if it is computed as in the reference."""
     if findings.conventions.idle is not idle_cells:
         return {}
     found = {
@@ -88,12 +87,12 @@ def notes_of_threads(model: Model, findings: Findings) -> dict[str, int]:
 
 
 def counts_of(of_slice: Model, stage: str) -> dict[str, int]:
-    """Count what contradicts itself in the tables of a stage in a slice of the trace."""
+    """Count what could not be matched or is contradictory in the tables of a stage in a slice of the trace."""
     return {k: v for spec in tables_of(stage) if spec.counts for k, v in of_slice.get(spec.name).counts.items()}
 
 
 def counts(model: Model) -> dict[str, int]:
-    """Count what could not be matched or contradicts itself; zeros are left out."""
+    """Count what could not be matched or is contradictory in the whole trace; zeros are left out."""
     found = Counter(counts_by_location(model))
     with model.divided() as run:
         for more in run.stages(counts_of, {spec.stage for spec in TABLES.values() if spec.counts}):

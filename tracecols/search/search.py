@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 
 def every_row(table: CompoundTable) -> Matches:
-    """Match all rows of a table with severity 0, charged where the table says."""
+    """Match all rows of a table with severity 0, charged as the table declares."""
     charged = TABLES[table.table.name].charged
     assert charged is not None  # Search refuses patterns on other tables
     call_path, location = charged
@@ -45,8 +45,8 @@ def every_row(table: CompoundTable) -> Matches:
 
 
 def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
-    """Return what the function of a property is given by name: what its conventions say, and its parameters, seconds in
-    ticks (as they are for `frame`)."""
+    """Return the keyword arguments of the function of a property: those of its conventions, and its parameters, with
+    seconds in ticks (unchanged for `frame`)."""
     values: dict[str, Any] = {name: parameter.default for name, parameter in p.parameters.items()}
     for name, value in parameters.get(p.id, {}).items():
         if name not in values:
@@ -74,17 +74,17 @@ class SliceSearch:
     """The search for patterns in slices of a trace, each by itself; it can be pickled.
 
     Properties are `declared` in depth-first order. If `nested`, a match counts only on call paths that the properties
-    above allow. `given` has by property id what its function is given by name.
+    above allow. `given` holds the keyword arguments of the functions by property id.
     """
 
     def __init__(self, declared: list[Property], nested: bool, given: Mapping[str, Mapping[str, Any]]) -> None:
-        # what makes cells of the whole trace is not needed here
+        # functions that compute cells of the whole trace are not needed here
         self.declared = [replace(p, found=SumOf()) if isinstance(p.found, Computed) else p for p in declared]
         self.by_id = {p.id: p for p in self.declared}
         self._nested, self._given = nested, given
 
     def __call__(self, of_slice: Model, stage: str) -> Found:
-        """Search a slice; what `Run.stages` calls."""
+        """Search a slice; called by `Run.stages`."""
         found = self.matches(of_slice, stage)
         return Found(
             {
@@ -135,7 +135,7 @@ class SliceSearch:
         return matches
 
     def _charged(self, of_slice: Model, stage: str) -> dict[str, Cells]:
-        """Return the cells of the properties that a stage charges, in ticks; with fractions where times are seconds."""
+        """Return the cells of the properties that a stage charges, in ticks; with fractions if times are seconds."""
         cells: dict[str, Cells] = {}
         for p in self.declared:
             if isinstance(p.found, Charged) and TABLES[p.found.table].stage == stage:
@@ -146,7 +146,7 @@ class SliceSearch:
         return cells
 
     def _differences(self, of_slice: Model, stage: str) -> dict[str, int]:
-        """Return what distinguishes root causes from those of the reference, where a stage knows."""
+        """Return counts of what distinguishes root causes from those of the reference, if the stage computes them."""
         name = RUN_CAUSES.name
         computes = stage == TABLES[name].stage and Charged(name) in [p.found for p in self.declared]
         return dict(of_slice.get(name).counts) if computes else {}
@@ -155,8 +155,8 @@ class SliceSearch:
 def region_mask(
     p: Property, by_id: Mapping[str, Property], nested: bool, model: Model, masks: dict[str, NDArray[np.bool_]]
 ) -> NDArray[np.bool_]:
-    """Say which regions a property can be charged to: what its own rule and those above allow; `masks` are those found
-    so far."""
+    """Return a mask of the regions that a property can be charged to by its own rule and those above; `masks` caches
+    the masks by property id."""
     if p.id not in masks:
         regions = model.regions
         above = (
@@ -171,7 +171,7 @@ def region_mask(
 def cells_of(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Cells:
     """Add up the matches of a property."""
     if not len(matches):
-        # of most properties there are none
+        # most properties have none
         return Cells.empty()
     with _named(p):
         if of_slice.call_paths.divider is None or not of_slice.call_paths.divider.by_time:
@@ -180,9 +180,10 @@ def cells_of(p: Property, by_id: Mapping[str, Property], matches: Matches, of_sl
 
 
 def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Matches:
-    """Divide the times of matches at the edges of bins, and put what is counted into the bin of its event.
+    """Divide the times of matches at the edges of bins, and put counts into the bin of their event.
 
-    What does not say when it begins stays in the bin in which its call path is entered.
+    Matches of properties that do not declare when they begin or end stay in the bin in which their call path is
+    entered.
     """
     labels = of_slice.call_paths
     # a null call path has no severity
@@ -197,7 +198,7 @@ def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_sl
 
 
 def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
-    """Refuse what is no answer, so that a mistake in a pattern is reported where it is made."""
+    """Check the result of a pattern, so that a mistake in a pattern is reported where it is made."""
     if not isinstance(found, Matches):
         raise TypeError(f"it returns {type(found).__name__}, not Matches (parent.where(...))")
     sizes = {c.size for c in (found.row, found.severity, found.call_path, found.location)}
@@ -228,35 +229,35 @@ class MatchesOf:
     """Id of the property."""
 
     def __call__(self, of_slice: Model, stage: str) -> Matches:
-        """Match it in a slice; what `Run.stages` calls."""
+        """Match the pattern in a slice; called by `Run.stages`."""
         return self.search.matches(of_slice, stage)[self.name]
 
 
 class Visitor(Protocol):
-    """What looks at the slices of a run besides the search."""
+    """A visitor of the slices of a run, besides the search."""
 
     @property
     def in_windows(self) -> bool:
-        """Whether it may look at windows of long processes, in the place of whole ones."""
+        """Whether it may visit windows of long processes instead of whole ones."""
 
     @property
     def finds_much(self) -> bool:
-        """Whether what it finds is large, so that few results may wait in memory."""
+        """Whether its results are large, so that few of them may wait in memory."""
 
     @property
     def stages(self) -> Collection[str]:
-        """The stages whose slices it looks at."""
+        """The stages whose slices it visits."""
 
     def visit(self, model: Model, stage: str) -> Any:
-        """Look at a slice; what `Run.stages` calls, perhaps on a worker."""
+        """Visit a slice; called by `Run.stages`, possibly on a worker."""
 
     def take(self, found: Any) -> None:
-        """Get what `visit` returned, in the order of the slices and before those of the next stage."""
+        """Receive a result of `visit`; results come in the order of the slices, and before those of the next stage."""
 
 
 @dataclass(eq=False, repr=False)
 class Visits:
-    """The visits of slices by a search and by what looks at them besides."""
+    """The visits of slices by a search and by other visitors."""
 
     search: SliceSearch
     searched: frozenset[str]
@@ -269,7 +270,8 @@ class Visits:
         return self.searched.union(*(visitor.stages for visitor in self.also))
 
     def __call__(self, of_slice: Model, stage: str) -> tuple[Found | None, list[tuple[int, Any]]]:
-        """Visit a slice; what `Run.stages` calls. What other visitors found is beside their numbers."""
+        """Visit a slice; called by `Run.stages`. Return what the search found, and the results of other visitors with
+        their numbers."""
         found = self.search(of_slice, stage) if stage in self.searched else None
         return found, [(i, v.visit(of_slice, stage)) for i, v in enumerate(self.also) if stage in v.stages]
 
@@ -303,7 +305,7 @@ class Search:
 
     @staticmethod
     def _check(p: Property) -> None:
-        """Refuse what cannot be computed."""
+        """Check that a property can be computed."""
         of = p.pattern
         if of is None:
             return
@@ -335,16 +337,16 @@ class Search:
     def run(
         self, progress: Progress | None = None, also: Sequence[Visitor] = ()
     ) -> tuple[dict[str, Cells], dict[str, int]]:
-        """Search the whole trace; return the cells of all properties, and what could not be matched or contradicts
-        itself, in the tables that were looked at.
+        """Search the whole trace; return the cells of all properties, and counts of what could not be matched or is
+        contradictory in the tables that were searched.
 
-        `progress` is as for `Run.stages`; `also` looks at the slices while they are there.
+        `progress` is as for `Run.stages`; `also` are visitors of the slices in the same pass.
         """
         tables = {p.table for p in self.declared if p.table}
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
         parts: dict[str, list[Cells]] = {}
-        # rows of a table that is made location by location are those of whole locations
+        # tables that are made location by location need whole locations
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
         visits = Visits(self.of_slices, frozenset(stages), tuple(also))
         with self.model.divided(in_windows=in_windows and all(v.in_windows for v in also)) as run:
@@ -360,7 +362,7 @@ class Search:
                 for name, of_slice in found.cells.items():
                     some = parts.setdefault(name, [])
                     some.append(of_slice)
-                    # what is added up grows by half at least, so that no cell is added up often
+                    # added up only when there are more new cells than in the sum so far, so that none is added up often
                     if sum(map(len, some[1:])) > len(some[0]):
                         parts[name] = [Cells.together(some)]
         self.cells |= {name: Cells.together(some) for name, some in parts.items()}
@@ -413,8 +415,8 @@ class Search:
                 raise AssertionError(f"{p.found} is found in a stage")
 
     def undivided(self) -> dict[str, Callable[[Mapping[str, Cells]], Cells]]:
-        """Return what cannot be divided into periods because it compares with a mean, where these are periods: by
-        property what makes it of the cells of the whole time, or of the focus."""
+        """Return the properties that cannot be divided into periods because they compare with a mean, if there are
+        periods: by id the function that computes their cells from those of the whole time, or of the focus."""
         if self.model.call_paths.divider is None:
             return {}
         whole = self.model.undivided()
@@ -442,7 +444,7 @@ class Found:
 
 
 def has_interval(p: Property, by_id: Mapping[str, Property]) -> bool:
-    """Return whether a property says when its matches begin or end."""
+    """Return whether a property declares when its matches begin or end."""
     timed = inherited(p, by_id, _is_timed)
     return timed is not None and _is_timed(timed)
 
@@ -452,8 +454,8 @@ def _is_timed(pattern: Pattern) -> bool:
 
 
 def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Pattern], object]) -> Pattern | None:
-    """Return the pattern of a property, or the nearest above on the same table that says something; the highest if none
-    does."""
+    """Return the pattern of a property, or of the nearest one above on the same table, for which `says` is true; if
+    there is none, the highest."""
     while p.pattern is not None and not says(p.pattern) and p.parent in by_id and by_id[p.parent].table == p.table:
         p = by_id[p.parent]
     return p.pattern
@@ -462,7 +464,7 @@ def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Patter
 def times_of(
     p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return when matches begin and end, in ticks; -1 where the property does not say."""
+    """Return when matches begin and end, in ticks; -1 if the property does not declare it."""
     timed = inherited(p, by_id, _is_timed)
     is_time = p.unit == "sec"
     if timed is not None and timed.since:

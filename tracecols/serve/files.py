@@ -1,4 +1,4 @@
-"""Which files may be opened, and what is kept open of them."""
+"""The files that may be opened, and a cache of open traces and cubes."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
 
 KEPT = 4
-"""Traces and cubes that are kept open, those that were asked for last."""
+"""Number of traces and of cubes kept open: those used last."""
 
 LISTED = 500
-"""Traces and cubes that are listed, at most."""
+"""Maximum number of traces and cubes listed."""
 
 LEVELS = 3
-"""Levels of folders in which they are looked for."""
+"""Number of folder levels searched for them."""
 
 WRITTEN = (*CUBES, ".csv", ".filter", ".html", ".json", ".md", ".parquet", ".pftrace", ".png", ".svg", ".txt")
-"""How files end that people and commands write beside an archive, and that are none of its files."""
+"""Endings of files that people and commands write beside an archive, and that do not belong to it."""
 
 CUBE, STORE = "a severity cube", "a store of a trace"
 
 
 class Files:
-    """Traces and cubes in some folders: opened, converted and analysed when they are asked for, and kept for a while.
+    """Traces and cubes in some folders: opened, converted and analysed on demand, and cached.
 
-    Nothing outside of the `allowed` files and folders is opened, also not by way of a link. An analysis may take
-    `memory` bytes.
+    Nothing outside of the `allowed` files and folders is opened, not even via a link. An analysis may take `memory`
+    bytes.
     """
 
     def __init__(self, allowed: Sequence[Path], jobs: int | None = None, memory: int | None = None) -> None:
@@ -58,8 +58,8 @@ class Files:
         self._stack.close()
 
     def find(self, given: str) -> Path:
-        """Return the file that is called so, if it may be opened; a path that is not absolute is looked for in each
-        folder that is allowed. Raises SourceError if there is none, or it may not be opened."""
+        """Return the path of a file if it may be opened; a relative path is searched in each allowed folder. Raises
+        SourceError if it does not exist, or may not be opened."""
         check_path(given, SourceError)
         places = [of for of in self.allowed if of.name == given] + [of / given for of in self.allowed]
         there = [path for path in places if path.exists()]
@@ -85,11 +85,11 @@ class Files:
         return found
 
     def is_cube(self, path: Path) -> bool:
-        """Say whether a file is a cube, not a trace."""
+        """Return whether a file is a cube, not a trace."""
         return recognised(path) == CUBE
 
     def trace(self, given: str) -> Trace:
-        """Open a trace; an archive is converted to a temporary store first, once. Raises TracecolsError if it is none,
+        """Open a trace; an archive is converted to a temporary store once. Raises TracecolsError if it is not a trace,
         is damaged, or may not be opened."""
         path = self.find(given)
         if self.is_cube(path):
@@ -127,17 +127,17 @@ class Files:
 
 
 def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Keep a value as the last one of `KEPT`."""
+    """Add a value to a cache of the last `KEPT` values."""
     kept[key] = value
     while len(kept) > KEPT:
         del kept[next(iter(kept))]
 
 
 def _state(path: Path) -> frozenset[tuple[str, int, int, int]]:
-    """Return the files of an archive, each with its size and when it was last written and last changed.
+    """Return the files of an archive, each with its size, modification time and change time.
 
-    These are the files in a folder, or those beside a file whose names begin like its own up to the first dot; stores,
-    cubes, reports and tables there are none of them. A file that was copied with its times differs in the last of them.
+    These are the files in a folder, or those beside a file whose names share its prefix up to the first dot; stores,
+    cubes, reports and tables there do not count. A file that was copied with its times still has another change time.
     """
     beside = f"{glob.escape(path.name.partition('.')[0])}*"
     files = (
@@ -163,7 +163,7 @@ def _files_of_archive(place: Path) -> Iterator[Path]:
 
 
 def _recognised(path: Path, levels: int) -> Iterator[tuple[Path, str]]:
-    """Yield what is a trace or a cube, in the order of names; links are not followed."""
+    """Yield path and kind of traces and cubes, in the order of names; links are not followed."""
     kind = recognised(path)
     if kind:
         yield path, kind
@@ -176,5 +176,5 @@ def _recognised(path: Path, levels: int) -> Iterator[tuple[Path, str]]:
     for name in names:
         if not name.startswith(".") and not (path / name).is_symlink():
             inside = _recognised(path / name, levels - 1)
-            # an archive is a folder and the anchor file in it
+            # both the folder of an archive and the anchor file in it are recognised: list the folder only
             yield from (found for found in inside if not kind or found[1] in (STORE, CUBE))

@@ -1,7 +1,7 @@
 """Answers of bounded length: facts, and as many rows of one table as fit; the next ones are a further page.
 
-An answer is JSON. Characters of names that control a display are written as in literals (`given.printable`), and what
-is too long is shortened with dots, so that whatever a trace holds stays text and the answer short.
+An answer is JSON. Control characters in names are escaped as in literals (`given.printable`), and long texts are
+shortened with dots, so that the contents of a trace remain text and the answer remains short.
 """
 
 from __future__ import annotations
@@ -19,50 +19,51 @@ from tracecols.given.printable import one_line
 from tracecols.report.tables import middle_out
 
 MOST = 2_000
-"""Tokens of an answer, at most, as `count_tokens` estimates them."""
+"""Maximum number of tokens of an answer, as estimated by `count_tokens`."""
 
 HEAD = 900
-"""Tokens that the facts of an answer may have of these."""
+"""Maximum number of these tokens used for the facts of an answer."""
 
 SHORTER = ((400, 16), (160, 8), (64, 4), (24, 2))
-"""Characters of a text and items of a list, at most: the first that fit are taken."""
+"""Maximum numbers of characters of a text and of items of a list: the first pair with which the answer fits is
+taken."""
 
 LOOKED_AT = 4_000
-"""Characters of a text that are looked at: names may have millions."""
+"""Number of characters of a text that are processed: names may have millions."""
 
 DIGITS = 9
-"""Significant digits of a number that is no integer."""
+"""Significant digits of numbers that are not integers."""
 
 EXACT = 1 << 53
-"""Below this all integers are exact in a floating-point number, such as a sum that SQL returns."""
+"""Integers below this are exact as floating-point numbers, such as sums returned by SQL."""
 
 _PIECES = re.compile(r"[A-Z]?[a-z]{1,4}|[A-Z]{1,2}|[0-9]{1,3}|\s+|[^A-Za-z0-9\s]")
 
 
 def count_tokens(text: str) -> int:
-    """Estimate the tokens of a text, rather too many: one for four small letters or two capital ones, for three digits,
-    for each other character, and for each byte of those that are not ASCII."""
+    """Estimate the number of tokens of a text, rather too high: one for four lower-case or two capital letters, for
+    three digits, for each other character, and for each byte of non-ASCII characters."""
     n_pieces = sum(1 for _ in _PIECES.finditer(text))
     return n_pieces + len(text.encode("utf-8", "surrogatepass")) - len(text)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The rows of a table, all of them or those from some number on."""
+    """The rows of a table: all of them, or those from row `before` on."""
 
     name: str
     rows: Sequence[Mapping[str, Any]]
-    """Values by column; all have the same columns."""
+    """Values by column; all rows have the same columns."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """By column, of those that have one."""
+    """Units by column, for columns that have one."""
     before: int = 0
-    """How many rows precede the first one here."""
+    """Number of rows before the first one here."""
     total: int | None = None
-    """Rows of the table; None if that is not known, and then there are more than these if the last one is left over."""
+    """Number of rows of the table; None if unknown."""
 
 
 def shorter(value: Any, width: int, items: int) -> Any:
-    """Return a value for JSON whose texts and lists are not longer than they may be; numbers are rounded to
+    """Return a value for JSON with texts cut to `width` characters and lists to `items` items; numbers are rounded to
     `DIGITS`."""
     if value is None or isinstance(value, bool | int):
         return value
@@ -81,19 +82,20 @@ def shorter(value: Any, width: int, items: int) -> Any:
 
 
 def shorter_text(text: str, width: int) -> str:
-    """Return a text as one line without what controls a display; of a call path that is too long the last names, of
-    another text begin and end."""
+    """Return a text as one line without control characters; a long call path is shortened to its last names, another
+    long text to its begin and end."""
     text = one_line(middle_out(text, LOOKED_AT))
     return middle_out(shortened(text, width), width)
 
 
 def as_json(value: Any) -> str:
-    """Write a value in as few characters as JSON takes; names stay readable."""
+    """Write a value as compact JSON, with non-ASCII characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _head(facts: Mapping[str, Any], most: int) -> str:
-    """Write facts, one per line, as long as they may be; the last ones are left out if all are too long."""
+    """Write facts, one per line, in at most `most` tokens; the last ones are left out if even the shortest form is too
+    long."""
     lines: list[str] = []
     for width, items in SHORTER:
         lines = [f"{as_json(shorter_text(k, width))}:{as_json(shorter(v, width, items))},\n" for k, v in facts.items()]
@@ -108,10 +110,10 @@ def _head(facts: Mapping[str, Any], most: int) -> str:
 
 
 def page(facts: Mapping[str, Any], listing: Listing, more: str = "") -> str:
-    """Write an answer, JSON of at most `MOST` tokens: facts, of which texts and lists are shortened until they fit into
-    `HEAD`, and the rows of a table that fit.
+    """Write an answer as JSON of at most `MOST` tokens: facts, shortened to `HEAD` tokens, and as many rows of a table
+    as fit.
 
-    `more` says how to get less, or something else, in a sentence. Raises TracecolsError if not even one row fits, since
+    `more` is a sentence on how to narrow or change the answer. Raises TracecolsError if not even one row fits, since
     the table has too many columns.
     """
     head = _head(facts, HEAD)
@@ -120,7 +122,7 @@ def page(facts: Mapping[str, Any], listing: Listing, more: str = "") -> str:
         front = "{\n" + head + f'"table":{as_json(one_line(listing.name))},\n'
         front += f'"columns":{as_json(shorter(columns, width, len(columns)))},\n'
         front += f'"units":{as_json(dict(listing.units))},\n"rows":[\n'
-        # of the two ends that say most; 8 are the brackets between
+        # reserve tokens for the longer of the two longest ends; 8 are for the brackets between
         ends = (_end(listing, n, more) for n in (len(listing.rows), len(listing.rows) - 1) if n >= 0)
         left = MOST - count_tokens(front) - max(map(count_tokens, ends)) - 8
         shown: list[str] = []
@@ -136,7 +138,7 @@ def page(facts: Mapping[str, Any], listing: Listing, more: str = "") -> str:
 
 
 def _end(listing: Listing, n_shown: int, more: str) -> str:
-    """Say which rows are shown, and how to get others."""
+    """Return the end of an answer: which rows are shown, and how to get others."""
     first, last = listing.before + 1, listing.before + n_shown
     known = listing.before + len(listing.rows)
     total = "" if listing.total is None else f" of {max(listing.total, known):,}"

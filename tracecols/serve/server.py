@@ -25,13 +25,13 @@ NAMES = ("open", "diagnose", "show", "waits", "sql", "compare", "what_if")
 """The tools, in their order of use."""
 
 LONGEST = 3_000
-"""Characters of an error, at most."""
+"""Maximum number of characters of an error."""
 
 Call = Callable[..., str]
 
 
 def check_installed() -> None:
-    """Refuse to serve without the SDK. Raises MissingExtraError if it is not installed, or older than version 2."""
+    """Check that the SDK is installed. Raises MissingExtraError if it is missing, or older than version 2."""
     try:
         import_module("mcp.server.mcpserver")
     except ImportError as error:
@@ -39,7 +39,7 @@ def check_installed() -> None:
 
 
 def run(tools: Tools) -> None:
-    """Serve until standard input ends: offer the methods called `NAMES`, and answer one call at a time."""
+    """Serve until standard input ends: offer the methods listed in `NAMES`, and answer one call at a time."""
     from mcp.server.mcpserver import MCPServer
     from mcp.types import ToolAnnotations
 
@@ -52,7 +52,7 @@ def run(tools: Tools) -> None:
 
 
 def _refusing(tool: Call, lock: Lock) -> Call:
-    """Return a tool whose errors are answers: what failed, where, and what to do."""
+    """Return a tool that returns errors as answers: what failed, where, and what to do."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     @wraps(tool)
@@ -73,7 +73,7 @@ def _refusing(tool: Call, lock: Lock) -> Call:
 
 
 def shortened(text: str) -> str:
-    """Return the text of an error as it is shown, without its middle if it is too long."""
+    """Return the text of an error for display, without its middle if it is too long."""
     text = printable(text)
     half = (LONGEST - 5) // 2
     return text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"

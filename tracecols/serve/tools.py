@@ -1,4 +1,4 @@
-"""The tools: each asks what the command of its name asks, and writes a page of the answer."""
+"""The tools: each answers the question of the command of the same name with a page of the result."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tracecols.severity.comparison import Comparison
 from tracecols.severity.diagnosis import Finding, finding_with_cells
 
 ROWS = 1_000
-"""Rows of a table that are computed for a page, at most: more than fit."""
+"""Maximum number of rows computed for a page: more than fit."""
 
 SQL_SECONDS, SQL_MEMORY = 60.0, 1 << 30
-"""What a query may take."""
+"""Limits of a query in seconds and bytes."""
 
 SHARE = "share"
 """Unit of shares: 1 is the whole."""
@@ -137,7 +137,7 @@ class Tools:
         return _answer(facts, {"waits": _records(found)}, "waits", first, units, more)
 
     def _explained(self, path: str, number: int, first: int) -> str:
-        """Return the cells that a finding explains."""
+        """Return a page with the cells that a finding explains."""
         f, cells, cube = finding_with_cells(self._files.cube(path), number)
         facts = {key: value for key, value in _as_row(number, f).items() if value is not None}
         units: dict[str, str] = {"value": "sec"} | {n: "sec" for n in ("seconds", "gain") if n in facts}
@@ -194,7 +194,7 @@ class Tools:
         facts |= {"runs": tables["runs"]}
         below = set(runs.below(*chosen))
         kept = {n: [r for r in tables.get(n, ()) if r["property"] in below] for n in (name, "properties")}
-        # what is the same in two runs is no change
+        # drop rows that are equal in both runs
         kept[name] = [r for r in kept[name] if r.get("change", 1)]
         kept["properties"] = [r for r in kept["properties"] if any(r[n] for n in runs.names)]
         units = {"runtime": "sec", "ratio": "of the first run", "change": "in the unit of the property"}
@@ -245,7 +245,7 @@ def _answer(
     units: Mapping[str, str] | None = None,
     more: str = "",
 ) -> str:
-    """Write a page of one of several tables; of the others it says how many rows they have."""
+    """Write a page of one of several tables, with the number of rows of each of the others."""
     if name not in tables and tables:
         raise TracecolsError(f"the answer has no table {name!r}\n  there are {', '.join(tables)}")
     rows = tables.get(name, [])
@@ -258,13 +258,13 @@ def _answer(
 
 
 def _divided(plain: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
-    """Divide what a command prints as JSON into facts and tables, which are lists of objects."""
+    """Divide the JSON output of a command into facts and tables (lists of objects)."""
     tables = {k: v for k, v in plain.items() if isinstance(v, list) and v and isinstance(v[0], dict)}
     return {k: v for k, v in plain.items() if k not in tables}, tables
 
 
 def _as_row(number: int, f: Finding) -> dict[str, Any]:
-    """Return a finding as a row: its numbers, and what is said of it on the screen."""
+    """Return a finding as a row: its numbers, and its texts in the diagnosis."""
     said = dict(diagnosis.details(f, "", 400))
     words = {word: said.get(word) for word in ("cause", "where", "pays", "meanwhile", "shows", "advice")}
     numbers = {"seconds": f.seconds, "share": f.share, "gain": f.gain, "gain_share": f.gain_share}
@@ -294,7 +294,8 @@ def _units_of(catalog: Catalog, query: str, columns: list[str]) -> dict[str, str
 
 
 def _before(first: int, name: str, total: int | None = None) -> int:
-    """Return how many rows of a table, of which so many are known, precede the first one to show."""
+    """Return the number of rows before the first one to show; `total` is the number of rows of the table, None if
+    unknown."""
     if first < 1:
         raise TracecolsError(f"{first} is not the number of a row (first)\n  give a number from 1 on")
     if total is not None and first > max(total, 1):

@@ -1,4 +1,4 @@
-"""What a diagnosis says of devices: whether they idle and what their hosts do meanwhile, and what their start-up
+"""Devices in a diagnosis: whether they are busy or idle, what their hosts do meanwhile, and what their start-up
 costs."""
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
 MOST_BUSY = 0.8
-"""Parallel efficiency of devices from which on it is a finding that they are busy: hosts cannot be what takes the
-time."""
+"""Parallel efficiency of devices (orchestration efficiency if they mostly copy) from which on their being busy is a
+finding: hosts cannot be the bottleneck."""
 
 LEAST_BUSY = 0.5
-"""Orchestration efficiency of devices below which it is a finding that they idle: their hosts give them no work."""
+"""Orchestration efficiency of devices below which their idling is a finding: their hosts give them no work."""
 
 START_UP = re.compile(
     r"cuinit|cuctxcreate.*|cudevice(primaryctx.*|get.*)|cumoduleload.*|cudasetdevice|hipinit|hipctxcreate|"
@@ -32,7 +32,7 @@ START_UP = re.compile(
 INITIALISES = re.compile(
     r"(init|setup|start)\w*(cuda|hip|gpu|device|opencl|acc)|(cuda|hip|gpu|device|opencl|acc)\w*(init|setup|start)", re.I
 )
-"""Functions of a program that start devices, by their names, if they are executed once."""
+"""Names of functions of a program that start devices; they count only if they are executed once."""
 
 
 def starts_devices(cube: Severities) -> NDArray[np.bool_]:
@@ -54,21 +54,21 @@ class StartUp(NamedTuple):
     """The time in which devices start."""
 
     call_paths: NDArray[np.bool_]
-    """(n_call_paths,): call paths on which they do whenever they are executed."""
+    """(n_call_paths,): call paths on which devices start whenever they are executed."""
     calls: Cells
     """Time of single calls on other call paths, by call path and location."""
     master: NDArray[np.int64]
-    """(n_locations,): the first thread of each process: others idle on its call paths."""
+    """(n_locations,): first thread of each location's process; the others idle on its call paths."""
 
     @classmethod
     def of(cls, cube: Severities, master: NDArray[np.int64]) -> StartUp:
-        """Find it in a cube."""
+        """Find the time in which devices start in a cube."""
         call_paths = starts_devices(cube)
         calls = starts_of(cube)
         return cls(call_paths, calls.where(~call_paths[calls.call_path]), master)
 
     def divide(self, cells: Cells) -> tuple[Cells, Cells]:
-        """Divide time into that in which devices start, and the rest."""
+        """Divide time into start-up of devices and the rest."""
         whole = self.call_paths[cells.call_path]
         if not whole.any() and not len(self.calls):
             return Cells.empty(), cells
@@ -84,17 +84,17 @@ class BusyDevices(NamedTuple):
     """Devices that are busy nearly all the time."""
 
     busy: float
-    """Part of the time that they are."""
+    """Share of the time in which they are busy."""
     n_devices: int
     property: str
     """What they do: `device_kernels` or `device_copies`."""
     cells: Cells
-    """The time of it."""
+    """The time of `property`."""
 
 
 def busy_devices(cube: Severities) -> BusyDevices | None:
-    """Return what is known of devices that execute kernels nearly all the time, or something and mostly copies; None if
-    there are none."""
+    """Return the devices if they execute kernels nearly all the time, or mostly copy and are busy nearly all the time;
+    else None."""
     facts = cube.facts.get("device_efficiencies") or {}
     kernels, copies = (cube.cells.get(name, Cells.empty()) for name in (DEVICE_KERNELS, DEVICE_COPIES))
     copies_longer = float(copies.value.sum()) > float(kernels.value.sum())
@@ -109,20 +109,20 @@ class IdleDevices(NamedTuple):
     """Devices that idle."""
 
     busy: float
-    """Part of the time that they are busy."""
+    """Share of the time in which they are busy."""
     n_devices: int
     call_path: int
     """Call path of the operations before which they idle longest."""
     hosts: NDArray[np.bool_]
     """(n_locations,): the threads that give them work."""
     host_call_path: int
-    """Where these spend most of their time."""
+    """The call path on which these spend most of their time."""
     host_share: float
-    """Part of their time there. The start of devices is left out of both."""
+    """Share of their time there. The start of devices is left out of both."""
 
 
 def idle_devices(cube: Severities) -> IdleDevices | None:
-    """Return what is known of devices that idle most of the time; None if there are none."""
+    """Return the devices if they idle most of the time; else None."""
     facts = cube.facts.get("device_efficiencies") or {}
     busy = float(facts.get("device_parallel_efficiency", 1.0))
     idle = cube.cells.get(DEVICE_IDLE)

@@ -1,8 +1,7 @@
 """Arithmetic on severity cubes (as Cube's algebra has it): difference, merge, mean, minimum, maximum.
 
-The operands' trees are unified by names first. Results are cubes, so that all that can be done with a cube can be done
-with them; a value may be negative. A ratio is not additive, so no cube can hold it; `tracecols.severity.comparison` has
-it in its tables.
+The operands' trees are unified by names first. Results are cubes and support everything that cubes do; their values may
+be negative. A ratio is not additive, so no cube can hold it; `tracecols.severity.comparison` has it in its tables.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.reduction import REDUCTIONS
 
 BY = ("position", "aggregate")
-"""How locations of different cubes correspond: same rank and thread; or all together are one."""
+"""How locations of different cubes correspond: by rank and thread, or all locations of a cube as one."""
 
 
 class _Forest:
-    """Nodes of several trees that are the same if they have the same key below the same node."""
+    """Union of several trees, in which nodes are the same if they have the same key below the same node."""
 
     def __init__(self) -> None:
         self.parent: list[int] = []
@@ -36,7 +35,7 @@ class _Forest:
         self._number: dict[tuple[int, Hashable], int] = {}
 
     def add(self, parent: int, key: Hashable, cube: int, row: int) -> int:
-        """Return the number of a node, which may be there already; it looks as in the first cube that has it."""
+        """Add a node unless it exists; return its number. Its attributes are those of the first cube that has it."""
         number = self._number.setdefault((parent, key), len(self.parent))
         if number == len(self.parent):
             self.parent.append(parent)
@@ -57,14 +56,14 @@ class _Forest:
 
 
 def _position_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each node is in an order; -1, the last one, where there is none above."""
+    """Return the position of each node in an order, followed by -1 as the position of parent -1."""
     position = np.full(order.size + 1, -1, np.int64)
     position[order] = np.arange(order.size)
     return position
 
 
 def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
-    """Unify properties by id; one that is elsewhere in a later cube stays where the first has it."""
+    """Unify properties by id; each keeps the parent that it has in the first cube with it."""
     forest = _Forest()
     number: dict[str, int] = {}
     for c, cube in enumerate(cubes):
@@ -105,7 +104,7 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
     """Unify call paths by the names and call sites from the root.
 
     Siblings that share both (two functions of one name in different files) are distinguished by their order. If every
-    cube has one root, the roots are the same whatever their names: programs are often named after the number of
+    cube has one root, the roots count as the same whatever their names: programs are often named after the number of
     processes.
     """
     forest = _Forest()
@@ -154,9 +153,9 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
 
 
 def _united_systems(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
-    """Unify locations by rank and thread; each is where the first cube that has it says.
+    """Unify locations by rank and thread; each is placed as in the first cube that has it.
 
-    Machines are the same whatever their names if every cube has one.
+    If every cube has one machine, these count as the same whatever their names.
     """
     forest = _Forest()
     locations: list[tuple[int, int]] = []
@@ -217,8 +216,8 @@ def _one_location(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray
 
 
 FINEST = 10**15
-"""Ticks per second of the clock into which times of different clocks are converted, at most: sums stay exact in
-float64, too."""
+"""Maximum ticks per second of the clock that times of different clocks are converted to, unless one of them is finer:
+sums stay exact in float64, too."""
 
 
 def _times(cube: Severities) -> list[str]:
@@ -227,11 +226,11 @@ def _times(cube: Severities) -> list[str]:
 
 
 def _common_clock(cubes: Sequence[Severities]) -> int:
-    """Return the resolution of a clock that holds the times of all cubes as integer ticks; 1 if some have none, but
-    float64.
+    """Return the resolution of a clock that holds the times of all cubes as integer ticks; 1 if some are float64.
 
-    That is their common multiple, which is exact, if sums of its ticks fit into 64 bits; else the largest power of ten
-    that does, up to `FINEST`: times are rounded to it, equal ones to the same tick.
+    It is the least common multiple of the resolutions, which is exact, if sums of its ticks fit into 64 bits; else the
+    largest power of ten for which they do, up to `FINEST`: times are rounded to ticks, equal ones to the same. If that
+    is coarser than all of the clocks, it is 1.
     """
     resolutions = {cube.resolution for cube in cubes}
     if len(resolutions) == 1:
@@ -250,9 +249,9 @@ def _common_clock(cubes: Sequence[Severities]) -> int:
 
 
 def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
-    """Return the cells of a cube with times in ticks of another clock; with 1 in float64 seconds.
+    """Return the cells of a cube with times in ticks of another clock, or in float64 seconds if `resolution` is 1.
 
-    What each property has of its own is rounded, and added up to those above it: what is zero stays zero.
+    Exclusive times are rounded and added up along the property tree, so that zeros stay zero.
     """
     axis, result = cube.properties, dict(cube.cells)
 
@@ -271,7 +270,7 @@ def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
         cells = convert(cube.cells[name].without([cube.cells[child] for child in parts]))
         for child in parts:
             cells = cells + result[child]
-        # of an extreme, no cell is not the same as zero
+        # for a minimum or maximum, no cell is not the same as zero
         result[name] = cells.where(cells.value != 0) if axis.adds_up(name) else cells
     return result
 
@@ -280,14 +279,15 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
     """Bring cubes onto the same three trees, by names.
 
     Properties are the same if their ids are, call paths if the names of regions from the root and the call sites are,
-    locations as `by` says. What only some cubes have is there in all results, without values.
+    locations as `by` says. Nodes that only some cubes have are in all results, without values.
 
     `by` is `position`: locations of the same rank and thread are the same; or `aggregate`: all locations of a cube
     become one, for runs whose processes do not correspond.
 
-    Times stay integer ticks: those of the clock if all have the same, else those of a clock into which all are
-    converted (`_common_clock`). Where a cube has times as float64, as those of other tools do, all are float64 seconds
-    unless the resolutions are the same. Raises SeverityError if a property has different units, or there is no cube.
+    Times stay integer ticks: of the same clock if all cubes have the same, else of a clock that all are converted to
+    (`_common_clock`). If a cube has float64 times, as those of other tools do, all are float64 seconds unless the
+    resolutions are the same. Raises SeverityError if a property has different units, aggregations or formulas, or there
+    is no cube.
     """
     if not cubes or by not in BY:
         raise SeverityError(f"there is nothing to unify by {by!r}\n  give cubes, and one of {', '.join(BY)}")
@@ -302,7 +302,7 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
         by_period = {
             name: _period_cells(cube, name, paths, locations, resolution) for name in properties.id if cube.period_cells
         }
-        # one location for all has no place on a grid
+        # a single location for all has no position on a grid
         topologies = [t.of_locations(locations) for t in cube.topologies] if by == "position" else []
         facts = {**cube.facts, "resolution": resolution}
         result.append(
@@ -326,7 +326,7 @@ def _renumbered(
     properties: PropertyAxis,
     name: str,
 ) -> Cells:
-    """Return the cells of a property on other trees, the same ones where these are."""
+    """Return the cells of a property on other trees; the same cells if their numbers do not change."""
     found = given.get(name, Cells.empty())
     if all(np.array_equal(numbers, np.arange(numbers.size)) for numbers in (paths, locations)):
         return found
@@ -336,8 +336,8 @@ def _renumbered(
 def _period_cells(
     cube: Severities, name: str, paths: NDArray[np.int64], locations: NDArray[np.int64], resolution: int
 ) -> PeriodCells:
-    """Return the severities of a property by period on other trees, times in ticks of another clock, rounded if that is
-    another one."""
+    """Return the severities of a property by period on other trees; times are in ticks of the given resolution, float64
+    if it is another one."""
     nothing = np.zeros(0, np.int32)
     found = cube.period_cells.get(name, PeriodCells(nothing, nothing, nothing, np.zeros(0, np.int64)))
     value = found.value
@@ -347,13 +347,13 @@ def _period_cells(
 
 
 def _label(cube: Severities) -> str:
-    """Say where a cube comes from."""
+    """Return where a cube comes from: the path of its trace, or an operation."""
     source = cube.facts.get("trace", cube.facts).get("source", {})
     return str(source.get("path", cube.facts.get("operation", "")))
 
 
 def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **more: Any) -> Cube:
-    """Make a cube of unified ones."""
+    """Make the cube that results from an operation on unified cubes."""
     conventions = {cube.facts["conventions"] for cube in cubes}
     facts = {
         "conventions": conventions.pop() if len(conventions) == 1 else "",
@@ -371,8 +371,8 @@ def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **mo
 
 
 def _left_out(cube: Severities) -> dict[str, Any]:
-    """Name the properties that do not add up: neither does a difference or a mean of them, so that they have no
-    cells."""
+    """Return the fact that names properties that do not add up: differences and means of them do not either, so they
+    have no cells."""
     names = [
         f"{n} ({a})"
         for n, a in zip(cube.properties.id, cube.properties.aggregation, strict=True)
@@ -384,10 +384,9 @@ def _left_out(cube: Severities) -> dict[str, Any]:
 def difference(left: Cube, right: Cube, by: str = "position") -> Cube:
     """Subtract a cube from another one: `left - right`.
 
-    The totals of `right` stay with the result (fact `whole`), so that shares can be shown of something that is not
-    zero.
+    The totals of `right` are kept in the result (fact `whole`), so that shares refer to something that is not zero.
     """
-    # of ratios a difference of what they are computed from says nothing
+    # a ratio of differences is meaningless, so computed properties are left out
     left, right = unify([left.without_computed(), right.without_computed()], by)
     p = left.properties
     cells = {n: left.cells[n] - right.cells[n] if p.adds_up(n) else Cells.empty() for n in p.id}
@@ -412,7 +411,7 @@ def _extremes(operation: str, how: str, cubes: Sequence[Cube], by: str) -> Cube:
     cells = {}
     for name in cubes[0].properties.id:
         if not cubes[0].properties.adds_up(name):
-            # of an extreme, no cell is not the same as zero
+            # for a minimum or maximum, no cell is not the same as zero
             found = Cells.empty()
             for cube in cubes:
                 found = found.joined(cube.cells[name], how)
@@ -435,7 +434,7 @@ def maximum(cubes: Sequence[Cube], by: str = "position") -> Cube:
 
 
 def merge(cubes: Sequence[Cube], by: str = "position") -> Cube:
-    """Put together what different cubes know: each property from the first cube that has it.
+    """Combine cubes: take each property from the first cube that has it.
 
     For runs that recorded different counters, or the reports of different tools on one run.
     """

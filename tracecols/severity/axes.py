@@ -1,4 +1,4 @@
-"""The three trees a cube hangs on: properties, call paths, and the system."""
+"""The three axes of a cube, which are trees: properties, call paths, and the system."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STREAM = "stream"
 
 
 SHOWN = 20
-"""Rows of a tree that its repr shows, at most."""
+"""Maximum number of rows of a tree that its repr shows."""
 
 
 def outline(
@@ -39,7 +39,7 @@ def outline(
     Parameters
     ----------
     head : str
-        What is above them.
+        The line above them.
     lines : sequence of str
         One for every row.
     depth : sequence of int
@@ -62,19 +62,19 @@ class PropertyAxis:
         Whether a property may hold for the same time as its siblings: it divides its parent in another way than they
         do.
     aggregation : list of str
-        How values come together (`schema.severity.AGGREGATIONS`); by default all add up.
+        How values are aggregated (`schema.severity.AGGREGATIONS`); by default all add up.
     is_wait : list of int
-        1 for a property that is time in which a location waits for another, else 0. Where -1 is given, as by default,
-        it is not known: waits are then those that are declared with the same id, and what is below a wait.
+        1 for a property that is time in which a location waits for another, else 0. If it is not known (-1, the
+        default), a property is a wait if it is declared as one under the same id, or is below a wait.
     delay, part : list of str
-        The property whose costs say who causes it (empty: as those of the wait above), and as what its values count
+        The property whose costs identify the cause (empty: that of the wait above), and what its values count as
         (`schema.properties.PARTS`; empty: as those of the property above).
     is_heading, is_estimate : list of int
         1 for a property that titles of findings do without, and for one whose parts may exceed it in a cell, else 0.
-        Where `is_heading` is -1, as by default, none of these four is known: they are what is declared with the same
-        id, and so is the advice of a property that has none.
+        If `is_heading` is -1 (the default), none of these four is known: they are taken from the declared property of
+        the same id, and so is the advice if it is empty.
     formula : list of str
-        What a property is computed from (`severity.formulas`): it has no cells then. Empty for all others.
+        Formula of a computed property (`severity.formulas`), which has no cells; empty for all others.
     """
 
     id: list[str]
@@ -96,7 +96,7 @@ class PropertyAxis:
     def __post_init__(self) -> None:
         n = len(self.id)
         self.aggregation = self.aggregation or ["sum"] * n
-        # copies: other axes may have the same lists
+        # copies: other axes may share these lists
         self.is_wait, self.is_heading = list(self.is_wait or [-1] * n), list(self.is_heading or [-1] * n)
         self.delay, self.part, self.advice = (
             list(self.delay or [""] * n),
@@ -112,7 +112,7 @@ class PropertyAxis:
         )
 
     def _complete(self, declared: Mapping[str, Any]) -> None:
-        """Take what is not known from the declared properties of the same ids."""
+        """Fill in what is not known from the declared properties of the same ids."""
         waits: dict[str, int] = {}
         for i, name in enumerate(self.id):
             p = declared.get(name)
@@ -172,14 +172,14 @@ class PropertyAxis:
         return found
 
     def waits(self, root: str, *besides: str) -> list[str]:
-        """Return the waits below a property that lie below no other wait; what some of them overlap counts in each.
+        """Return the waits below a property that lie below no other wait; time in which they overlap counts in each.
 
         Parameters
         ----------
         root : str
             Id of a property.
         *besides : str
-            Ids of properties that are taken like waits.
+            Ids of properties that are treated as waits.
         """
         waits = {name for name, is_wait in zip(self.id, self.is_wait, strict=True) if is_wait}
         return self.outermost(root, waits | set(besides))
@@ -211,7 +211,7 @@ class PropertyAxis:
         return [name for name, of in zip(self.id, self.part, strict=True) if of == part]
 
     def is_spent(self, name: str) -> bool:
-        """Return whether the values of a property are spent where they are: not charged, nor compared with a mean.
+        """Return whether call paths spend the values of a property: these are neither charged nor compared with a mean.
 
         Parameters
         ----------
@@ -221,19 +221,19 @@ class PropertyAxis:
         return self.nearest(name, self.part) not in NOT_SPENT
 
     def nearest(self, name: str, says: Sequence[str]) -> str:
-        """Return what a column of text says of a property, or of the nearest one above it of which it says something.
+        """Return the entry of a text column for a property, or for the nearest one above it that has one; else empty.
 
         Parameters
         ----------
         name : str
             Id of a property.
         says : sequence of str
-            One of the columns; empty where nothing is said.
+            One of the columns; entries may be empty.
         """
         return next((says[self.number[at]] for at in (name, *self.above(name)) if says[self.number[at]]), "")
 
     def parts(self, name: str) -> list[str]:
-        """Return the children that add up and do not overlap: what is left of a property without them is its own.
+        """Return the children that add up and do not overlap; a property without these is exclusive.
 
         Parameters
         ----------
@@ -245,8 +245,8 @@ class PropertyAxis:
         return [c for c in self.children[name] if self.adds_up(c) and not self.overlaps[self.number[c]]]
 
     def reduction(self, name: str) -> str:
-        """Return what several values of a property become: their `sum`, `min` or `max`; of what is computed those of
-        the cells it is computed from, which it has none of.
+        """Return how values of a property are reduced: to their `sum`, `min` or `max`; `sum` for a computed property,
+        which has no cells.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class PropertyAxis:
         return self.aggregation[self.number[name]] == "sum"
 
     def is_computed(self, name: str) -> bool:
-        """Return whether a property is computed from the values of others, wherever it is asked for.
+        """Return whether a property is computed from the values of others.
 
         Parameters
         ----------
@@ -276,8 +276,7 @@ class PropertyAxis:
         return bool(self.formula[self.number[name]])
 
     def includes_calls(self, name: str) -> bool:
-        """Return whether the value of a call path covers what it calls: nothing comes together along the call tree
-        then.
+        """Return whether the value of a call path covers what it calls, so that nothing is reduced along the call tree.
 
         Parameters
         ----------
@@ -316,11 +315,11 @@ class CallAxis:
     name, role, paradigm, file : (n,) object
         Of the region entered.
     line : (n,) int64
-        First source line of the region; 0 unknown.
+        First source line of the region; 0 if unknown.
     call_site : (n,) object
-        File and line of the call, which distinguish call paths of one name; empty unknown.
+        File and line of the call, which distinguish call paths of one name; empty if unknown.
     end_line : (n,) int64
-        Last source line of the region; 0 unknown, as by default.
+        Last source line of the region; 0 (the default) if unknown.
     """
 
     parent: NDArray[np.int32]
@@ -371,9 +370,9 @@ class CallAxis:
 
     @cached_property
     def numbered_names(self) -> tuple[list[str], NDArray[np.int64]]:
-        """The different names of regions, and the number of each call path's among them; (n_call_paths,) int64.
+        """The distinct names of regions, and the number of each call path's name among them; (n_call_paths,) int64.
 
-        A name is not put into an array of the longest one: 10^6 call paths and one name of 20,000 characters would take
+        Names are not put into an array of fixed width: 10^6 call paths and one name of 20,000 characters would take
         75 GiB.
         """
         numbers: dict[str, int] = {}
@@ -386,7 +385,7 @@ class CallAxis:
         Parameters
         ----------
         is_wanted : callable
-            Called with each different name once.
+            Called once with each distinct name.
         """
         names, of = self.numbered_names
         return np.fromiter(map(is_wanted, names), bool, len(names))[of]
@@ -420,7 +419,7 @@ class SystemAxis:
     location : list of int
         Row of the location for threads and streams, -1 for others.
     rank, thread : (n_locations,) int32
-        Of every location; the rank of those of accelerators is -1.
+        Of every location; the rank of locations of accelerators is -1.
     location_name, location_type : list of str
     """
 
@@ -510,7 +509,7 @@ class SystemAxis:
         ).with_devices()
 
     def with_devices(self) -> SystemAxis:
-        """Put the streams that are in a process beside its threads below the devices that their names contain."""
+        """Move streams that are next to the threads of a process below the devices that their names contain."""
 
         def label(row: int) -> str:
             at = self.location[row]

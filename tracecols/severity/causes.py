@@ -1,7 +1,7 @@
-"""Findings that are causes: what a replay found to be the cause of lost time, with the severities that it explains.
+"""Findings that are causes: causes of lost time found by a replay, with the severities that they explain.
 
-The facts of a cube keep them (`CAUSES`): kind, call path, locations, the ticks that mending it would gain, quantities
-that prove it, and what it explains of the time of each call path and location.
+They are kept in the facts of a cube (`CAUSES`): kind, call path, locations, the ticks that mending it would gain,
+quantities that prove it, and the ticks that it explains on each call path and location.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
 CAUSES = "causes"
-"""Where the facts of a cube keep the causes of lost time."""
+"""Key of the causes of lost time in the facts of a cube."""
 
 NARROWED = frozenset(("properties", "parameters"))
-"""What a cube may be narrowed to so that no causes are looked for: it has not all of the time that is lost."""
+"""Narrowings of a cube for which no causes are looked for, as it lacks some of the lost time."""
 
 PARTS = frozenset(("within", "locations"))
-"""What a cube may be narrowed to so that causes are those of the whole run, and explain a part of it."""
+"""Narrowings of a cube whose causes are those of the whole run, limited to what they explain in the cube."""
 
 CHANGING = "changing"
-"""The kind of causes that each time others are late."""
+"""The kind of causes in which other locations are late each time."""
 
 BY_CHANCE = {CHANGING: 0.6, "barrier": 0.6}
-"""By kind the part of its gain that a cause counts with in the order: noise makes some who wait for each other, each
-time for another one, and no distribution of work mends all of it."""
+"""Factor on the gain of a cause when causes are ranked, by kind: some of these waits, for another location each time,
+are due to noise, which no distribution of work removes."""
 
 MOST = 0.5
-"""Part of a property on a call path from which on a cause has all of it."""
+"""If a cause explains at least this part of a property on a call path, all of it is attributed to the cause."""
 
 
 class Explained(NamedTuple):
@@ -42,13 +42,14 @@ class Explained(NamedTuple):
     facts: Mapping[str, Any]
     """The cause as the cube keeps it."""
     cells: dict[str, Cells]
-    """By property the time that is lost because of it."""
+    """The time lost because of it, by property."""
     certain: float
-    """Part of this that ends if the cause is mended."""
+    """Share of this time that a replay with the cause mended removes."""
 
 
 def _of_cube(cube: Severities) -> Mapping[str, Any]:
-    """Return what a cube keeps of a replay (`CAUSES`); nothing of one of some properties only, or made of several."""
+    """Return the results of a replay in a cube (`CAUSES`); empty if it has some properties only, is made of several, or
+    has other numbers of call paths or locations."""
     found = cube.facts.get(CAUSES)
     narrowed = NARROWED & set(cube.facts.get("narrowed") or {})
     if not isinstance(found, dict) or narrowed or cube.facts.get("operation"):
@@ -59,28 +60,28 @@ def _of_cube(cube: Severities) -> Mapping[str, Any]:
 
 
 def is_part(cube: Severities) -> bool:
-    """Say whether a cube has some call paths or locations of a run only."""
+    """Return whether a cube has only some call paths or locations of a run."""
     return bool(PARTS & set(cube.facts.get("narrowed") or {}))
 
 
 def runtime_of(cube: Severities) -> int:
-    """Return the ticks of the run that causes make shorter."""
+    """Return the runtime, in ticks, that gains of causes refer to; 0 if it is not known."""
     return int(_of_cube(cube).get("runtime") or 0)
 
 
 def causes_of(cube: Severities) -> list[dict[str, Any]]:
-    """Return the causes that a cube keeps; none of one of some properties only, or made of several."""
+    """Return the causes that a cube keeps; none if it has some properties only, or is made of several."""
     return list(_of_cube(cube).get("found") or [])
 
 
 def piece_of(cube: Severities) -> list[float]:
-    """Return begin and end, in seconds since the start of the recording, of the piece in which causes were found;
-    nothing where all of the trace was replayed."""
+    """Return begin and end, in seconds since the start of the recording, of the piece in which causes were found; empty
+    if the whole trace was replayed."""
     return list(_of_cube(cube).get("piece") or [])
 
 
 def starts_of(cube: Severities) -> Cells:
-    """Return the time of calls in which devices start; none of a cube that was narrowed or made of several."""
+    """Return the time of calls in which devices start; empty for a cube that was narrowed or made of several."""
     nothing: tuple[list[int], ...] = ([], [], [])
     found: Sequence[Sequence[int]] = _of_cube(cube).get("starts") or nothing
     call_path, location, ticks = (np.asarray(part, np.int64) for part in found)
@@ -90,7 +91,7 @@ def starts_of(cube: Severities) -> Cells:
 def explain(
     cube: Severities, parts: Mapping[str, Cells], idle: str, causes: list[dict[str, Any]]
 ) -> tuple[list[Explained], dict[str, Cells]]:
-    """Divide the time that is lost, by property, among causes; return what each explains, and what none explains.
+    """Divide the lost time of each property among causes; return what each explains, and what none explains.
 
     `idle` is the property of idle threads, which are explained location by location.
     """
@@ -100,7 +101,7 @@ def explain(
         (p for p in parts if len(parts[p])),
         key=lambda p: (-is_wait[axis.number[p]], -_depth(axis.parent, axis.number, p)),
     )
-    # what calls take beyond waiting is looked for where nothing waits first
+    # time of calls beyond waiting is taken from properties that are no waits first
     calls_first = sorted(names, key=lambda p: is_wait[axis.number[p]])
     value = {p: _not_negative(np.asarray(parts[p].value, np.float64)) for p in names}
     left = {p: v.copy() for p, v in value.items()}
@@ -123,11 +124,11 @@ def explain(
             first = _idle_because_of(cube, cause, parts[idle])
             mine[idle], idling[-1] = _take_idle(cube, first, parts[idle], left[idle], location[of_idle], idling[-1])
         taken.append(mine)
-    # threads idle for a cause on its own call paths first, whatever other causes have to do with it
+    # idle time elsewhere is taken only after every cause has taken that on its own call paths
     for cause, mine, rest_of_idle in zip(causes, taken, idling, strict=True):
         call_path, location, _, _ = _explained_of(cause)
         location = location[call_path < 0]
-        # of a part of the run it is not known how much of this lies in it
+        # for a part of the run it is not known how much of the idle time lies in it
         if idle in left and not is_part(cube):
             anywhere = [np.ones(len(parts[idle]), bool)]
             more, rest_of_idle = _take_idle(cube, anywhere, parts[idle], left[idle], location, rest_of_idle)
@@ -147,15 +148,15 @@ def explain(
 
 
 def _explained_of(cause: Mapping[str, Any]) -> list[NDArray[np.int64]]:
-    """Return the call paths, -1 of idle threads, locations and ticks that a cause explains, and how much of these is no
-    waiting, of which cubes of earlier versions know nothing."""
+    """Return the call paths (-1 for idle threads), locations and ticks that a cause explains, and how many of the ticks
+    are not waiting, 0 in cubes of earlier versions."""
     found = [np.asarray(part, np.int64) for part in cause["explains"]]
     return [*found, np.asarray(cause.get("in_calls", [0] * found[2].size), np.int64)]
 
 
 def _not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values with the same sum of which none is negative, as tasks and clocks make them: what these take off,
-    all others give in proportion."""
+    """Return values with the same sum and no negative ones, which tasks and clock errors cause: these are deducted from
+    the positive ones in proportion."""
     if (value >= 0).all():
         return value
     positive = np.maximum(value, 0)
@@ -181,7 +182,8 @@ def _depth(parent: list[str], number: Mapping[str, int], name: str) -> int:
 def _take(
     key: NDArray[np.int64], left: NDArray[np.float64], wanted_key: NDArray[np.int64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Take from cells as much as is wanted and there, in place; return what was taken of each."""
+    """Take from cells as much as is wanted and available, changing `left` and `wanted` in place; return what was taken
+    of each."""
     taken = np.zeros(left.size)
     at = np.minimum(np.searchsorted(key, wanted_key), max(key.size - 1, 0))
     hit = np.flatnonzero(key[at] == wanted_key) if key.size else np.zeros(0, np.int64)
@@ -200,8 +202,8 @@ def _take_below(
     key: NDArray[np.int64],
     wanted: NDArray[np.float64],
 ) -> None:
-    """Take what is still wanted from call paths of OpenMP below, in proportion: forks and joins belong to the region
-    that they begin and end."""
+    """Take what is still wanted from OpenMP call paths below, in proportion: forks and joins belong to the region that
+    they begin and end."""
     end = cube.call_paths.end
     of_openmp = np.asarray(cube.call_paths.paradigm == "openmp", np.bool_)
     for at in np.flatnonzero(wanted > 0).tolist():
@@ -220,8 +222,8 @@ def _take_below(
 
 
 def _idle_because_of(cube: Severities, cause: Mapping[str, Any], cells: Cells) -> list[NDArray[np.bool_]]:
-    """Select the cells of idle threads that a cause has first, then, and last: those on its own call path, those where
-    the thread that forks them waits for the cause meanwhile, and others of its region."""
+    """Select the cells of idle threads that a cause explains, in order of preference: on its own call path, where the
+    process that forks them waits for the cause meanwhile, and on other call paths of its region."""
     own, name, rank = int(cause["call_path"]), cube.call_paths.name, cube.system.rank
     call_path, location, _, _ = _explained_of(cause)
     waits = call_path >= 0
@@ -241,8 +243,8 @@ def _take_idle(
     location: NDArray[np.int64],
     ticks: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Take from the idle time of locations, in place: first from the first cells that are selected, then from others.
-    Return what is taken of each cell, and what is still wanted of each location."""
+    """Take from the idle time of locations, in place, from one selection of cells (`where`) after the other. Return
+    what is taken from each cell, and what is still wanted from each location."""
     taken = np.zeros(left.size)
     for chosen in where:
         rows = np.flatnonzero(chosen)
@@ -257,7 +259,7 @@ def _take_idle(
 def _take_by_location(
     location: NDArray[np.int32], left: NDArray[np.float64], where: NDArray[np.int64], ticks: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Take from the cells of locations as much as is wanted and there, of each in proportion; in place."""
+    """Take from the cells of each location as much as is wanted and available, in proportion; in place."""
     n = int(max(location.max(initial=0), where.max(initial=0))) + 1
     there = np.bincount(location, left, n)
     wanted = np.minimum(np.bincount(where, ticks, n), there)
@@ -273,7 +275,7 @@ def _complete(
     left: dict[str, NDArray[np.float64]],
     taken: list[dict[str, NDArray[np.float64]]],
 ) -> None:
-    """Give what is left of a property on a call path to the cause that explains most of it."""
+    """Give what is left of a property on a call path to the cause that explains most of it, at least `MOST`."""
     for p, remaining in left.items():
         path = parts[p].call_path
         whole = np.bincount(path, value[p])

@@ -15,12 +15,12 @@ from tracecols.severity.axes import CallAxis
 from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, reduce_upwards, widened
 
 MOST_KEPT = 1 << 24
-"""Cells that `Made` keeps."""
+"""Maximum number of cells that `Made` keeps."""
 
 
 class Made(Mapping[str, "Cells"]):
-    """Cells by property, made when they are asked for: those of many locations take much memory, so that only the ones
-    that were asked for last are kept."""
+    """Cells by property, made on access: those of many locations take much memory, so only the most recently used ones
+    are kept."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Cells]) -> None:
         self._names, self._make = dict.fromkeys(names), make
@@ -37,7 +37,7 @@ class Made(Mapping[str, "Cells"]):
         self._kept[name] = found = self._make(name)
         self._n += len(found)
         if self._n > MOST_KEPT:
-            # a list, as other threads may ask at the same time
+            # a copy, as other threads may access the mapping at the same time
             kept = list(self._kept.items())
             self._n = sum(len(cells) for _, cells in kept)
             for other, cells in kept:
@@ -88,7 +88,7 @@ class Cells:
         if is_ascending and how == "sum" and value.dtype == np.int64 and widened(value).dtype == np.int64:
             return cls(*groups.sum_ascending(key, value))
         if is_ascending:
-            # cells are neighbours
+            # values of the same cell are adjacent
             is_first = np.append(True, key[1:] != key[:-1])[: key.size]
             group, first = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
         else:
@@ -97,7 +97,7 @@ class Cells:
         if value.dtype == np.uint64 and value.size and int(value.max()) > LARGEST:
             value = value.astype(object)
         else:
-            # sums of integers are integers, all else is float64
+            # sums of integers are integers, everything else is float64
             is_integer = how == "sum" and value.dtype.kind in "iub"
             value = value.astype(np.int64 if is_integer else np.float64, copy=False)
         if first.size < group.size or value.dtype == object:
@@ -116,7 +116,7 @@ class Cells:
 
     @classmethod
     def _sorted(cls, key: NDArray[np.int64], value: NDArray[Any], how: str) -> Cells:
-        """Put different cells in order; sums without those that are zero."""
+        """Sort distinct cells; sums that are zero are left out."""
         kept = value != 0
         if how == "sum" and not kept.all():
             key, value = key[kept], value[kept]
@@ -126,7 +126,7 @@ class Cells:
         return cls(key, value)
 
     def _with(self, others: Sequence[Cells], sign: int = 1, how: str = "sum") -> Cells:
-        """Reduce the cells of this one and others together; all are in order, and stable sorting merges what is."""
+        """Reduce these cells together with others; each is sorted, so a stable sort merges them."""
         others = [other for other in others if len(other)]
         if not others:
             return self
@@ -141,7 +141,7 @@ class Cells:
         return self._sorted(key, value, how)
 
     def without(self, others: Sequence[Cells]) -> Cells:
-        """Subtract the cells of others, all at once: what rounding leaves is measured by the largest of them."""
+        """Subtract the cells of others, all at once, so that rounding residue is judged by the sizes of all of them."""
         return self._with(others, -1)
 
     def joined(self, other: Cells, how: str = "sum") -> Cells:
@@ -150,13 +150,13 @@ class Cells:
 
     @classmethod
     def together(cls, parts: Sequence[Cells]) -> Cells:
-        """Add up the cells of several, as one after the other, whose rounding of other than integers depends on it."""
+        """Add up the cells of several: one after the other unless all are integers, as rounding depends on order."""
         if all(part.value.dtype == np.int64 for part in parts):
             return parts[0]._with(parts[1:])
         return functools.reduce(Cells.joined, parts)
 
     def total(self, how: str = "sum") -> Any:
-        """Return what all values are reduced to, 0 if there is none: of integers the exact sum (int), else float."""
+        """Return the reduction of all values, 0 if there are none; sums of integers are exact (int), all else float."""
         return filled(reduce_at(np.zeros(len(self), np.int64), self.value, 1, how), how).tolist()[0]
 
     @property

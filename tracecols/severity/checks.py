@@ -1,12 +1,12 @@
-"""What the values of a cube satisfy, so that nothing that relies on them is led astray.
+"""Checks of the tables of a cube.
 
-Files have checksums. But a cube that was made wrongly, or changed together with its checksums, could still have a call
-path that does not exist, or the same value twice: what is computed of it takes such numbers as indices and does not
-look. So everything is checked once, when a cube is read. References and ranges follow from the schema
-(`schema.severity`); what tables mean besides is checked here.
+Files have checksums. But a cube that was made wrongly, or changed together with its checksums, could still refer to a
+call path that does not exist, or have the same cell twice, and computations use such numbers as indices unchecked. So
+everything is checked once, when a cube is read. References and ranges are checked as the schema declares them
+(`schema.severity`); constraints beyond the schema are checked here.
 
 Tables are columns by name: those of a .severity folder, or those that the trees of another file would be written as.
-Every function returns in words what is wrong first, or an empty text.
+Every function returns a description of the first error, or an empty text.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ VALUES = ("cells", "periods", "period_cells", "outside_cells")
 """The tables that are neither trees nor topologies."""
 
 BYTES_PER_CELL = 48
-"""Memory that reading takes for each row of `cells`, `period_cells` and `outside_cells`, at most: 46 of a cube with 5 x
-10^6 of them."""
+"""Upper bound of the memory that reading takes for each row of `cells`, `period_cells` and `outside_cells`: measured 46
+for a cube with 5 x 10^6 of them."""
 
 
 def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int | None) -> str:
-    """Compare the numbers of rows, which are known before anything is read, with each other and with what there is.
+    """Check the numbers of rows, known before anything is read, against each other, sizes of files and the memory.
 
-    A row of most tables has a value that no other row has, so that it takes a byte of the file; four or more in all
-    that tracecols writes. The rows of the others are limited by those of these.
+    In most tables every row has a value that no other row has, so that it takes at least a byte of the file; four or
+    more in all that tracecols writes. The numbers of rows of the other tables are limited by those of these.
     """
     n_cells = rows["properties"] * rows["call_paths"] * rows["locations"]
     by_period = n_cells * (rows.get("periods", 0) + 1), "one for each property, call path, location and period"
@@ -102,11 +102,11 @@ def wrong_cells(
     starts: NDArray[np.int64],
     is_float: NDArray[np.bool_],
 ) -> str:
-    """Check the values of cells, whose references are right: that rows ascend, none is there twice, and all are
-    numbers.
+    """Check cells whose references are valid: rows ascend, none occurs twice, and all values are numbers.
 
-    `name` is `cells` or `period_cells`; `order` is what the rows of a property are ordered by, the first column first;
-    `starts` is the first row of every property; where `is_float`, values are the bits of a float64.
+    `name` is `cells`, `period_cells` or `outside_cells`; `order` holds the columns that the rows of a property are
+    ordered by, the most significant first; `starts` is the first row of every property; where `is_float`, values are
+    the bits of a float64.
     """
     row = _first_disorder(tables[name]["property"], order, starts)
     if row >= 0:
@@ -117,7 +117,7 @@ def wrong_cells(
             "is there twice"
         )
     value = tables[name]["value"]
-    # of no property but those of floating-point numbers
+    # only properties with floating-point numbers, unless an integer is too small
     suspects = np.ones(is_float.size, bool) if value.min(initial=0) < -LARGEST else is_float
     for i in np.flatnonzero(suspects & (starts[1:] > starts[:-1])).tolist():
         mine = value[starts[i] : starts[i + 1]]
@@ -132,14 +132,14 @@ def wrong_cells(
 
 
 def _first_disorder(prop: NDArray[Any], columns: Sequence[NDArray[Any]], starts: NDArray[np.int64]) -> int:
-    """Return the first row found that is not after the one before in lexicographic order; -1 if there is none."""
+    """Return a row that does not follow the one before in lexicographic order; -1 if there is none."""
     wrong = prop[1:] < prop[:-1]
     if wrong.any():
         return int(np.argmax(wrong)) + 1
     firsts = starts[(starts > 0) & (starts < prop.size)]
     for i, column in enumerate(columns):
         wrong = column[1:] <= column[:-1] if i == len(columns) - 1 else column[1:] < column[:-1]
-        # where something further in front is another one, a column begins anew
+        # a column may begin anew where the property or an earlier column changes
         wrong[firsts - 1] = False
         for earlier in reversed(columns[:i]):
             if not wrong.any():
@@ -190,7 +190,7 @@ def _wrong_properties(tables: Mapping[str, Columns]) -> str:
     table = tables["properties"]
     seen: dict[str, int] = {}
     operands = {name for name, formula in zip(table["id"], table["formula"], strict=True) if not formula}
-    # the properties above the one before, and that one
+    # the property of the previous row, last, and those above it
     above: list[str] = [""]
     for row, (name, parent, together, formula) in enumerate(
         zip(table["id"], table["parent"], table["aggregation"], table["formula"], strict=True)
@@ -222,8 +222,8 @@ def _wrong_properties(tables: Mapping[str, Columns]) -> str:
 
 
 def _wrong_formula(formula: str, together: str, known: Set[str]) -> str:
-    """Say what is wrong with the formula of a property, which may have those with cells, and computed ones before
-    it."""
+    """Return what is wrong with the formula of a property, which may use properties with cells, and computed ones in
+    rows before it."""
     if bool(formula) != (together == "computed"):
         return f"{formula!r:.60} for a property whose values come together as {together!r}"
     try:
@@ -235,10 +235,10 @@ def _wrong_formula(formula: str, together: str, known: Set[str]) -> str:
 
 
 def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
-    """Check parents, depths and ends: they are those of one order, the depth-first one. O(n).
+    """Check that parents, depths and ends are those of a depth-first order. O(n).
 
-    By induction a subtree is divided among the children: the first begins after its head, each other one at the end of
-    the one before.
+    By induction, a subtree is divided among the children of its head: the first begins after the head, each other one
+    at the end of the one before.
     """
     parent, depth, end = (np.asarray(tables["call_paths"][c], np.int64) for c in ("parent", "depth", "end"))
     n = parent.size
@@ -246,7 +246,7 @@ def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
     at = _first(parent >= row)
     if at >= 0:
         return f"column parent, row {at}: {parent[at]}, but parents come before children"
-    # of roots the last entry, which is that of none
+    # parent -1 of roots selects the last entry, which is appended for them
     due = np.append(depth, -1)[parent] + 1
     at = _first(depth != due)
     if at >= 0:
@@ -289,7 +289,7 @@ def _wrong_system(tables: Mapping[str, Columns]) -> str:
 
 
 def _wrong_topologies(tables: Mapping[str, Columns]) -> str:
-    """Check that dimensions and positions are in the order of topologies and locations, and positions on the grids."""
+    """Check that dimensions and positions are in the order of topologies and locations, and coordinates in range."""
     dimensions, positions = tables["topology_dimensions"], tables["topology_positions"]
     n = len(tables["topologies"]["name"])
     of_dimension, of, location, coordinate, size = (

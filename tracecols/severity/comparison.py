@@ -1,4 +1,4 @@
-"""Runs side by side: what changed, and how a program scales."""
+"""Comparison of several runs: what changed, and how a program scales."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = ("property", "parent", "title", "unit", "call_path", "change", "ratio")
-"""Of tables with a column per run; no run can be called so."""
+"""Columns of tables that also have a column per run; runs cannot have these names."""
 
 
 class Comparison:
@@ -32,20 +32,20 @@ class Comparison:
     Parameters
     ----------
     cubes : sequence of SeverityCube
-        Two or more; the first is what the others are compared with.
+        Two or more; the others are compared with the first.
     names : sequence of str, optional
-        What to call them; by default A, B, ...
+        Names of the runs; by default A, B, ...
     by : str
         How locations correspond, see `algebra.unify`.
     with_startup : bool, optional
-        Compare the whole runs, with their start and their end; by default the focus of each (`severity.focus`).
+        Compare the whole runs, with start-up and shutdown; by default the focus of each (`severity.focus`).
 
     Attributes
     ----------
     cubes : list of SeverityCube
-        What is compared.
+        The compared cubes.
     united : list of SeverityCube
-        On common trees.
+        The same on common trees.
     names : list of str
 
     Raises
@@ -184,7 +184,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know: where the runs are of different kinds."""
+        """Remarks on differences between the runs that a reader should know of."""
         roots = {str(n) for c in self.cubes for n in c.call_paths.name[c.call_paths.parent < 0]}
         conventions = {c.facts["conventions"] or "another tool's" for c in self.cubes}
         one_root = all(int((c.call_paths.parent < 0).sum()) == 1 for c in self.cubes)
@@ -251,7 +251,7 @@ class Comparison:
         -------
         DataFrame
             property, parent, title, unit, one float64 column per run by its name (seconds, occurrences, bytes), change
-            (last minus first) and ratio (last by first; nan if both are zero, inf if only the first is).
+            (last minus first) and ratio (last / first; nan if both are zero, inf if only the first is).
         """
         import pandas as pd
 
@@ -279,8 +279,7 @@ class Comparison:
         -------
         DataFrame
             property, title, unit, call_path, one column per run by its name, change and ratio as in `totals`. Values
-            are what each property has of its own at the call path itself, so that they add up to the change of the
-            properties given.
+            are exclusive along properties and call paths, so that they add up to the change of the properties given.
         """
         import pandas as pd
 
@@ -308,9 +307,9 @@ class Comparison:
         Returns
         -------
         DataFrame
-            run, processes, threads (of all processes), property, title, unit, total, mean (total by threads), share (of
-            the property's root; as the mean, nan for what does not add up), speedup (mean of the first run by mean) and
-            efficiency (speedup by the growth of threads). The mean of `time` is the run's elapsed time. Where the
+            run, processes, threads (of all processes), property, title, unit, total, mean (total / threads), share (of
+            the property's root; like the mean, nan for properties that do not add up), speedup (mean of the first run /
+            mean) and efficiency (speedup / growth of threads). The mean of `time` is the run's elapsed time. If the
             problem grows with the run (weak scaling), `speedup` is the efficiency.
         """
         import pandas as pd
@@ -349,13 +348,13 @@ class Comparison:
         return pd.concat(frames, ignore_index=True)
 
     def runtimes(self) -> list[float]:
-        """Return the runtime of each run in seconds, as of `SeverityCube.efficiencies`, and of a cube without
-        computation its time per thread; nan where it is not known."""
+        """Return the runtime of each run in seconds, as in `SeverityCube.efficiencies`; for a cube without computation
+        its time per thread; nan if it is not known."""
         return [runtime_of(cube, with_startup=self.with_startup) for cube in self.cubes]
 
     @staticmethod
     def size(cube: SeverityCube) -> tuple[int, int]:
-        """Return the number of processes and of threads of a run; locations that only hold metrics are none.
+        """Return the numbers of processes and threads of a run; locations of metrics and devices do not count.
 
         Parameters
         ----------
@@ -374,12 +373,12 @@ class Comparison:
         threshold : float
             0.05 for 5 %; not negative.
         properties : str or sequence of str
-            Which to look at, by id or title.
+            Ids or titles of the properties to look at.
 
         Raises
         ------
         SeverityError
-            If the share is none, or a property does not exist.
+            If the threshold is not a share, or a property does not exist.
         """
         is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
         if not is_number or not 0 <= threshold < np.inf:
@@ -393,14 +392,14 @@ class Comparison:
 
 
 def runtime_of(cube: SeverityCube, *, with_startup: bool) -> float:
-    """Return the runtime of a run in seconds, as of `SeverityCube.efficiencies`, and of a cube without computation its
-    time per thread; nan where it is not known.
+    """Return the runtime of a run in seconds, as in `SeverityCube.efficiencies`; for a cube without computation its
+    time per thread; nan if it is not known.
 
     Parameters
     ----------
     cube : SeverityCube
     with_startup : bool
-        With start and end of the program.
+        Include start-up and shutdown.
     """
     try:
         return times_of(cube, with_startup=with_startup).runtime
@@ -423,13 +422,13 @@ def compare(
     Parameters
     ----------
     cubes : sequence of SeverityCube
-        Cubes of the runs, the one to compare with first.
+        Cubes of the runs; the others are compared with the first.
     names : sequence of str, optional
         Names of the runs.
     by : str, optional
         How locations of several runs are matched (see `Comparison`).
     with_startup : bool, optional
-        Compare the whole runs, with their start and their end.
+        Compare the whole runs, with start-up and shutdown.
 
     Returns
     -------

@@ -51,12 +51,12 @@ class SeverityCube(Severities):
     topologies : list of Topology
         Grids that locations are on: those of the trace, among them always the one of processes and threads.
     periods : PeriodAxis, optional
-        Phases or bins of time, of cubes that are divided by them; None of others.
+        Phases or bins of time; None if the cube is not divided by them.
     period_cells : dict of str to PeriodCells
-        By property the same severities by phase or bin, whose sums over periods are `cells`; empty of others.
+        The same severities by phase or bin, by property; their sums over periods are `cells`. Empty if not divided.
     outside : dict of str to PeriodCells, optional
-        By property what of the severities lies outside of the focus of the run (`severity.focus`), of no period where
-        the time is not divided; None where that is not known.
+        The part of the severities outside of the focus of the run (`severity.focus`), by property, of no period if the
+        cube is not divided; None if it is not known.
 
     Examples
     --------
@@ -126,14 +126,14 @@ class SeverityCube(Severities):
         return self.replaced(properties=axis)
 
     def violations(self) -> list[str]:
-        """Check what holds for every cell: 0 <= child <= parent, and siblings that do not overlap together <= parent.
+        """Check every cell: 0 <= child <= parent, and the sum of siblings that do not overlap <= parent.
 
-        Left out are the parts of estimates (`PropertyAxis.is_estimate`).
+        The parts of estimates (`PropertyAxis.is_estimate`) are left out.
 
         Returns
         -------
         list of str
-            One line per property that violates it; empty if all is well.
+            One line per violation; empty if there are none.
         """
         lines = []
         p = self.properties
@@ -154,7 +154,7 @@ class SeverityCube(Severities):
             exceeding += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
             for words, some in exceeding:
                 left = self.cells[name].without([self.cells[child] for child in some])
-                # what is charged has fractions of ticks, and sums of it are rounded
+                # charged costs have fractions of ticks, and their sums are rounded
                 whole = self.cells[name].value
                 is_rounded = left.value.dtype.kind == "f" and whole.size
                 below = left.value < -(2.0**-40 * float(np.abs(whole).max()) if is_rounded else 0)
@@ -169,7 +169,7 @@ class SeverityCube(Severities):
         return lines
 
     def summary(self) -> str:
-        """Return one line: size, conventions, and what it is narrowed to."""
+        """Return one line: size, conventions, operation, and what the cube is narrowed to."""
         found = sum(len(self.cells[n]) > 0 for n in self.properties.id)
         size = (
             f"{counted(found, 'property', 'properties')} x {counted(len(self.call_paths), 'call path')} x "
@@ -186,7 +186,7 @@ class SeverityCube(Severities):
     __iter__ = None
 
     def __getattr__(self, name: str) -> Any:
-        # imported only here: where there is no such attribute
+        # imported only if there is no such attribute
         from difflib import get_close_matches
 
         near = [] if name.startswith("_") else get_close_matches(name, dir(self), 1)
@@ -249,16 +249,16 @@ class SeverityCube(Severities):
         force : bool, optional
             Replace any other file as well.
         with_startup : bool, optional
-            Show the whole run, with its start and its end.
+            Show the whole run, with start-up and shutdown.
         subdomains : mapping, callable, str or Path, optional
-            Which subdomains of the application locations belong to, as for `by_subdomain`: the system tree then has a
+            Subdomains of the application that locations belong to, as for `by_subdomain`: the system tree then has a
             switch between them and the machine.
 
         Raises
         ------
         SeverityError
-            If the file cannot be written, something else exists in its place, there is no such folder, or the
-            subdomains are none.
+            If the file cannot be written, something else exists in its place, there is no such folder, or there are no
+            such subdomains.
         """
         written: Path = provider("cube as a page")(
             self, path, title, sources, force=force, with_startup=with_startup, subdomains=subdomains
@@ -266,7 +266,7 @@ class SeverityCube(Severities):
         return written
 
     def view(self, height: int = 620) -> Any:
-        """Return what `report` writes as a notebook widget (extra `notebook`); its `selection` is what is selected in
+        """Return the page of `report` as a notebook widget (extra `notebook`); its `selection` is what is selected in
         it.
 
         Parameters

@@ -1,7 +1,7 @@
-"""Efficiencies of a run: how good it is, as a few factors between 0 and 1 (docs/efficiencies.md).
+"""Efficiencies of a run, as a few factors between 0 and 1 (docs/efficiencies.md).
 
-Three models say so of the same times: MPI (POP), hybrid multiplicative (BSC) and hybrid additive (POP). `RunTimes`
-holds the times, whatever they were found in; `tabulate` makes the table of them.
+Three models are evaluated on the same times: MPI (POP), hybrid multiplicative (BSC) and hybrid additive (POP).
+`RunTimes` holds the times, whatever their source; `tabulate` makes the table from them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("model", "metric", "parent", "title", "unit", "value", "by")
-"""Of the table of efficiencies."""
+"""Columns of the table of efficiencies."""
 
 RUN, MPI, THREADS, MULTIPLICATIVE, ADDITIVE, COMPUTATION = MODELS = (
     "run", "mpi", "threads", "hybrid multiplicative", "hybrid additive", "computation",
 )  # fmt: skip
-"""What the metrics belong to: the times, the models, and what counters tell of the computation."""
+"""Groups of metrics: the times, the models, and metrics of the computation, most of them from counters."""
 
 MODEL_TITLES = {
     RUN: "Times",
@@ -44,26 +44,26 @@ MODEL_TITLES = {
 }
 
 APPROXIMATION, REPLAY, DIMEMAS = IDEALS = ("approximation", "replay", "dimemas")
-"""How the runtime on an ideal network is found: as what remains of the time without transfer, by replay of the trace,
-or by replay of the whole run with the rules of the simulator Dimemas, which is how BSC's tools define factors."""
+"""How the runtime on an ideal network is found: from the time that remains without transfer, by replay of the trace,
+or by replay of the whole run with the rules of the simulator Dimemas, as BSC's tools define the factors."""
 
 INSTRUCTIONS = ("PAPI_TOT_INS", "instructions", "perf::INSTRUCTIONS")
 CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
-"""Counters by their names, the first that a cube has."""
+"""`INSTRUCTIONS` and `CYCLES`: names of counters; the first one that a cube has is used."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunTimes:
-    """What efficiencies are made of; seconds."""
+    """Times from which efficiencies are computed, in seconds."""
 
     runtime: float
-    """From the start to the end of what is looked at."""
+    """From the start to the end of the evaluated interval."""
     useful: NDArray[np.float64]
     outside: NDArray[np.float64]
     """`useful` and `outside`: (n_threads,), time in computation of every CPU thread, and time outside MPI of the master
-    of its process, which holds the CPUs of all."""
+    of its process, which holds the CPUs of all its threads."""
     process: NDArray[np.int64]
-    """(n_threads,): the rank of each."""
+    """(n_threads,): rank of each thread."""
     openmp: NDArray[np.float64]
     serial: NDArray[np.float64]
     """`openmp` and `serial`: (n_threads,), time in parallel regions outside MPI, and computation outside parallel
@@ -71,38 +71,36 @@ class RunTimes:
     ideal: float
     """Runtime on an ideal network; nan if it is not known."""
     ideal_by: str
-    """How it was found, one of `IDEALS`."""
+    """How `ideal` was found, one of `IDEALS`; empty if it is not known."""
     window: str
-    """What the runtime extends over."""
+    """The interval that the runtime covers, in words."""
     instructions: float = math.nan
     cycles: float = math.nan
-    """`instructions` and `cycles`: counted in computation; nan if they are not."""
+    """`instructions` and `cycles`: counted in computation; nan if they were not recorded."""
     ideal_useful: float = math.nan
-    """The largest computation of a process on the ideal network where that is not the recorded one; else nan."""
+    """The largest computation of a process on the ideal network if it differs from the recorded one; else nan."""
     has_mpi: bool = True
     has_openmp: bool = True
     has_devices: bool = False
-    """`has_mpi`, `has_openmp` and `has_devices`: what the program uses: models of other things have no rows."""
+    """`has_mpi`, `has_openmp` and `has_devices`: whether the program uses these; models of the others have no rows."""
     device: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
-    """(n_threads,): time that the CPU of each thread spends in calls for devices, of its master outside parallel
-    regions."""
+    """(n_threads,): time in device calls, of each thread in parallel regions and of its master outside of them."""
     present: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
-    """(n_threads,): share of the runtime for which each thread has been there: less than 1 of processes that others
-    create."""
+    """(n_threads,): share of the runtime during which each thread exists; below 1 in processes created by others."""
 
     def mean(self, values: NDArray[np.float64]) -> float:
-        """Return the mean of times of threads, as if those that come late did the same all the time."""
+        """Return the mean time of threads, as if threads that start late did the same during the whole runtime."""
         if not values.size:
             return math.nan
         there = np.broadcast_to(self.present, values.shape)
         return float(values.mean() if (there == 1).all() else values.sum() / there.sum())
 
     def largest(self, values: NDArray[np.float64]) -> float:
-        """Return the largest time of a thread, as if those that come late did the same all the time."""
+        """Return the largest time of a thread, as if threads that start late did the same during the whole runtime."""
         return float((values / self.present).max()) if values.size else math.nan
 
     def largest_on_ideal(self, values: NDArray[np.float64]) -> float:
-        """Return the same for the ideal network, where threads that come late are there for as long."""
+        """Return the largest time of a thread on the ideal network, where threads that start late exist for as long."""
         if math.isfinite(self.ideal_useful) or not values.size:
             return self.ideal_useful
         scale = np.where(self.present < 1, ratio(self.ideal, self.runtime), 1.0)
@@ -120,7 +118,7 @@ class RunTimes:
 
 
 def ratio(numerator: float, denominator: float) -> float:
-    """Divide; nan where there is nothing to divide by, or either is not known."""
+    """Divide; nan if the denominator is not positive, or either is not finite."""
     if not (math.isfinite(numerator) and math.isfinite(denominator)) or denominator <= 0:
         return math.nan
     return numerator / denominator
@@ -132,7 +130,7 @@ _ONE_SECOND = RunTimes(
 """Times of a run that has all metrics."""
 
 IDEAL_RUNTIME = "ideal_runtime"
-"""The fact of a cube that holds the runtime on an ideal network by replay, in ticks."""
+"""Key of the runtime on an ideal network by replay, in ticks, in the facts of a cube."""
 
 
 class Metric(NamedTuple):
@@ -148,10 +146,9 @@ class Metric(NamedTuple):
 
 
 def metrics(times: RunTimes) -> Iterator[Metric]:
-    """Yield the values of the models of what the program uses, parents before children; a value that is not defined is
-    nan.
+    """Yield the metrics of the models that apply to the program, parents before children; undefined values are nan.
 
-    Where the runtime on an ideal network is not known, communication is not divided into serialisation and transfer.
+    If the runtime on an ideal network is not known, communication is not divided into serialisation and transfer.
     """
     yield from _run(times)
     if times.has_mpi and not times.has_devices:
@@ -196,8 +193,8 @@ def _run(t: RunTimes) -> Iterator[Metric]:
 def _communication(
     t: RunTimes, model: str, prefix: str, words: str, parent: str, outside: NDArray[np.float64]
 ) -> Iterator[Metric]:
-    """Yield serialisation and transfer, where the runtime on an ideal network is known; `outside` is the time of
-    threads outside communication."""
+    """Yield serialisation and transfer if the runtime on an ideal network is known; `outside` is the time of threads
+    outside communication."""
     if math.isfinite(t.ideal):
         most, on_ideal = t.largest(outside), t.largest_on_ideal(outside)
         serialisation, transfer = ratio(on_ideal, t.ideal), ratio(t.ideal, t.runtime)
@@ -220,7 +217,7 @@ def _threads(t: RunTimes) -> Iterator[Metric]:
 
 
 def _pure(t: RunTimes, model: str, what: str) -> Iterator[Metric]:
-    """Yield the parallel efficiency, and its factors: load balance, and that of communication or the like."""
+    """Yield the parallel efficiency and its factors: load balance and the efficiency of `what` (communication, ...)."""
     useful, most = t.mean(t.useful), t.largest(t.useful)
     parent = "parallel_efficiency"
     yield _factor(model, parent, "", "Parallel efficiency", ratio(useful, t.runtime))
@@ -255,13 +252,13 @@ def _multiplicative(t: RunTimes) -> Iterator[Metric]:
 
 
 def _additive(t: RunTimes) -> Iterator[Metric]:
-    """Yield the factors of the additive POP model: every process counts with its threads, since it holds their CPUs."""
+    """Yield the factors of the additive POP model: every process counts once per thread, since it holds their CPUs."""
     n, runtime, useful = t.n_threads, t.runtime, t.mean(t.useful)
     openmp, serial, of_process = t.mean(t.openmp), t.mean(t.serial), t.openmp + t.serial
     most = t.largest(of_process)
     process = ratio(openmp + serial, runtime)
     thread = 1 - ratio(openmp + serial - useful, runtime)
-    # what the workers of a process might compute while their master computes alone
+    # the serial computation of masters, divided evenly among the threads of their process
     of = np.unique(t.process, return_inverse=True)[1]
     shared = t.serial / np.bincount(of)[of] if n else t.serial
     amdahl = 1 - ratio(serial - t.mean(shared), runtime)
@@ -288,7 +285,7 @@ def _additive(t: RunTimes) -> Iterator[Metric]:
 
 
 def _computation(t: RunTimes) -> Iterator[Metric]:
-    """Yield what counters tell of the computation."""
+    """Yield the total computation and what counters measured in it."""
     total = float(t.useful.sum()) if t.n_threads else math.nan
     yield Metric(COMPUTATION, "useful_total", "", "Computation, all threads", "sec", total)
     if math.isfinite(t.instructions):
@@ -302,15 +299,14 @@ def _computation(t: RunTimes) -> Iterator[Metric]:
 
 
 MULTIPLIED = "quotient of two factors, not a share of the time"
-"""What a factor above 1 is where nothing more is known of it."""
+"""Meaning of a factor above 1 that has no entry in `ABOVE_ONE`."""
 
 ABOVE_ONE = {"openmp_load_balance": "threads share computation more evenly than processes share the time outside MPI"}
-"""By metric: what it says if a factor is above 1, which quotients of factors may be (docs/efficiencies.md, "Above 100
-%")."""
+"""Meaning of a factor above 1, by metric; quotients of factors may exceed 1 (docs/efficiencies.md, "Above 100 %")."""
 
 
 def is_above_one(value: float, unit: str) -> bool:
-    """Say whether a factor, a metric of a unit, is above 1 by more than rounding, and so has to be explained."""
+    """Return whether a value is a factor, by its unit, and exceeds 1 by more than rounding, which needs explanation."""
     return unit == "share" and value > 1 + 1e-9
 
 
@@ -322,12 +318,12 @@ def why_above_one(metric: str) -> str:
 OF_SEVERAL = (
     "serialisation_efficiency", "transfer_efficiency", "ideal_runtime", "outside_mpi_mean", "outside_mpi_max",
 )  # fmt: skip
-"""Metrics that say something only where several processes communicate, besides the factors of the efficiency of MPI and
-of processes."""
+"""Metrics that are meaningful only if several processes communicate, besides the factors of the MPI and process
+efficiencies."""
 
 
 def is_of_several(metric: str) -> bool:
-    """Say whether a metric is about several processes, so that there is nothing to tell of a run of one."""
+    """Return whether a metric is meaningful only for runs of several processes."""
     is_sum = metric in ("mpi_parallel_efficiency", "process_efficiency")
     return metric in OF_SEVERAL or (metric.startswith(("mpi_", "process_")) and not is_sum)
 
@@ -338,7 +334,7 @@ def tabulate(times: RunTimes) -> pd.DataFrame:
 
 
 def as_frame(found: Iterable[Metric]) -> pd.DataFrame:
-    """Return values of efficiencies as a table."""
+    """Return metrics as a table."""
     import pandas as pd
 
     rows = list(found)
@@ -349,34 +345,34 @@ def as_frame(found: Iterable[Metric]) -> pd.DataFrame:
 def efficiencies(
     cube: Severities, within: str | None = None, *, ideal: str | None = None, with_startup: bool = False
 ) -> pd.DataFrame:
-    """Return how efficient the run is, by models of the same times (docs/efficiencies.md).
+    """Return the efficiencies of the run by several models of the same times (docs/efficiencies.md).
 
     The times are those of the focus: between MPI_Init and MPI_Finalize. Serialisation and transfer depend on the
-    runtime on an ideal network, which an analysis finds by replay of the trace where that costs no more than the
-    analysis; of other cubes communication is not divided.
+    runtime on an ideal network, which an analysis finds by replay of the trace if that costs no more than the
+    analysis; in other cubes communication is not divided.
 
     Parameters
     ----------
     within : str, optional
-        A call path, a region, or a pattern: only this and what it calls.
+        A call path, a region, or a pattern: limits the times to it and what it calls.
     ideal : str, optional
         How the runtime on an ideal network is found: `replay`, which the analysis must have done, or `approximation` as
         in Cube's advisor, the largest time of a location without that part of MPI that is neither waiting nor I/O. By
-        default the replay where the cube has it.
+        default the replay if the cube has it.
     with_startup : bool, optional
-        Of the whole run, with its start and its end.
+        Evaluate the whole run, with start-up and shutdown.
 
     Returns
     -------
     DataFrame
         One row per value: `model` (run, mpi, threads, hybrid multiplicative, hybrid additive, computation), `metric`
-        and its `parent`, `title`, `unit` (share, sec, occ, Hz, ratio), `value` (float64; nan where it is not defined,
-        as with nothing to divide by), and `by`: how the value was found, where there are several ways.
+        and its `parent`, `title`, `unit` (share, sec, occ, Hz, ratio), `value` (float64; nan if it is not defined, as
+        in a division by 0), and `by`: how the value was found, if there are several ways.
 
     Raises
     ------
     SeverityError
-        If the cube has no times or computation, or nothing is called so, or it has no replay.
+        If the cube has no times or computation, `within` matches nothing, or `ideal` is not available in this cube.
 
     Examples
     --------
@@ -404,18 +400,18 @@ def efficiencies(
 
 
 def has_replay(cube: Severities) -> bool:
-    """Say whether a cube has the runtime on an ideal network by replay."""
+    """Return whether a cube has the runtime on an ideal network by replay."""
     return isinstance(cube.facts.get(IDEAL_RUNTIME), int) and not cube.facts.get("operation")
 
 
 def times_of(
     cube: Severities, within: str | None = None, *, ideal: str | None = None, with_startup: bool = False
 ) -> RunTimes:
-    """Find the times of a run in a cube; `within` a call path, a region, or a pattern, only of this and what it calls.
+    """Return the times of a run in a cube; of `within` (a call path, a region, or a pattern) and its calls if given.
 
     `ideal` is how the runtime on an ideal network is found, one of `IDEALS`, by default by replay if the cube has it;
-    it is not known of the whole run with its start and its end (`with_startup`). Raises SeverityError if the cube has
-    no times or computation, or nothing is called so.
+    the replay covers neither a part of the run nor start-up and shutdown (`with_startup`). Raises SeverityError if the
+    cube has no times or computation, or `within` matches nothing.
     """
     _check(cube)
     has_mpi, has_openmp, has_devices = _uses(cube)
@@ -474,7 +470,7 @@ def times_of(
 
 
 def _present(cube: Severities, rank: NDArray[np.int64], *, with_startup: bool) -> NDArray[np.float64]:
-    """Return the share of the runtime for which the processes of threads have been there; (n_threads,) float64."""
+    """Return the share of the runtime during which the process of each thread exists; (n_threads,) float64."""
     trace = cube.facts.get("trace") or {}
     whole: dict[str, Any] = {"begin": trace.get("first_time"), "end": trace.get("last_time")}
     window = whole if with_startup else cube.facts.get("focus_window") or whole
@@ -487,19 +483,18 @@ def _present(cube: Severities, rank: NDArray[np.int64], *, with_startup: bool) -
 
 
 def _uses(cube: Severities) -> tuple[bool, bool, bool]:
-    """Say whether a program uses MPI, OpenMP, and devices."""
+    """Return whether a program uses MPI, OpenMP, and devices."""
     openmp = bool((cube.call_paths.paradigm == "openmp").any() or parallel_call_paths(cube).any())
     return bool(mpi_call_paths(cube).any()), openmp, bool(_device_calls(cube))
 
 
 def _device_calls(cube: Severities) -> list[str]:
-    """Return the properties of calls for devices, which are neither MPI's time nor OpenMP's, as far as there are
-    any."""
+    """Return the properties of device calls that have cells; their time counts neither as MPI nor as OpenMP."""
     return [name for name in cube.properties.with_part("device") if name in cube.cells and len(cube.cells[name])]
 
 
 def _window(cube: Severities, within: str | None) -> str:
-    """Say what the runtime extends over."""
+    """Describe the interval that the runtime covers."""
     narrowed = cube.facts.get("narrowed") or {}
     within = within or narrowed.get("within")
     if within is not None:
@@ -513,12 +508,12 @@ def _window(cube: Severities, within: str | None) -> str:
 
 
 def _runtime(cube: Severities, total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
-    """Return the time from the first process that leaves MPI_Init to the last that enters MPI_Finalize, less what all
-    processes take to create contexts of devices; without MPI the largest time of a process."""
+    """Return the time from the first process that leaves MPI_Init to the last that enters MPI_Finalize, less the least
+    time that a process takes to create device contexts; without MPI that of the recording; else `_longest`."""
     focus, trace = cube.facts.get("focus"), cube.facts.get("trace")
     window = cube.facts.get("focus_window") if focus else None
     if not window and trace and not cube.facts.get("narrowed") and not mpi_call_paths(cube).any():
-        # threads that the program creates may be there longer than the one that begins
+        # threads that the program creates may outlive the initial one
         window = {"begin": trace["first_time"], "end": trace["last_time"]}
     if not window:
         return _longest(total, master)
@@ -530,8 +525,8 @@ def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float
     """Return the time in MPI per location that an ideal network does not shorten by itself: waits and file I/O;
     (n_locations,) float64.
 
-    Waits that hold at the same time count once as far as that can be known: of a call path at a location no more than
-    its time in MPI.
+    Waits at the same time count once as far as possible: on each call path at a location, their sum is limited to the
+    time in MPI.
     """
     result = np.zeros(cube.system.n_locations)
     if ids.MPI not in cube.cells:
@@ -546,8 +541,8 @@ def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float
 
 
 def _longest(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
-    """Return the largest time of a process, which its master has; of a region in which no master is, that of a
-    thread."""
+    """Return the largest time of a master, or of any thread if no master has any, as in a region that only other
+    threads execute."""
     return float(total[master].max(initial=0.0)) or float(total.max(initial=0.0))
 
 
@@ -566,8 +561,7 @@ def _check(cube: Severities) -> None:
 
 
 def _useful(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the time in computation per location: what is executed outside the run-time systems; (n_locations,)
-    float64."""
+    """Return the time in computation per location, outside the run-time systems; (n_locations,) float64."""
     if ids.COMPUTATION in cube.cells:
         return cube.by_location(ids.COMPUTATION, mask)
     own = cube.cells_of(ids.EXECUTION, "eee").on(mask)
@@ -576,7 +570,7 @@ def _useful(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def _is_computed(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say on which call paths there is computation; (n_call_paths,) bool."""
+    """Select those of the given call paths that have computation; (n_call_paths,) bool."""
     cells = cube.cells[ids.COMPUTATION] if ids.COMPUTATION in cube.cells else cube.cells_of(ids.EXECUTION, "eee")
     result = np.zeros(len(cube.call_paths), bool)
     result[cells.call_path] = True
@@ -590,15 +584,15 @@ def _counted(cube: Severities, names: Sequence[str], mask: NDArray[np.bool_]) ->
 
 
 def _masters(rank: NDArray[np.int64], thread: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Find for every thread the one of its process with the lowest number; (n,) int64."""
+    """Find for every thread the index of the lowest-numbered thread of its process; (n,) int64."""
     order = np.lexsort((thread, rank))
     first = order[np.searchsorted(rank[order], rank)]
     return np.asarray(first, np.int64)
 
 
 def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
-    """Select OpenMP's parallel regions and what is below them; (n_call_paths,) bool. Files without roles have their
-    names."""
+    """Select OpenMP parallel regions and what is below them; (n_call_paths,) bool. In files without roles they are
+    recognised by name."""
     c = cube.call_paths
     unknown = np.isin(c.role, ["", "unknown"]) & np.isin(c.paradigm, ["", "unknown"])
     named = c.named(lambda name: re.match(r"!?\$omp parallel\b", name) is not None)
@@ -620,13 +614,12 @@ SCALING = (
 
 
 def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = False) -> pd.DataFrame:
-    """Return how efficiencies (`efficiencies` of each run) change over runs; the first is what the others are compared
-    with.
+    """Return how efficiencies (`efficiencies` of each run) change over runs; the first run is the reference.
 
     If `weak`, the problem grows with the number of threads. A row for each run: run, processes, threads, runtime (s),
     speedup, global_efficiency (parallel efficiency times computation scalability), parallel_efficiency,
-    computation_scalability, and of these, where all runs have the counters, instruction_, ipc_ and
-    frequency_scalability, whose product it is. What is not defined is nan.
+    computation_scalability, and its factors instruction_, ipc_ and frequency_scalability, which need counters.
+    Undefined values are nan.
     """
     import pandas as pd
 
@@ -635,7 +628,7 @@ def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = F
     base = found[0] if found else {}
 
     def per_work(run: dict[str, float], metric: str) -> float:
-        """Return an amount for the problem, or for a thread's part of a problem that grows with them."""
+        """Return an amount of a run, per thread if the problem grows with the number of threads."""
         value = run.get(metric, math.nan)
         return ratio(value, run["threads"]) if weak else value
 
@@ -664,7 +657,7 @@ def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = F
 
 
 class Requirement(NamedTuple):
-    """What a run is to fulfil: a metric, `>=` or `<=`, and a bound."""
+    """A requirement on a run: a metric, `>=` or `<=`, and a bound."""
 
     metric: str
     at_least: bool
@@ -672,8 +665,8 @@ class Requirement(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Requirement:
-        """Read `parallel efficiency>=0.8`, `load balance >= 80%`, `runtime<=12`. Raises SeverityError if it is not of
-        that form, or there is no such metric."""
+        """Parse `parallel efficiency>=0.8`, `load balance >= 80%`, `runtime<=12`. Raises SeverityError if the text is
+        not of that form, or there is no such metric."""
         parts = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=)\s*([0-9.eE+-]+)\s*(%?)\s*", text)
         try:
             bound = float(parts[3]) / (100 if parts[4] else 1) if parts else math.nan
@@ -684,7 +677,7 @@ class Requirement(NamedTuple):
         return cls(find_metric(parts[1]), parts[2] == ">=", bound)
 
     def is_met(self, value: float) -> bool:
-        """Whether a value fulfils it; what is not defined does not."""
+        """Return whether a value meets the requirement; nan does not."""
         return bool(value >= self.bound if self.at_least else value <= self.bound)
 
     def __str__(self) -> str:
@@ -709,7 +702,7 @@ def _plain(name: str) -> str:
 
 
 def failures(table: pd.DataFrame, requirements: Sequence[Requirement]) -> list[dict[str, Any]]:
-    """Return the requirements a run does not meet, with the value it has; nan if it has none."""
+    """Return the requirements that a run does not meet, with its value; nan if it has none."""
     values = dict(zip(table["metric"], table["value"], strict=True))
     found = []
     for r in requirements:

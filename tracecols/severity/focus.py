@@ -1,10 +1,10 @@
 """The focus of a run: the time between MPI_Init and MPI_Finalize of each process, without the creation of contexts of
 devices (docs/diagnosis.md).
 
-An analysis knows of every severity what lies outside of it (`Severities.outside`). Cubes of other tools have no times
-of single calls. There the start and the end are found by call path: MPI_Init, MPI_Finalize and what these call; and the
-own time of the call paths above the one that encloses both, if that one is entered once: it lies before it begins or
-after it ends. Threads idle on the call path of their master, and are set apart with it.
+An analysis records the part of every severity that lies outside of it (`Severities.outside`). Cubes of other tools have
+no times of single calls. There, start-up and shutdown are found by call path: MPI_Init, MPI_Finalize and what these
+call, and the call paths above the one that encloses both, if it is entered only once, as their exclusive time lies
+before or after it. Threads idle on the call path of their master and are excluded with it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Cube = TypeVar("Cube", bound=Severities)
 
 START = ("mpi_init", "mpi_init_thread")
 END = ("mpi_finalize",)
-"""Regions in which MPI starts and ends, as names in lower case without underscores after them."""
+"""`START` and `END`: regions in which MPI starts and ends, in lower case and without trailing underscores."""
 
 CHOSEN = frozenset(("within", "start", "stop"))
-"""How a cube was narrowed if whoever made it has chosen what it shows."""
+"""Narrowings by which the user has chosen what a cube shows; such a cube has no other focus."""
 
 
 def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
     """Select MPI calls and what is below them; (n_call_paths,) bool.
 
-    Files that do not state what regions belong to have their names.
+    In files without paradigms, MPI calls are recognised by name.
     """
     c = cube.call_paths
     unknown = np.isin(c.paradigm, ["", "unknown"])
@@ -61,7 +61,7 @@ def calls_of(cube: Severities, names: tuple[str, ...]) -> NDArray[np.bool_]:
 def start_and_end(cube: Severities) -> NDArray[np.bool_]:
     """Select the call paths that lie outside the focus of a run; (n_call_paths,) bool.
 
-    None where MPI does not start in the cube.
+    None if MPI does not start in the cube.
     """
     start, end = calls_of(cube, START), calls_of(cube, END)
     result = below(cube, start | end)
@@ -71,8 +71,8 @@ def start_and_end(cube: Severities) -> NDArray[np.bool_]:
 
 
 def enclosing(cube: Severities, mask: NDArray[np.bool_]) -> int:
-    """Return the deepest call path with all of some call paths below it that no location enters twice; -1 if there is
-    none."""
+    """Return the deepest call path that has all of the selected ones below it and that no location enters twice; -1 if
+    there is none."""
     c = cube.call_paths
     heads = np.flatnonzero(mask)
     at = int(c.parent[heads.min()])
@@ -96,7 +96,7 @@ def _above(cube: Severities, call_path: int) -> NDArray[np.bool_]:
 
 
 def contexts(cube: Severities) -> NDArray[np.bool_]:
-    """Select the call paths that create contexts of devices, and what they call; (n_call_paths,) bool. None of a cube
+    """Select the call paths that create contexts of devices, and what they call; (n_call_paths,) bool. None in a cube
     without devices."""
     if "gpu" not in cube.system.location_type:
         return np.zeros(len(cube.call_paths), bool)
@@ -104,10 +104,10 @@ def contexts(cube: Severities) -> NDArray[np.bool_]:
 
 
 def set_apart(cube: Severities) -> NDArray[np.bool_]:
-    """Select the call paths that are set apart as a whole unless all is asked for; (n_call_paths,) bool.
+    """Select the call paths that are entirely outside the focus; (n_call_paths,) bool.
 
-    None of a cube that was narrowed to a region or a piece of time, or made of several: whoever made it has chosen what
-    it shows. None either if nothing would be left.
+    None in a cube that was narrowed to a region or a time range, or made of several, as the user has chosen what it
+    shows, and none if nothing would be left.
     """
     nothing = np.zeros(len(cube.call_paths), bool)
     narrowed: Mapping[str, Any] = cube.facts.get("narrowed") or {}
@@ -121,11 +121,11 @@ def set_apart(cube: Severities) -> NDArray[np.bool_]:
 
 
 def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
-    """Return a cube without the cells of some call paths; what the program's root takes off for tasks that stay,
-    stays."""
+    """Return a cube without the cells of some call paths, but with what the program's root deducts for tasks that
+    stay."""
     by_period = {name: found.where(~apart[found.call_path]) for name, found in cube.period_cells.items()}
     roots = roots_of_tasks(cube)
-    # tasks stay, and so does what the program's root takes off for them
+    # tasks that stay while their root does not: what the root deducts for them stays, too
     roots = np.where((roots >= 0) & ~apart & apart[roots], roots, -1)
     if (roots >= 0).any():
         for name, of in TAKEN_OFF.items():
@@ -143,7 +143,7 @@ def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
 
 
 def _cells_without(cells: Mapping[str, Cells], apart: NDArray[np.bool_], roots: NDArray[np.int64], name: str) -> Cells:
-    """Return the cells of a property on the call paths that stay, less what the program's root takes off for tasks."""
+    """Return the cells of a property on the call paths that stay, less what the program's root deducts for tasks."""
     found, of = cells[name].on(~apart), TAKEN_OFF.get(name)
     if of is None or of not in cells or not (roots >= 0).any():
         return found
@@ -151,9 +151,9 @@ def _cells_without(cells: Mapping[str, Cells], apart: NDArray[np.bool_], roots: 
 
 
 def focused(cube: Cube) -> Cube:
-    """Return a cube of the focus, which says so; the same cube if nothing lies outside of it.
+    """Return a cube of the focus, described by its fact `focus`; the same cube if nothing lies outside of it.
 
-    Its call paths, locations and properties are those of the whole.
+    Its call paths, locations and properties are those of the whole cube.
     """
     if "focus" in cube.facts:
         return cube
@@ -200,7 +200,7 @@ def _cells_inside(cells: Mapping[str, Cells], outside: Mapping[str, PeriodCells]
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
-    """Say what the focus of a cube is; empty for one that shows all it has."""
+    """Describe the focus of a cube; empty if it has none."""
     focus = facts.get("focus")
     if not focus:
         return ""

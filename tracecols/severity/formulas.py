@@ -1,5 +1,5 @@
-"""Metrics that are computed from others: formulas of `+ - * /`, `min` and `max`, as METRICS.SPEC of EXPERT and
-expressions of Cube (CubePL) have them."""
+"""Metrics that are computed from others: formulas of `+ - * /`, `min` and `max`, as in METRICS.SPEC of EXPERT and
+expressions of Cube (CubePL)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tracecols.errors import SeverityError
 from tracecols.given.arguments import show
 
 LONGEST = 10_000
-"""Characters of a formula, at most."""
+"""Maximum number of characters of a formula."""
 
 DEEPEST = 100
-"""How deep it may nest."""
+"""Maximum nesting depth of a formula, and number of operators in a row."""
 
 TOKEN = (
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
@@ -27,19 +27,19 @@ TOKEN = (
     r"|\"(?P<quoted>[^\"]+)\""
     r"|(?P<sign>[-+*/(),])|(?P<end>$))"
 )
-"""What a formula consists of: numbers, metrics (`time`, `metric::time()`, `"any name"`) and signs. The expression is
-compiled where there is a formula."""
+"""Regular expression of the tokens of a formula: numbers, metrics (`time`, `metric::time()`, `"any name"`) and signs.
+It is compiled only when a formula is read."""
 
 PLAIN = re.compile(r"[A-Za-z_][\w.:~@]*")
 FUNCTIONS = ("min", "max")
 SIGNS = {"+": 1, "-": 1, "*": 2, "/": 2}
-"""How strongly operators bind."""
+"""Precedence of operators."""
 
 Values = NDArray[np.float64]
 
 
 class Formula(NamedTuple):
-    """A number, a metric, or what an operation makes of others."""
+    """A number, a metric, or an operation on other formulas."""
 
     operation: str
     """`number`, `metric`, one of `+ - * /`, `min` or `max`."""
@@ -62,7 +62,7 @@ class Formula(NamedTuple):
         yield self
 
     def expanded(self, formula_of: Callable[[str], Formula | None]) -> Formula:
-        """Return it with the formulas of metrics that have one in their place."""
+        """Return the formula with metrics replaced by their own formulas, if they have one."""
         if self.operation == "metric":
             inner = formula_of(self.of)
             return self if inner is None else inner.expanded(formula_of)
@@ -71,7 +71,7 @@ class Formula(NamedTuple):
         return Formula(self.operation, tuple(operand.expanded(formula_of) for operand in self.of))
 
     def renamed(self, name_of: Callable[[str], str]) -> Formula:
-        """Return it with other names of metrics."""
+        """Return the formula with other names of metrics."""
         if self.operation == "metric":
             return Formula("metric", name_of(self.of))
         if self.operation == "number":
@@ -79,7 +79,7 @@ class Formula(NamedTuple):
         return Formula(self.operation, tuple(operand.renamed(name_of) for operand in self.of))
 
     def text(self, metric: Callable[[str], str] | None = None) -> str:
-        """Write it, with metrics as a function writes them; by default by their names."""
+        """Return the formula as text; `metric` writes the metrics, by default by their names."""
         write = metric or (lambda name: name if is_plain(name) else f'"{name}"')
         if self.operation == "metric":
             return write(self.of)
@@ -106,7 +106,7 @@ class Formula(NamedTuple):
         return _negative(*operands) if len(operands) == 1 else OPERATIONS[self.operation](*operands)
 
     def unit(self, unit_of: Callable[[str], str]) -> str:
-        """Return the unit of its value, given those of metrics; empty where it has none, or none that can be named."""
+        """Return the unit of its value, given those of metrics; empty if it has none, or none that can be named."""
         if self.operation == "number":
             return ""
         if self.operation == "metric":
@@ -147,9 +147,9 @@ def is_plain(name: str) -> bool:
 
 
 def parse(text: str) -> Formula:
-    """Read a formula: numbers and names of metrics with `+ - * /`, parentheses, `min(A, B)` and `max(A, B)`; names that
-    are no words in quotation marks; `metric::NAME()` as in CubePL. Raises SeverityError if it is none: what is wrong,
-    and where."""
+    """Parse a formula: numbers and names of metrics with `+ - * /`, parentheses, `min(A, B)` and `max(A, B)`; names
+    that are not words in quotation marks; `metric::NAME()` as in CubePL. Raises SeverityError, with the position, if it
+    is malformed."""
     reader = _Reader(text)
     result = reader.sum(0)
     if reader.kind != "end":
@@ -177,7 +177,7 @@ class _Reader:
         self.token = found[self.kind]
 
     def error(self, what: str) -> SeverityError:
-        """Return what is wrong, and where."""
+        """Return the error that says what is wrong, and where."""
         return SeverityError(
             f"{show(self.whole)} is no formula: {what}, at character {self.begin + 1}\n"
             "  a formula has names of metrics, numbers, + - * /, parentheses, min(A, B) and max(A, B)"
@@ -225,7 +225,7 @@ class _Reader:
         return Formula("metric", token)
 
     def arguments(self, depth: int, n: int) -> tuple[Formula, ...]:
-        """Read so many formulas in parentheses."""
+        """Read `n` formulas in parentheses."""
         found: list[Formula] = []
         for sign in ("(", *"," * (n - 1)):
             if not self.is_sign(sign):
@@ -239,7 +239,7 @@ class _Reader:
 
 
 def definition(text: str) -> tuple[str, Formula]:
-    """Read a definition, `NAME = FORMULA`; return the name and the formula. Raises SeverityError if it is none."""
+    """Parse a definition, `NAME = FORMULA`; return name and formula. Raises SeverityError if it is malformed."""
     name, equals, formula = text.partition("=")
     name = name.strip().strip('"')
     if not equals or not name:
@@ -251,8 +251,8 @@ def definition(text: str) -> tuple[str, Formula]:
 
 def specification(lines: Iterable[str]) -> list[tuple[str, Formula]]:
     """Read a file of definitions, as METRICS.SPEC of EXPERT: a line for each, with `measure`, `compose` or `compute`
-    before it or nothing; `aggroup` lines, which say what to record together, are no definitions. Raises SeverityError
-    if a line is no definition: which one."""
+    before it or nothing; `aggroup` lines, which say what to record together, are skipped. Raises SeverityError, with
+    the number of the line, if one is malformed."""
     found = []
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()

@@ -46,10 +46,10 @@ def frame(
     aggregation : str, optional
         Along property and call path (see `cells_of`).
     by_period : bool, optional
-        A row for every phase or bin, in a column `phase` or `bin`; -1 is outside of all phases. Only of cubes that are
-        divided, and not together with an aggregation.
+        Return a row for every phase or bin, with a column `phase` or `bin`; -1 is outside of all phases. Only for cubes
+        that are divided, and not together with an aggregation.
     subdomains : mapping, callable, str or Path, optional
-        What part of the application locations belong to (`by_subdomain`), in a column `subdomain`; null where to none.
+        Parts of the application that locations belong to (`by_subdomain`), for a column `subdomain`; null if to none.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def over_time(
     by : str
         `location`: columns are rank and thread; `rank`; `total`: one column.
     outside : bool, optional
-        A first row, -1, for what happens outside of all phases.
+        Add a first row, -1, for what happens outside of all phases.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def periods_frame(cube: Severities) -> pd.DataFrame:
 
 
 def arrow_stream(cube: Severities, requested_schema: object | None = None) -> object:
-    """Hand the long table of all severities (`frame`) to whoever speaks Arrow (Arrow PyCapsule interface)."""
+    """Export the long table of all severities (`frame`) by the Arrow PyCapsule interface."""
     import pyarrow as pa
 
     return pa.Table.from_pandas(frame(cube), preserve_index=False).__arrow_c_stream__(requested_schema)
@@ -225,13 +225,13 @@ def wide(
     aggregation : str, optional
         Along property and call path (see `cells_of`).
     subdomains : mapping, callable, str or Path, optional
-        What part of the application locations belong to (`by_subdomain`), in a column `subdomain`; null where to none.
+        Parts of the application that locations belong to (`by_subdomain`), for a column `subdomain`; null if to none.
 
     Returns
     -------
     DataFrame
         call_path (category), rank, thread (int32), then float64 columns named by id. Rows in which all are zero are
-        left out; call paths of the same names are in rows of their own.
+        left out; call paths of the same names have separate rows.
     """
     import pandas as pd
 
@@ -340,7 +340,7 @@ def _named_call_paths(axis: CallAxis, call_path: NDArray[Any]) -> pd.Categorical
 
 
 def _named_locations(system: SystemAxis, location: NDArray[Any], given: Given | None) -> dict[str, Any]:
-    """Return the columns that say which locations rows are of."""
+    """Return the columns that identify the locations of rows."""
     import pandas as pd
 
     columns: dict[str, Any] = {"rank": system.rank[location], "thread": system.thread[location]}

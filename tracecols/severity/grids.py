@@ -59,14 +59,14 @@ def on_topology(
     call_path : str, optional
         A path, a region or a shell pattern; all call paths by default.
     aggregation : str, optional
-        Along property and call path (see `cells_of`). For the system, `i`: threads without a position of their own
-        count where the first thread of their process is that has one; `e`: they are left out.
+        Along property and call path (see `cells_of`). For the system, `i`: threads without a position count at that of
+        the first thread of their process that has one; `e`: they are left out.
 
     Returns
     -------
     (size, ...) float64
-        Seconds, occurrences or bytes; one axis per dimension of the topology. NaN where no location is; where
-        several are, their sum.
+        Seconds, occurrences or bytes; one axis per dimension of the topology. NaN at positions without a location,
+        the sum at positions of several.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def on_topology(
     counts_at = stand_ins(cube.system, t.location) if aggregation[2] == "i" else np.arange(cube.system.n_locations)
     at = counts_at[cells.location]
     of_location = reduce_at(at[at >= 0], cells.value[at >= 0], cube.system.n_locations, how)
-    # only the positions that are taken: a grid may have 10^8
+    # only the occupied positions: a grid may have 10^8
     positions, index = np.unique(np.ravel_multi_index(tuple(t.coordinates.T), shape), return_inverse=True)
     values = reduce_at(index, of_location[t.location], positions.size, how)
     result.reshape(-1)[positions] = cube.in_units(name, values)
@@ -109,7 +109,7 @@ def with_topology(
     coordinates: Sequence[Sequence[int] | None] | NDArray[np.int64] | None = None,
     **more: Any,
 ) -> Cube:
-    """Return this cube with a topology that is given by hand.
+    """Return this cube with a user-defined topology.
 
     The wavefront properties need it when the trace is analyzed: `Trace.analyze(topologies=...)`.
 
@@ -119,14 +119,14 @@ def with_topology(
     sizes : sequence of int
         One per dimension.
     coordinates : sequence, optional
-        Of every rank; None for a rank that is nowhere.
+        Coordinates of every rank; None for a rank without a position.
     **more
         `order`, `dimensions`, `periodic`, `locations` (see `tracecols.enhance.definitions.topologies.given_topology`).
 
     Raises
     ------
     AnalysisError
-        If it contradicts itself or the cube.
+        If the topology contradicts itself or the cube.
     """
     if isinstance(coordinates, np.ndarray):
         coordinates = coordinates.tolist()
@@ -136,8 +136,8 @@ def with_topology(
 
 
 def stand_ins(system: SystemAxis, placed: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return for every location the one where it counts: itself, or the first of its process that has a position; -1
-    none."""
+    """Return for every location the one at whose position it counts: itself, or the first of its process that has a
+    position; -1 if there is none."""
     process = np.full(system.n_locations, -1, np.int64)
     for node, row in enumerate(system.location):
         if row >= 0:

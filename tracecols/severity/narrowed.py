@@ -12,7 +12,7 @@ from tracecols.schema.facts import NARROWED, wrong_fact
 from tracecols.schema.severity import DEFAULT
 
 LONGEST = 80
-"""Characters that the narrowing takes in the name of a file, at most."""
+"""Maximum number of characters of the narrowing in the name of a file."""
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -33,7 +33,7 @@ def _locations(chosen: Iterable[int | str]) -> str:
 
 
 def _read(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a cube was narrowed to; what makes no sense, as files of others may hold, is left out."""
+    """Return what a cube was narrowed to; invalid entries, which files of other tools may have, are left out."""
     given = facts.get(NARROWED.name)
     known = {fact.name: fact for fact in NARROWED.entries}
     entries = given.items() if isinstance(given, Mapping) else ()
@@ -41,7 +41,7 @@ def _read(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked_for(facts: Mapping[str, Any]) -> list[str]:
-    """Return the ids of the properties that a cube was narrowed to; none of a cube of all."""
+    """Return the ids of the properties that a cube was narrowed to; empty if it has all."""
     return list(_read(facts).get("properties", ()))
 
 
@@ -52,8 +52,8 @@ def _parameters(found: Mapping[str, Any]) -> list[str]:
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
-    """Say what a cube was narrowed to: its properties, region, time, locations, what divides it, and parameters that
-    were given; empty if nothing.
+    """Describe what a cube was narrowed to: properties, region, time, locations, phases or bins, and given parameters;
+    empty if nothing.
 
     Examples
     --------
@@ -83,11 +83,11 @@ def in_words(facts: Mapping[str, Any]) -> str:
 
 
 def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
-    """Return what the name of a cube says about how it was made, `expert.within-foo`; empty for a plain analysis of the
-    whole trace.
+    """Return the part of a cube's file name that says how it was made, `expert.within-foo`; empty for a plain analysis
+    of the whole trace.
 
-    Every file system takes it: what is no letter, digit or one of ``_.+,=-`` becomes a hyphen, and what is long is cut,
-    with a checksum of the whole after it.
+    It is valid on every file system: characters other than letters, digits and ``_.+,=-`` become hyphens, and a long
+    name is cut and ends with a checksum of the whole.
     """
     found = _read(facts)
     parts = [conventions] if conventions != DEFAULT else []
@@ -111,20 +111,19 @@ def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
 
 
 def made_how(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what distinguishes a cube from another one of the same trace: conventions, narrowing, and operation on
-    cubes."""
+    """Return what distinguishes a cube from others of the same trace: conventions, narrowing, operation on cubes."""
     how = {
         "conventions": facts.get("conventions", ""),
         "narrowed": _read(facts),
         "operation": facts.get("operation", ""),
     }
-    # as it is read from a file: lists are lists there
+    # as if read from a file: tuples become lists
     result: dict[str, Any] = json.loads(json.dumps(how))
     return result
 
 
 def how_in_words(facts: Mapping[str, Any]) -> str:
-    """Say how a cube was made, for an error message."""
+    """Describe how a cube was made, for an error message."""
     operation = f"{facts['operation']} of cubes" if facts.get("operation") else ""
     conventions = f"{facts['conventions']} conventions" if facts.get("conventions") else ""
     plain = "" if operation else "not narrowed"

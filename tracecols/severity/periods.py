@@ -22,13 +22,13 @@ class PeriodAxis:
     kind: str
     """`phase` or `bin`."""
     words: str
-    """What was asked for: a region, a call, or how many bins."""
+    """The request: a region, a call, or the number of bins."""
     begin_time: NDArray[np.int64]
     end_time: NDArray[np.int64]
     """`begin_time` and `end_time`: (n,), ticks: when the first location begins a phase, and when the last one ends it;
     the edges of a bin."""
     n_locations: NDArray[np.int32]
-    """(n,): how many locations have the phase; of bins all."""
+    """(n,): number of locations that have the phase; for bins, all locations."""
 
     def __len__(self) -> int:
         return self.begin_time.size
@@ -49,14 +49,14 @@ class PeriodCells:
     def ordered(
         cls, call_path: NDArray[Any], location: NDArray[Any], period: NDArray[Any], value: NDArray[Any]
     ) -> PeriodCells:
-        """Put cells in order, and add up those that are the same; zeros are left out."""
+        """Sort cells and add up duplicates; zeros are left out."""
         columns = tuple(c.astype(np.int32, copy=False) for c in (call_path, location, period))
         if not value.size:
             # most properties have nothing outside of the focus
             return cls(columns[0], columns[1], columns[2], value)
         spans = [int(c.max(initial=0)) + 2 for c in columns]
         if spans[0] * spans[1] * spans[2] < 1 << 62:
-            # one key: a third of the time of three
+            # sorting one key takes a third of the time of sorting three
             key = (columns[0].astype(np.int64) * spans[1] + columns[1]) * spans[2] + (columns[2] + 1)
             order = np.argsort(key, kind="stable")
         else:
@@ -77,7 +77,7 @@ class PeriodCells:
         """Return the sums over all periods."""
         key = (self.call_path.astype(np.int64) << 32) | self.location
         if (key[1:] > key[:-1]).all():
-            # no kernel is called where there is nothing to add up
+            # no kernel call if there is nothing to add up
             return Cells(key, self.value)
         return Cells.sum(self.call_path, self.location, self.value)
 

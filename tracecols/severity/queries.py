@@ -1,4 +1,4 @@
-"""What a cube holds, and what can be asked of it: values by property, call path, location and node of the system."""
+"""Content of a cube and queries on it: values by property, call path, location and node of the system."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Cube = TypeVar("Cube", bound="Severities")
-"""What functions return that make a cube of cubes: one of the same type."""
+"""Type of a cube, for functions that return a cube of the type that they are given."""
 
 
 def check_aggregation(aggregation: object) -> None:
-    """Refuse what is not three letters `i` or `e`. Raises SeverityError if it is something else."""
+    """Check that an aggregation is three letters `i` or `e`. Raises SeverityError if it is something else."""
     if not isinstance(aggregation, str) or len(aggregation) != 3 or set(aggregation) - set("ie"):
         raise SeverityError(
             f"aggregation {show(aggregation)} is not three letters i or e\n"
@@ -39,8 +39,8 @@ def check_aggregation(aggregation: object) -> None:
 
 
 class Severities:
-    """Severities of properties per call path and location: what `SeverityCube`, where its attributes are described,
-    adds tables, files and displays to."""
+    """Severities of properties per call path and location. `SeverityCube` describes the attributes, and adds tables,
+    files and displays."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Severities:
         self.periods, self.period_cells, self.outside = periods, period_cells or {}, outside
 
     def replaced(self, **columns: Any) -> Self:
-        """Return a cube of which some attributes are others; with other cells it does not know what lies outside of the
-        focus.
+        """Return a cube with some attributes replaced; if `cells` is one of them, `outside` is dropped unless it is
+        given, too.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Severities:
 
     @once
     def names_of_steps(self) -> tuple[list[str], NDArray[np.int64]]:
-        """The different names of regions, and the number of each call path's among them, as of
+        """The distinct names of regions, and the number of each call path's name among them, as in
         `CallAxis.numbered_names`; steps with running numbers have the name of their family."""
         names, of = self.call_paths.numbered_names
         if VISITS not in self.cells:
@@ -175,7 +175,7 @@ class Severities:
         Raises
         ------
         SeverityError
-            If a text fits nothing.
+            If a text matches nothing.
         """
         axis = self.call_paths
         mask = np.zeros(len(axis), bool)
@@ -189,7 +189,7 @@ class Severities:
         return mask
 
     def scale(self, name: str) -> float:
-        """Return what one unit inside is worth outside: seconds per tick for times, else 1.
+        """Return the factor from stored values to reported units: seconds per tick for times, else 1.
 
         Parameters
         ----------
@@ -204,8 +204,8 @@ class Severities:
         return 1 / self.resolution if self.properties.unit[self.properties.number[name]] == "sec" else 1.0
 
     def in_units(self, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return what `reduce_at` made of the cells of a property in seconds, occurrences or bytes; 0 where there was
-        no cell.
+        """Convert results of `reduce_at` on cells of a property to seconds, occurrences or bytes; 0 where there was no
+        cell.
 
         Parameters
         ----------
@@ -229,12 +229,12 @@ class Severities:
         name : str
             Id or title of a property.
         aggregation : str
-            Letters for property, call path and system; the system's is for `by_system` and `on_topology`.
+            Letters for property, call path and system; the last is used by `by_system` and `on_topology` only.
 
         Raises
         ------
         SeverityError
-            If there is no such property, or the letters are others.
+            If there is no such property, or the letters are not `i` or `e`.
         """
         check_aggregation(aggregation)
         name = self.find_property(name)
@@ -248,7 +248,7 @@ class Severities:
         return cells
 
     def computed(self, name: str, ask: Callable[[str], Any]) -> NDArray[np.float64]:
-        """Return what the formula of a property makes of the answers for the properties in it.
+        """Evaluate the formula of a property on values of the properties in it.
 
         Parameters
         ----------
@@ -268,20 +268,20 @@ class Severities:
         return Cells(keys, np.broadcast_to(values, keys.shape) / self.scale(name)).where(values != 0)
 
     def with_metrics(self, *definitions: str) -> Self:
-        """Return this cube with properties that are computed from others wherever they are asked for: for a call path
-        from its sums over locations, for a location from those over call paths. So ratios never add up.
+        """Return this cube with properties that are computed from others, after aggregation: for a call path from its
+        sums over locations, for a location from its sums over call paths. So ratios are never added up.
 
         Parameters
         ----------
         *definitions : str
             `NAME = FORMULA`, of names of properties, numbers, `+ - * /`, parentheses, `min(A, B)` and `max(A, B)`.
-            Names that are no words are in quotation marks; times are in seconds. 0 divided by anything is 0, anything
-            else divided by 0 is nan, as in Cube.
+            Names that are not words are put in quotation marks; times are in seconds. 0 divided by anything is 0,
+            anything else divided by 0 is nan, as in Cube.
 
         Raises
         ------
         SeverityError
-            If a definition is none, a property of that name exists, or one in the formula does not.
+            If a definition is malformed, a property of that name exists, or one in the formula does not.
 
         Examples
         --------
@@ -335,8 +335,8 @@ class Severities:
         return self.replaced(properties=PropertyAxis(**columns))
 
     def total(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> float:
-        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of
-        all.
+        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; for a minimum or maximum,
+        that of all.
 
         Parameters
         ----------
@@ -375,10 +375,10 @@ class Severities:
         return float(self.cells_of(name, "eee").total(self.properties.reduction(name)) * self.scale(name))
 
     def whole(self, name: str) -> float:
-        """Return what shares of a property refer to: the total of its root, for a difference that of the cube
+        """Return the total that shares of a property refer to: that of its root; for a difference, that of the cube
         subtracted.
 
-        It has no sign, so that shares have that of their values: what grows is positive though the whole shrinks.
+        It is never negative, so shares have the sign of their values: increases are positive even if the whole shrinks.
 
         Parameters
         ----------
@@ -424,7 +424,7 @@ class Severities:
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64.
 
-        `locations_of` has them with ranks, threads and names.
+        `locations_of` returns them with ranks, threads and names.
 
         Parameters
         ----------
@@ -445,7 +445,7 @@ class Severities:
         return self.in_units(name, self._at_locations(name, call_paths))
 
     def locations_of(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> pd.DataFrame:
-        """Return `by_location` as a table: which location is where, and what it has.
+        """Return `by_location` as a table, with the rank, thread and name of each location.
 
         Parameters
         ----------

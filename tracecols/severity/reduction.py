@@ -1,4 +1,4 @@
-"""Values that become one: sums, minima and maxima, per index and up a tree."""
+"""Reductions of values to sums, minima and maxima, per index and up a tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracecols.errors import SeverityError
 
 RESIDUE = 2.0**-50
-"""Of the sizes of the terms: what is left of floating-point numbers that cancel except for their rounding."""
+"""Rounding residue of floating-point terms that cancel, relative to the sum of their magnitudes."""
 
 LARGEST = int(np.iinfo(np.int64).max)
 """The largest severity a cell can hold: ticks, occurrences or bytes."""
@@ -20,17 +20,17 @@ REDUCTIONS: dict[str, tuple[np.ufunc, float]] = {
     "min": (np.minimum, np.inf),
     "max": (np.maximum, -np.inf),
 }
-"""By name (`PropertyAxis.reduction`): the operation that makes two values one, and its identity."""
+"""By name (`PropertyAxis.reduction`): the binary operation and its identity."""
 
 
 def without_residue(sums: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
-    """Take for zero what rounding leaves of sums whose terms cancel; integers are exact and stay. `sizes` is what the
-    terms of every sum amount to without their signs."""
+    """Set sums to zero whose terms cancel except for rounding; integers are exact and stay as they are. `sizes` is the
+    sum of the magnitudes of the terms of every sum."""
     return sums if sums.dtype.kind != "f" else np.where(np.abs(sums) <= RESIDUE * sizes, 0.0, sums)
 
 
 def widened(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values in a type that holds the sum of any of them exactly: as they are, or Python integers where a sum of
+    """Return values in a type that holds the sum of any of them exactly: as they are, or as Python integers if a sum of
     some of them could exceed 64 bits."""
     if values.dtype.kind != "i" or not values.size:
         return values
@@ -46,8 +46,8 @@ def reduce_at(index: NDArray[Any], values: NDArray[Any], n: int, how: str = "sum
     Sums of integers are exact; sums of floating-point numbers that cancel except for their rounding are zero.
 
     `index`, from 0 to `n` - 1, is where each value belongs; `how` is `sum`, `min` or `max`. Sums are Python integers
-    where they could exceed 64 bits (`widened`), minima and maxima float64. Where there is no value, the result is the
-    identity of the reduction: `filled` turns it into zero when nothing is reduced any further.
+    if they could exceed 64 bits (`widened`), minima and maxima float64. Where there is no value, the result is the
+    identity of the reduction; `filled` replaces it by zero after the last reduction.
     """
     operation, identity = REDUCTIONS[how]
     values = widened(values) if how == "sum" else values

@@ -1,7 +1,7 @@
-"""One way to find a property by its name: its id, or a title that no other property has.
+"""Lookup of properties by name: by id, or by a title that no other property has.
 
-Root causes have the titles of the waits they belong to, as in the field's displays. A title that they share with one
-other property means that one; theirs are found by id.
+Root causes have the titles of the waits they belong to, as in other tools. A title that they share with one other
+property refers to that property; root causes are found by id.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def fitting(axis: PropertyAxis, name: object) -> list[str]:
 
 
 def nearest(axis: PropertyAxis, name: object) -> list[str]:
-    """Return the ids of up to three properties whose id or title has all words of a name, or else is like it."""
+    """Return the ids of up to three properties whose id or title has all words of a name, or else is similar to it."""
     if not isinstance(name, str):
         return []
     wanted = re.findall(r"[a-z0-9]+", name.lower())
     texts = [f"{i} {title}".lower() for i, title in zip(axis.id, axis.title, strict=True)]
     with_words = [i for i, text in zip(axis.id, texts, strict=True) if wanted and all(word in text for word in wanted)]
-    # whole words before parts of words, then the nearer to the root: it has what is below it
+    # whole words before parts of words, then properties nearer to the root, which include those below
     whole = {i for i, text in zip(axis.id, texts, strict=True) if set(wanted) <= set(re.findall(r"[a-z0-9]+", text))}
     with_words.sort(key=lambda i: (i not in whole, len(axis.above(i))))
     words: dict[str, str] = {title.lower(): i for i, title in reversed(list(zip(axis.id, axis.title, strict=True)))}
@@ -51,7 +51,7 @@ def nearest(axis: PropertyAxis, name: object) -> list[str]:
     # imported for a name that does not exist
     import difflib
 
-    # a letter is wrong, words are in it, or something is like it
+    # names with a wrong letter, names with all words, or else similar names
     mistyped, like = (
         [words[word] for word in difflib.get_close_matches(name.lower(), words, 3, cutoff)] for cutoff in (0.85, 0.6)
     )

@@ -1,4 +1,4 @@
-"""Phases that are alike: groups of them, one that represents each group, and those that are like no other."""
+"""Similar phases: groups, a representative of each group, and phases that are like no other."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_GROUPS = 64
-"""Groups, at most; what belongs to none of the first ones is like no other."""
+"""Maximum number of groups; phases that belong to none of them count as like no other."""
 
 DESCRIBED = 6
-"""Groups that are described in words."""
+"""Number of groups that are described in words."""
 
 FAR = 5.0
 """Median deviations from the median of a group's times from which on a phase is an outlier."""
 
 
 NEAR = 0.1
-"""Part of the tolerance within which the times of phases lie whose counts differ a little, so that they are alike."""
+"""Part of the tolerance within which the times of phases must lie for them to be alike if their counts differ."""
 
 FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
-"""Odd numbers with which features are mixed."""
+"""Odd multipliers for hashing features."""
 
 
 def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.25) -> pd.DataFrame:
     """Group phases, or bins, that are alike.
 
-    Two are alike if their call paths, without the running number of a phase in its name, are visited the same number of
-    times, and they send, receive and so on equally often, on every location; and if what a property takes there,
-    exclusively, differs by no more than a share of it all. Where that is less than a tenth of that share, counts may
+    Two are alike if on every location their call paths (without running numbers of phases in names) are visited the
+    same number of times, and they send, receive and so on equally often; and if the values of a property, exclusive
+    along call paths, differ by no more than a share. If these differ by less than a tenth of that share, counts may
     differ by the share, too, as those of polling do. Groups are formed one after the other, around the phase whose
     total is the median of those that are left; O(n groups) in the number of cells.
 
@@ -46,7 +46,7 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
     name : str
         Id or title of a property.
     tolerance : float
-        Share by which two may differ: the sum of the differences over call paths and locations, without sign, of the
+        Share by which two may differ: the sum of absolute differences over call paths and locations, relative to the
         larger total.
 
     Returns
@@ -80,7 +80,7 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
     left = np.ones(n, bool)
     formed: list[tuple[int, NDArray[np.int64]]] = []
     while left.any() and len(formed) < MOST_GROUPS:
-        # of the most frequent pattern of those that are left, the lowest number of equals
+        # the most frequent pattern among the phases left, of equals the one that occurs first
         kinds, first, often = np.unique(pattern[left], return_index=True, return_counts=True)
         kind = kinds[np.lexsort((first, -often))[0]]
         mine = np.flatnonzero(left & (pattern == kind))
@@ -113,7 +113,7 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
 
 
 class Profiles:
-    """What each phase has, feature by feature: a value for each call path and location, or counts for these."""
+    """Features of each phase: a value for each call path and location, or counts for these."""
 
     def __init__(
         self, period: NDArray[np.int64], feature: NDArray[np.int64], value: NDArray[np.float64], n: int
@@ -127,7 +127,7 @@ class Profiles:
 
     @classmethod
     def of_values(cls, cube: Severities, name: str, n: int) -> Profiles:
-        """Return what a property has in each phase, by call path and location."""
+        """Return the values of a property in each phase, by call path and location."""
         c = cube.period_cells[name]
         c = c.where(c.period >= 0)
         feature = (_same_paths(cube)[c.call_path] << 32) | c.location
@@ -151,8 +151,8 @@ class Profiles:
         return cls(np.concatenate(period), np.concatenate(feature), counts, n)
 
     def away_from(self, middle: int) -> NDArray[np.float64]:
-        """Return by which share each phase differs from one of them: the sum of the differences, without sign, of the
-        larger total; (n,) float64."""
+        """Return the share by which each phase differs from phase `middle`: the sum of absolute differences, relative
+        to the larger total; (n,) float64."""
         dense = np.zeros(int(self.feature.max(initial=-1)) + 1)
         own = slice(*self.starts[middle : middle + 2].tolist())
         dense[self.feature[own]] = self.value[own]
@@ -163,7 +163,7 @@ class Profiles:
         return np.asarray(np.maximum(more + np.abs(dense).sum(), 0.0) / largest, np.float64)
 
     def patterns(self) -> NDArray[np.uint64]:
-        """Return a number for each phase that is the same where all features are; (n,) uint64."""
+        """Return a hash of the features of each phase, equal for phases with equal features; (n,) uint64."""
         result = np.zeros(self.n, np.uint64)
         mixed = np.ones(self.feature.size, np.uint64)
         value = self.value.astype(np.int64)
@@ -175,7 +175,7 @@ class Profiles:
 
 
 def _same_paths(cube: Severities) -> NDArray[np.int64]:
-    """Return by call path the first that differs in nothing but the running numbers of phases (`ProfilerStep#10`)."""
+    """Return for each call path the first one that differs only in running numbers of phases (`ProfilerStep#10`)."""
     tree, (names, numbers) = cube.call_paths, cube.call_paths.numbered_names
     words, name = cube.divided().words.removeprefix("from:").strip(), np.array([*names, ""], object)[:-1]
     begins = named_or_numbered(name, words)
@@ -188,7 +188,7 @@ def _same_paths(cube: Severities) -> NDArray[np.int64]:
 
 
 def groups_in_words(table: pd.DataFrame) -> list[str]:
-    """Say which phases are alike (`similar_periods`), and which are outliers; a line for each group and one for
+    """Describe which phases are alike (`similar_periods`) and which are outliers; a line for each group and one for
     outliers."""
     from tracecols.severity.narrowed import ranges
 

@@ -27,21 +27,21 @@ from tracecols.store.outputs import Output, alike
 from tracecols.work.memory import physical
 
 ROW_GROUP = 1 << 20
-"""Cells that are written at a time."""
+"""Number of cells that are written at a time."""
 
 Tables = Mapping[str, Mapping[str, NDArray[Any]]]
 """Columns by table and name."""
 
 
 def how_it_differs(there: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """Say how a cube is made that exists, `there`, and how one that is to be written; empty if both are made in the
-    same way."""
+    """Describe how an existing cube (`there`) and one to be written were made; empty if both were made in the same
+    way."""
     return "" if made_how(there) == made_how(facts) else f"{how_in_words(there)}; this one: {how_in_words(facts)}"
 
 
 def cube_folder(path: str | Path, facts: Mapping[str, Any], *, force: bool = False) -> Output:
-    """Return the folder of a cube that is made as `facts` say. It replaces cubes that were made in the same way; by
-    `force` any other cube and any regular file as well."""
+    """Return the output folder of a cube that was made as `facts` say. It replaces cubes made in the same way; with
+    `force`, any other cube and any regular file as well."""
     what = "a severity cube"
     recognise = alike(what, lambda manifest: how_it_differs(manifest["facts"], facts))
     return Output(Path(path), what, recognise, is_folder=True, force=force, error=SeverityError)
@@ -77,14 +77,14 @@ def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
         for name, table in SEVERITY_TABLES.items():
             if name in tables:
                 write_table(folder / f"{name}.parquet", table, [tables[name]])
-        # the most of a cube of many locations, which it holds once
+        # most of a cube of many locations: written in blocks, without a copy of all cells
         write_table(folder / "cells.parquet", SEVERITY_TABLES["cells"], _blocks_of([cube.cells[i] for i in p.id]))
         write_manifest(folder, "a severity cube", FORMAT_VERSION, content)
     return path
 
 
 def _blocks_of(cells: Sequence[Cells]) -> Iterator[dict[str, Any]]:
-    """Yield the table of severities of some properties, in their order, at most `ROW_GROUP` rows at a time."""
+    """Yield the table of cells of some properties, in their order, at most `ROW_GROUP` rows at a time."""
     start = np.append(0, np.cumsum([len(of) for of in cells]))
     for low in range(0, max(int(start[-1]), 1), ROW_GROUP):
         high = min(low + ROW_GROUP, int(start[-1]))
@@ -124,15 +124,15 @@ def _cells_table(cube: Severities, by_name: Mapping[str, PeriodCells], floats: s
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Read what a cube holds from the folder `NAME.severity`: the attributes of `Severities` by name.
+    """Read a cube from the folder `NAME.severity`; return the attributes of `Severities` by name.
 
-    What a newer minor version has besides is ignored, and reported by a note of the cube (`facts["counts"]`). Raises
+    Additions of a newer minor version are ignored, and reported by a note of the cube (`facts["counts"]`). Raises
     SeverityError if it is not a cube, damaged, or of a version this tracecols does not know.
     """
     path = Path(path)
     manifest, found = _manifest_of(path)
     version = version_of(manifest)
-    assert version is not None  # looked at before
+    assert version is not None  # checked before
 
     def refuse_if(what: str) -> None:
         if what:
@@ -193,8 +193,8 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return the manifest of a cube of a version that is known, as it was written, and what distinguishes the folder
-    from another one. Raises SeverityError if there is none."""
+    """Return the manifest of a cube of a known version, as it was written, and the identity of the folder. Raises
+    SeverityError if there is none."""
     try:
         manifest, found = await_manifest(path)
         kind, version = manifest.get("format"), version_of(manifest)
@@ -229,7 +229,7 @@ def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
 def _cells_of(
     tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
 ) -> dict[str, Cells]:
-    """Make severities from their table, which is checked."""
+    """Make cells from their table, after checking it."""
     refuse_if(checks.wrong_references("cells", tables))
     t = tables["cells"]
     key = (t["call_path"].astype(np.int64) << 32) | t["location"].astype(np.int64)
@@ -241,7 +241,7 @@ def _cells_of(
 def _period_cells_of(
     name: str, tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
 ) -> dict[str, PeriodCells]:
-    """Make severities by period from their table, which is checked."""
+    """Make cells by period from their table, after checking it."""
     refuse_if(checks.wrong_references(name, tables))
     t = tables[name]
     columns = [t[c] for c in ("call_path", "location", "period")]
@@ -256,7 +256,7 @@ def _period_cells_of(
 def _by_property(
     values: NDArray[np.int64], ids: list[str], is_float: NDArray[np.bool_], starts: NDArray[np.int64]
 ) -> Iterator[tuple[str, slice, NDArray[Any]]]:
-    """Yield every property with its rows, and its values, of which only the bits may be there."""
+    """Yield every property with its rows and its values, of which float64 ones are stored as the bits of an int64."""
     for i, name in enumerate(ids):
         mine = slice(int(starts[i]), int(starts[i + 1]))
         yield name, mine, values[mine].view(np.float64) if is_float[i] else values[mine]

@@ -1,4 +1,4 @@
-"""Subdomains and other parts of the application that locations belong to, as the user says: a dimension beside the
+"""Subdomains and other user-defined parts of the application that locations belong to: a dimension besides the
 machine."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def subdomains_of(system: SystemAxis, given: Given) -> Subdomains:
 def by_subdomain(
     cube: Severities, name: str, subdomains: Given, call_paths: NDArray[np.bool_] | None = None
 ) -> pd.DataFrame:
-    """Return what the locations of each subdomain have of a property, or of that on some call paths.
+    """Return the values of a property for the locations of each subdomain, on all or some call paths.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def by_subdomain(
     Returns
     -------
     DataFrame
-        By subdomain, in the order of their first locations; those of none are last, under an empty name: `value` (the
-        sum; of what is computed the value of its formula for the sums), `n_locations`, `mean` and `max` (of a
-        location), and `rank` and `thread` of the location that has most.
+        By subdomain, in the order of their first locations; locations of none are last, under an empty name: `value`
+        (the sum; for computed properties the formula of the sums), `n_locations`, `mean` and `max` (of a location), and
+        `rank` and `thread` of the location that has most.
 
     Raises
     ------
     SeverityError
-        If there is no such property, or the subdomains are none, or of other ranks and threads.
+        If there is no such property, there are no subdomains, or they are of ranks or threads that the cube lacks.
 
     Examples
     --------
@@ -91,10 +91,10 @@ def by_subdomain(
 
 
 def with_subdomains(cube: Cube, subdomains: Given) -> Cube:
-    """Return a cube whose system tree has the subdomains of the application in the place of machines and nodes.
+    """Return a cube whose system tree has the subdomains of the application in place of machines and nodes.
 
-    Processes, threads and streams, and all values, are as they are. A process whose threads belong to several
-    subdomains is below each of them, with the threads that do.
+    Processes, threads and streams, and all values, are unchanged. A process whose threads belong to several subdomains
+    is below each of them, with the threads that do.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def with_subdomains(cube: Cube, subdomains: Given) -> Cube:
     Raises
     ------
     SeverityError
-        If the subdomains are none, or of other ranks and threads.
+        If there are no subdomains, or they are of ranks or threads that the cube lacks.
 
     Examples
     --------
@@ -120,11 +120,11 @@ def with_subdomains(cube: Cube, subdomains: Given) -> Cube:
 
 
 def grouped(s: SystemAxis, subdomains: Subdomains) -> SystemAxis:
-    """Return a system tree with a root for each subdomain, and one for locations of none, over the processes that they
-    are in."""
+    """Return a system tree with a root for each subdomain, and one for locations of none, above the processes of these
+    locations."""
     names = [*subdomains.names, "(none)"]
     of = np.where(subdomains.of < 0, len(subdomains.names), subdomains.of)
-    # what is inside of processes keeps its place below them; nodes come after those they are in
+    # nodes inside processes stay below them; nodes come after their parents
     inside: list[bool] = []
     for node, parent in enumerate(s.parent):
         inside.append(s.kind[node] in INNERMOST or s.location[node] >= 0 or (parent >= 0 and inside[parent]))

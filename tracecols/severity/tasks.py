@@ -1,9 +1,9 @@
 """Explicit tasks in a cube: their time appears twice, where they were scheduled and on call paths of their own below
 TASKS.
 
-As in the reference (`patterns.profile.task_cells`), the program's root takes the second appearance off, and its cells
-may become negative. Sums over all call paths are right. Whoever looks at single call paths, or leaves out the root, has
-to consider both.
+As in the reference (`patterns.profile.task_cells`), the second appearance is deducted at the program's root, whose
+cells may become negative. Sums over all call paths are right. Code that looks at single call paths, or leaves out the
+root, has to account for both.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
 TAKEN_OFF = {TIME: TIME, EXECUTION: EXECUTION, COMPUTATION: EXECUTION, IDLE: IDLE}
-"""Properties that the root takes the second appearance off, and whose time below TASKS that is."""
+"""Properties of which the root deducts the second appearance, each with the property whose time below TASKS that is."""
 
 
 def roots_of_tasks(cube: Severities) -> NDArray[np.int64]:
-    """Return for call paths of tasks the root that takes them off, and -1 for all others; (n_call_paths,) int64.
+    """Return for call paths of tasks the root that deducts them, and -1 for all others; (n_call_paths,) int64.
 
-    That is the program, or where none is recorded TASKS itself. The conventions of EXPERT do not distinguish tasks.
+    The root is the program, or TASKS itself if no program is recorded. The conventions of EXPERT do not distinguish
+    tasks.
     """
     c = cube.call_paths
     result = np.full(len(c), -1, np.int64)
@@ -39,16 +40,16 @@ def roots_of_tasks(cube: Severities) -> NDArray[np.int64]:
 
 
 def second_appearance(roots: NDArray[np.int64], cells: Cells) -> Cells:
-    """Add up the cells of tasks at the root that takes them off (`roots_of_tasks`)."""
+    """Add up the cells of tasks at the root that deducts them (`roots_of_tasks`)."""
     below = cells.on(roots >= 0)
     if not len(below):
-        # no kernel is called where there is nothing to add up
+        # no kernel call if there is nothing to add up
         return Cells.empty()
     return Cells.sum(roots[below.call_path], below.location, below.value)
 
 
 def with_tasks_once(roots: NDArray[np.int64], cells: Cells) -> Cells:
-    """Return cells of which the root takes tasks off, without these: both together are nothing, so that the sum
-    stays."""
+    """Return cells without tasks and without their deduction at the root; both cancel out, so the sum stays the
+    same."""
     others = cells.on(roots < 0)
     return others + second_appearance(roots, cells) if len(others) < len(cells) else cells

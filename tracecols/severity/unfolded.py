@@ -1,4 +1,4 @@
-"""Phases as call paths: what other tools know of phases, which have no fourth axis."""
+"""Phases as call paths, for other tools, which have no fourth axis."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tracecols.severity.reduction import reduce_upwards
 Cube = TypeVar("Cube", bound=Severities)
 
 INSTANCE = "instance"
-"""What Score-P calls the instances of a region that it distinguishes: `instance=0` below the region, and so on."""
+"""Score-P's name for instances of a region that it distinguishes: `instance=0` below the region, and so on."""
 
 
 def with_phases_as_call_paths(cube: Cube) -> Cube:
-    """Return the same severities with the phases as call paths of their own, as Score-P tells the instances of dynamic
-    regions apart.
+    """Return the same severities with phases as separate call paths, as Score-P distinguishes the instances of dynamic
+    regions.
 
-    Below a region whose instances are phases is `instance=k` for each, with what happens in it. Phases that last
-    from one call to the next, and bins of time, are roots: `phase=k` and `bin=k`. What is outside of all phases keeps
-    its call paths. The cube returned has no periods.
+    A region whose instances are phases gets a child `instance=k` for each, with what happens in it. Phases that last
+    from one call to the next, and bins of time, are roots: `phase=k` and `bin=k`. Severities outside of all phases keep
+    their call paths. The cube returned has no periods.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     path, period = np.divmod(key, n_periods)
     head = _heads(axis, path[period > 0], cube.periods.kind == "bin" or cube.periods.words.startswith("from:"))
     is_root = head < 0
-    # phases themselves, what is around their call paths below a head, and what is around heads
+    # call paths in phases and those above them up to a head; then those outside of phases, heads, and those above
     inside = period > 0
     key = keys_above(path[inside], period[inside], np.where(np.arange(n) == head, -1, axis.parent).astype(np.int32))
     around = head[path[inside]]
@@ -89,8 +89,8 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
 
 
 def _heads(axis: CallAxis, path: NDArray[np.int64], as_roots: bool) -> NDArray[np.int64]:
-    """Return for every call path the outermost one around it that occurs in phases; -1 if none does, or phases are
-    roots."""
+    """Return for every call path the outermost one above it, or itself, that occurs in phases; -1 if none does, or if
+    phases are roots."""
     head = np.full(len(axis), -1, np.int64)
     if as_roots:
         return head
@@ -114,7 +114,7 @@ def _tree(
 ) -> CallAxis:
     """Return the call tree of some call paths in periods, in depth-first order."""
     axis, periods = cube.call_paths, cube.periods
-    assert periods is not None  # looked at before
+    assert periods is not None  # checked before
     size = reduce_upwards(np.ones(path.size, np.int64), parent, depth)
     named = periods.kind if periods.kind == "bin" or periods.words.startswith("from:") else INSTANCE
 

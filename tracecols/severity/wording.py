@@ -1,4 +1,4 @@
-"""What an engineer would write of a cause: one line, what proves it, and what to do."""
+"""Descriptions of causes as an engineer would write them: one line, the evidence, and advice."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ TINY = 4096
 """Bytes up to which a message is small."""
 
 TOKEN = 16
-"""Bytes up to which a message may say no more than whose turn it is."""
+"""Bytes up to which a message may be a mere token that passes on the turn."""
 
 MANY = 20
-"""Messages that a region sends each time it is executed, from which on they are many."""
+"""Messages per execution of a region, or gaps of a device, from which on they are many."""
 
 SMALL = 1e-3
 """Seconds of work up to which a parallel region may be too small."""
 
 HUNDRED = 100.0
-"""Latencies that a message may take beyond waiting, so that fewer messages would help; longer ones are stalled. Of
-computation how many times as long as others one computes who does nearly all of it."""
+"""Latencies that a message may take beyond waiting if fewer messages are to help; longer ones are stalled. Also the
+ratio of computation to that of others above which a location does nearly all of it."""
 
 LATENCY, BANDWIDTH = 1e-5, 1e9
-"""Seconds and bytes a second that a network has at worst."""
+"""`LATENCY` and `BANDWIDTH`: of a network at worst, in seconds and bytes per second."""
 
 SLOWER = 10.0
-"""How many times longer than that a transfer takes that is stalled."""
+"""Ratio to the time of such a network above which a transfer is stalled."""
 
 STALLED = 2e-3
-"""Seconds that a thread loses in a small parallel region, from which on it is not the region itself that takes them."""
+"""Seconds lost per thread in a small parallel region above which the region itself cannot be the reason."""
 
 LONG = 0.5
-"""Part of the time of calls that lies in few long ones, from which on that is said."""
+"""Share of the time of calls in few long ones above which it is reported."""
 
 
 class Subject(NamedTuple):
-    """What is known of a cause besides its evidence."""
+    """Parts of the sentences about a cause, besides its evidence."""
 
     region: str
     """The region it is in."""
@@ -57,7 +57,7 @@ class Subject(NamedTuple):
     where: str
     """The region in which most of it is lost."""
     unit: str = "thread"
-    """What locations are called, in the singular: `rank` where each process has one thread, otherwise `thread`."""
+    """Name of locations in the singular: `rank` if each process has one thread, otherwise `thread`."""
     in_openmp: bool = False
     """Whether the region is executed in constructs of OpenMP."""
 
@@ -91,20 +91,20 @@ def size(n_bytes: float) -> str:
 
 
 def in_wrong_order(s: Subject) -> bool:
-    """Say whether messages that came in another order than they are received are most of it, and the order matters."""
+    """Return whether most time is lost in waits for messages received in another order than sent, and order matters."""
     at_once = ("mpi_waitall", "mpi_waitsome", "mpi_testall", "mpi_testsome")
     return "Source" in s.waits and s.where.lower() not in at_once
 
 
 def has_large_share(f: Facts) -> bool:
-    """Say whether few long calls have most of the time of all; of collective ones less than half, as a function sends
-    messages of different sizes rather than to call different operations."""
+    """Return whether few long calls have most of the time of all. Few are less than a quarter, of collective calls less
+    than half, as a function is more likely to send messages of different sizes than to call different operations."""
     e, few = f["evidence"], 0.5 if f.get("kind") == "collectives" else 0.25
     return e.get("in_long", 0) > LONG and 0 < e.get("n_long", 0) < few * e.get("n_calls", 0)
 
 
 def has_tiny_messages(f: Facts) -> bool:
-    """Say whether a region sends many small messages each time."""
+    """Return whether a region sends many small messages each time."""
     e = f["evidence"]
     return (
         "n_messages" in e
@@ -116,19 +116,19 @@ def has_tiny_messages(f: Facts) -> bool:
 
 
 def has_slow_transfers(f: Facts) -> bool:
-    """Say whether messages take much longer beyond waiting than any network needs for their sizes."""
+    """Return whether messages take much longer beyond waiting than any network needs for their sizes."""
     e = f["evidence"]
     return "transfer" in e and e["transfer"] > SLOWER * (LATENCY + e["mean_bytes"] / BANDWIDTH)
 
 
 def are_too_small(f: Facts) -> bool:
-    """Say whether parallel regions take longer beyond their work than for it."""
+    """Return whether parallel regions have little work and take more than half of its time besides."""
     e = f["evidence"]
     return 0 < e.get("work_each", 0) < SMALL and e["lost_each"] > 0.5 * e["work_each"]
 
 
 def are_stalled(f: Facts) -> bool:
-    """Say whether small parallel regions take so long that threads must have been kept from running."""
+    """Return whether small parallel regions take so long that threads must have been kept from running."""
     return are_too_small(f) and f["evidence"]["lost_each"] > STALLED
 
 
@@ -141,7 +141,7 @@ def culprits(
 ) -> str:
     """Name the locations that cause something, or their process.
 
-    `locations` is empty if no one in particular causes it; `is_process` is whether all threads of a process do.
+    `locations` is empty if no location in particular causes it; `is_process` is whether all threads of a process do.
     """
     if not len(locations):
         return ""
@@ -196,7 +196,7 @@ def _computation(f: Facts, s: Subject) -> str:
 
 
 def _are_several(f: Facts, s: Subject) -> bool:
-    """Say whether those that are the cause are named in the plural."""
+    """Return whether the locations that are the cause are named in the plural."""
     return bool(f.get("is_process")) or (len(f.get("locations", ())) > 1 and not s.who.startswith("thread "))
 
 
@@ -206,7 +206,7 @@ def _who(f: Facts, s: Subject) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Write names one after the other."""
+    """Join names with commas and `and`."""
     *some, last = names
     return f"{', '.join(some)} and {last}" if some else last
 
@@ -343,7 +343,7 @@ def _locking(f: Facts, s: Subject) -> str:
 
 
 def _is_ordered(f: Facts) -> bool:
-    """Say whether threads wait for their turn in place of a lock."""
+    """Return whether threads wait for their turn in an ordered section rather than for a lock."""
     return str(f["evidence"].get("construct", "")).lower().startswith("!$omp ordered")
 
 
@@ -360,17 +360,17 @@ def _overlap(f: Facts, s: Subject) -> str:
 
 
 def is_passed_on(f: Facts) -> bool:
-    """Say whether those who send have received themselves."""
+    """Return whether at least half of the messages are sent by locations that receive some themselves."""
     return bool(f["evidence"].get("passed_on", 1.0) >= 0.5)
 
 
 def is_too_short(f: Facts) -> bool:
-    """Say whether sweeps would take less time with smaller blocks."""
+    """Return whether sweeps would take less time with smaller blocks."""
     return bool(f["evidence"].get("parts", 1) > 1)
 
 
 def is_token(f: Facts) -> bool:
-    """Say whether messages have no more to tell than whose turn it is."""
+    """Return whether messages are mere tokens that pass on the turn."""
     e = f["evidence"]
     return e.get("n_blocks") == 1 and e["mean_bytes"] <= TOKEN
 
@@ -433,13 +433,13 @@ def _idle(f: Facts, s: Subject) -> str:
 
 
 def is_offloading(s: Subject) -> bool:
-    """Say whether hosts are in what the run-time system of a target construct does beside the kernel."""
+    """Return whether hosts are in the run-time system of a target construct, outside the kernel."""
     return s.region.lower().startswith(("!$omp offload", "!$omp target", "!$acc"))
 
 
 def launches_seldom(f: Facts) -> bool:
-    """Say whether devices have nothing to do many times for a short time: launches take longer than what they
-    launch."""
+    """Return whether devices have nothing to do many times for a short time: launches take longer than the operations
+    they launch."""
     e = f["evidence"]
     return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"]
 
@@ -471,7 +471,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
 
 
 def what(f: Facts, s: Subject) -> str:
-    """Say in one line what the cause is."""
+    """Describe a cause in one line."""
     n = f["evidence"].get("n_call_paths", 1)
     return WHAT[f["kind"]](f, s) + (f" (on {n:,} call paths)" if n > 1 else "")
 
@@ -480,7 +480,7 @@ def what(f: Facts, s: Subject) -> str:
 
 
 def advice(f: Facts, s: Subject) -> str:
-    """Say what to do about a cause."""
+    """Return the advice for a cause."""
     kind, e = f["kind"], f["evidence"]
     if kind == "computation":
         if in_wrong_order(s):
@@ -552,7 +552,7 @@ def advice(f: Facts, s: Subject) -> str:
 
 
 def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
-    """Say what to do about devices that have nothing to do."""
+    """Return the advice for devices that have nothing to do."""
     e = f["evidence"]
     if e["in_memory"] > 0.5:
         return "Allocate memory once, before kernels are launched, or take it from a pool."
@@ -576,7 +576,7 @@ def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
 
 
 def _advice_for_stragglers(f: Facts, s: Subject) -> str:
-    """Say what to do about a rank that is late."""
+    """Return the advice for a rank that is late."""
     if f["evidence"]["unrecorded"] > 0.5 * f["evidence"]["waits"]:
         return (
             "Record the step before, too: most of the delay arises there. Then balance what the host does, as "
@@ -604,7 +604,7 @@ OF_BUSY_DEVICES = {
         "Copy less, from pinned memory in large pieces, and while kernels run; hosts wait for the copies.",
     ),
 }
-"""By what devices do most of the time: what takes the run time, what it is called, and what to do about it."""
+"""By what devices do most of the time: subject and verb of the sentence, name of the operations, and advice."""
 
 CALLS = {
     "mpi_file_open": "Open files once and seldom, by as few processes as need them.",
@@ -623,19 +623,19 @@ CALLS = {
     "mpi_cart": "Creating communicators synchronises their members; do it once and reuse them.",
     "mpi_probe": "Let the sender send earlier, or do something else until the message comes.",
 }
-"""What to do about other calls, by what their names begin with."""
+"""Advice for other calls, by prefix of their names in lower case."""
 
 SELDOM_LONG = (
     "Look whether more processes or threads run than there are cores; otherwise at what these calls transfer, and at "
     "the network."
 )
-"""What to do about collective calls of which few have most of the time."""
+"""Advice for collective calls if few of them have most of the time."""
 
 NO_MESSAGES = (
     "These calls complete no messages but other operations that do not block: compute longer between starting "
     "and completing them."
 )
-"""What to do about point-to-point communication without messages."""
+"""Advice for point-to-point communication without messages."""
 
 ADVICE = {
     "imbalance": "Distribute the work evenly.",
@@ -671,7 +671,7 @@ ADVICE = {
         "Make it shorter, or let more threads do it: what they hand over is waited for; hand over larger portions."
     ),
 }
-"""By kind of cause what to do about it, where that depends on nothing else."""
+"""Advice by kind of cause, where it depends on nothing else."""
 
 
 # -- what proves it ------------------------------------------------------------------------------------------------
@@ -731,7 +731,7 @@ def evidence(f: Facts, s: Subject) -> str:
             f"a sweep is {blocks} through {e['n_ranks']:,} ranks, first blocks are waited for "
             f"{seconds(e['refill'])} in all"
         )
-    # cubes of earlier versions do not know it
+    # cubes of earlier versions lack it
     if e.get("n_sweeps", 1) > 1 and "overlapping" in e:
         part = f"messages of the next sweep are under way in {e['overlapping']:.0%} of their time"
         said.append(part if e["overlapping"] >= 0.005 else "messages of one sweep end before those of the next begin")
@@ -750,7 +750,7 @@ def evidence(f: Facts, s: Subject) -> str:
 
 
 def calls(n: int, each: float, n_messages: int, n_bytes: int) -> str:
-    """Write how many calls have the time of a property, how much each, and how often they send or receive a message."""
+    """Describe the calls that have the time of a property: number, time of each, and sends and receives of messages."""
     if not n:
         return ""
     both = (
@@ -762,7 +762,7 @@ def calls(n: int, each: float, n_messages: int, n_bytes: int) -> str:
 
 
 def _of_straggler(e: Mapping[str, Any]) -> list[str]:
-    """Write what others wait for a rank that is late, and what makes it late."""
+    """Describe how long others wait for a rank that is late, and what makes it late."""
     parts = {
         "on_host": "its host",
         "on_stream": "its kernels",
@@ -780,7 +780,7 @@ def _of_straggler(e: Mapping[str, Any]) -> list[str]:
 
 
 def _of_idle(e: Mapping[str, Any]) -> list[str]:
-    """Write how long devices have nothing to do, how often, and what hosts do meanwhile."""
+    """Describe how long devices have nothing to do, how often, and what hosts do meanwhile."""
     n = e["n_gaps"]
     gaps = f", {number_of(n, 'time')} until something is launched, {seconds(e['idle'] / n)} each" if n else ""
     together = f" on devices of {e['n_processes']:,} processes together" if e["n_processes"] > 1 else ""

@@ -1,4 +1,5 @@
-"""What devices were asked for before a trace slice begins, so that its kernels and copies find their own calls."""
+"""Work requested from devices before a trace slice begins, so that its kernels and copies are paired with their own
+calls."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ COMPLETIONS = (K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA
 
 
 def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
-    """Count by stream and call site the calls for devices that are over before a slice, less the kernels and copies
-    that are: `kernel:PROCESS:STREAM:CALLSITE:CALLS:WORK` and the like, with blanks between them."""
+    """Count, by stream and call site, the calls for devices and the kernels and copies that are over before a slice:
+    entries such as `kernel:PROCESS:STREAM:CALLSITE:CALLS:WORK`, separated by blanks."""
     locations, regions = Locations.of(store), Regions(store)
     if not locations.is_device.any():
         return ""
@@ -47,7 +48,7 @@ def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
 
 
 def _counted(*columns: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield the different rows of some columns, and how often each occurs."""
+    """Yield the distinct rows of some columns, and the number of times each occurs."""
     rows, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
     yield from zip(map(tuple, rows.T.tolist()), counts.tolist(), strict=True)
 
@@ -67,8 +68,8 @@ def _events(
 def _calls(
     store: Store, locations: Locations, wanted: NDArray[np.bool_], location: int, first_row: int, stop: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return stream and call site of every innermost call that is over before some event; (n,) int64, -1 for what is
-    not recorded."""
+    """Return stream and call site of every innermost call that is over before some event; (n,) int64, -1 if not
+    recorded."""
     row, kind, _ = _events(store, location, stop, (K.ENTER, K.EXIT), wanted)
     is_enter = kind == K.ENTER
     # calls that hold none of their kind: an ENTER and the EXIT after it
@@ -101,7 +102,7 @@ def _calls(
 
 
 def _work(store: Store, regions: Regions, location: int, first_row: int, stop: int) -> dict[str, NDArray[np.int64]]:
-    """Return the call sites of the kernels and copies of a stream that are over before some event; -1 where that is not
+    """Return the call sites of the kernels and copies of a stream that are over before some event; -1 if not
     recorded."""
     runs = np.append(regions.role != "artificial", False)
     row, kind, region = _events(store, location, stop, (K.ENTER, K.EXIT), runs)

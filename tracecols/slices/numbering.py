@@ -1,8 +1,8 @@
-"""Which numbers the operations of a trace slice have in the whole trace, so that they are joined as they are there.
+"""Number the operations of a trace slice as in the whole trace, so that they are joined as they are there.
 
 Operations of several processes are joined by counting (`enhance.scan.numbering`). A slice lacks operations that were
-over before its start, of one process more of them than of another, and operations that are not over at its end.
-Operations that straddle its start are in the slice: the events that began them are repeated at the start.
+over before its start, more of one process than of another, and operations that are not over at its end. Operations that
+straddle its start are in the slice: the events that began them are repeated at the start.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
 BATCH = 1 << 20
-"""Events, and rows of side tables, that are looked at together, and more only of a single process."""
+"""Number of events, or rows of side tables, that are processed at once; more only for a single process."""
 
 Ints = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ REQUESTS = mask_of((K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
 TABLES = ("p2p", "collectives", "rma", "io")
 
 LEFT_OUT = (Numbered.SEND, Numbered.RECEIVE, Numbered.COLLECTIVE)
-"""What other tools join by counting: an archive holds none of these if it lacks their partners."""
+"""Operations that other tools join by counting: an archive omits those whose partners it lacks."""
 
 
 class Repeated(NamedTuple):
@@ -55,7 +55,7 @@ class Repeated(NamedTuple):
     """`location`, `row` and `kind`: where it was recorded, its number there, and its kind."""
     enter: int = -1
     region: int = -1
-    """`enter` and `region`: ENTER and region of the call that is repeated around it; -1 where the event is repeated
+    """`enter` and `region`: ENTER and region of the call that is repeated around it; -1 if the event is repeated
     alone."""
 
 
@@ -70,11 +70,11 @@ class SliceBounds:
     """Ticks at which events are repeated."""
 
     def holds(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
-        """Say which events the slice holds; (n,) bool."""
+        """Return a mask of the events that the slice holds; (n,) bool."""
         return (row >= self.low[location]) & (row < self.high[location])
 
     def precedes(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
-        """Say which events lie before the slice; (n,) bool."""
+        """Return a mask of the events before the slice; (n,) bool."""
         return row < self.low[location]
 
 
@@ -86,14 +86,14 @@ class Events(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """By what operations are counted."""
+    """The keys by which operations are counted."""
 
     of: Ints
-    """(n,) int64: the key of every operation, in the order in which they are met."""
+    """(n,) int64: number of every operation's key, in order of first appearance."""
     key: tuple[Ints, ...]
     """tuple of (n_keys,) int64: the keys (`Numbered`); the first column is the process, or the location."""
     channel: tuple[Ints, ...] = ()
-    """tuple of (n_keys,) int64: what operations that are joined have in common."""
+    """tuple of (n_keys,) int64: values that are the same for operations that are joined."""
 
     @classmethod
     def each(cls, *key: NDArray[np.signedinteger[Any]]) -> Keys:
@@ -103,8 +103,8 @@ class Keys(NamedTuple):
 
 
 class HeldOperations(NamedTuple):
-    """Operations that a slice holds: what those that are joined have in common, their numbers in the whole trace, and
-    rows of their events (-1 none); (n,) int64 each."""
+    """Operations that a slice holds: their channel (as in `Keys`), their numbers in the whole trace, and rows of their
+    events (-1 none); (n,) int64 each."""
 
     channel: tuple[Ints, ...]
     number: Ints
@@ -120,7 +120,7 @@ class Operations:
     number: Ints
     """(n,) int64: their numbers in the whole trace; negative for those that are not counted there."""
     position: Ints
-    """(n,) int64: their numbers in the slice; -1 for those that it lacks."""
+    """(n,) int64: their numbers in the slice; -1 for operations that it lacks."""
     is_before: NDArray[np.bool_]
     """(n,): whether they are over before the slice."""
     held: Ints
@@ -138,7 +138,7 @@ class Operations:
         group, n_keys = self.keys.of, self.keys.key[0].size
         inside = self.held[np.argsort(group[self.held].astype(np.min_scalar_type(n_keys)), kind="stable")]
         of, position = group[inside], self.position[inside]
-        # an operation that is not counted in the whole trace gets a number that no other has
+        # an operation that is not counted in the whole trace gets a unique number
         numbers = np.where(self.number[inside] >= 0, self.number[inside], -1 - position)
         begins = np.append(True, (np.diff(of) != 0) | (np.diff(numbers) != 1))[: of.size]
         known = self.is_before | (self.position >= 0)
@@ -160,7 +160,7 @@ class Operations:
 
 @dataclass
 class MemberNumbers:
-    """The numbers of operations in a slice, by key as runs of operations that follow each other."""
+    """The numbers of operations in a slice, for each key as runs of consecutive numbers."""
 
     what: Numbered
     key: tuple[Ints, ...]
@@ -178,7 +178,7 @@ class MemberNumbers:
     """`position` and `number`: (n_runs,) int64, of its first operation."""
 
     def rows(self) -> Ints:
-        """Return what differs from counting in the slice as `Numbering` wants it; (n, 7) int64."""
+        """Return the rows for `Numbering` where numbers differ from counting in the slice; (n, 7) int64."""
         skipped = self.number - self.position
         before = np.where(np.append(True, np.diff(self.of) != 0)[: self.of.size], 0, np.append(0, skipped)[:-1])
         run = np.flatnonzero(skipped != before)
@@ -207,7 +207,8 @@ class MemberNumbers:
 
 
 class Lacking:
-    """Operations of which a slice lacks participants that were over before it, or that have later operations in it."""
+    """Operations of which a slice lacks some participants: those that were over before it, or precede operations in
+    it."""
 
     def __init__(self, members: list[MemberNumbers]) -> None:
         n_keys = np.cumsum([0, *(m.n.size for m in members)])
@@ -220,7 +221,7 @@ class Lacking:
             for i in range(3)
         )
         group, head = number(combine(*channels))
-        # what all lack has no partner that could be joined wrongly
+        # operations that all participants lack have no partner that could be joined wrongly
         least = np.full(head.size, np.iinfo(np.int64).max)
         np.minimum.at(least, group[of], first)
         begins = np.append(True, np.diff(of) != 0)[: of.size]
@@ -235,7 +236,8 @@ class Lacking:
         self._columns = [*(c[at] for c in channels), ranges(low, size)]
 
     def among(self, channel: tuple[Ints, ...], numbers: Ints) -> NDArray[np.bool_]:
-        """Say which operations of a slice are such, by their channels and numbers; (n,) bool."""
+        """Return a mask of the operations of a slice that lack participants, given their channels and numbers; (n,)
+        bool."""
         n = numbers.size
         if not n or not self._columns[0].size:
             return np.zeros(n, bool)
@@ -244,22 +246,22 @@ class Lacking:
 
 
 class HoldingCalls(NamedTuple):
-    """The calls that hold some events; (n,) each, -1 none."""
+    """The calls that enclose some events; (n,) each, -1 none."""
 
     enter: Ints
     exit: Ints
-    """`enter` and `exit`: (n,) int64, rows; the largest number for calls that are never left."""
+    """`enter` and `exit`: (n,) int64, rows; `exit` is the largest number for calls that are never left."""
     region: NDArray[np.int32]
     """(n,)"""
 
     def take(self, at: Ints) -> HoldingCalls:
-        """Return those of some of the events."""
+        """Return the calls of some of the events."""
         return HoldingCalls(self.enter[at], self.exit[at], self.region[at])
 
 
 def calls_at(store: Store, location: int, first_row: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
-    """Find the calls of some regions (a mask, the last for none) that were entered last before events of a location,
-    whose first has the row `first_row`, and hold them."""
+    """Find the calls that enclose events of a location, if they are the last `wanted` calls entered before them.
+    `wanted` is a mask of regions, its last element for none; `first_row` is the row of the location's first event."""
     rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
     for base in range(0, store.n_rows("events", location), BATCH):
         e = store.read("events", location, ["kind", "region"], base, base + BATCH)
@@ -276,7 +278,7 @@ def calls_at(store: Store, location: int, first_row: int, row: Ints, wanted: NDA
 
 
 def _by_location(location: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield every location that occurs, and where it does."""
+    """Yield every location that occurs, and its positions."""
     order = np.argsort(location, kind="stable")
     found, first = np.unique(location[order], return_index=True)
     yield from zip(found.tolist(), np.split(order, first[1:]), strict=False)
@@ -288,16 +290,16 @@ class OperationCounter:
     Parameters
     ----------
     leaves_out : bool
-        Whether the slice holds no messages and collective operations whose partners it lacks.
+        Whether to omit messages and collective operations whose partners the slice lacks.
 
     Attributes
     ----------
     rows : (n, 7) int64
         The numbers in the whole trace, for `Numbering`.
     repeated : dict of int to list of Repeated
-        What is repeated at the start, in this order, by the location that does.
+        Events repeated at the start, in this order, by the location at which they are repeated.
     left_out : dict of int to (n,) int64
-        By location the events that are left out, ascending, counting from its first.
+        By location, the events that are left out, ascending, counting from its first.
     """
 
     def __init__(
@@ -307,7 +309,7 @@ class OperationCounter:
         self._chosen = set(chosen)
         self._first_rows = to_numpy(store.definitions["locations"].column("first_row"))
         # requests belong to a process: all of them are repeated at one location, where they keep their order;
-        # at one that has begun if possible, since none shall begin earlier than recorded
+        # preferably one that has begun, since none shall begin earlier than recorded
         filled = np.array([i for i in reversed(chosen) if bounds.low[i] < bounds.high[i]], np.int64)
         filled = filled[np.argsort(bounds.low[filled] > self._first_rows[filled], kind="stable")]
         self._first_location = np.full(int(self._process.max(initial=-1)) + 1, -1, np.int64)
@@ -317,7 +319,7 @@ class OperationCounter:
         self._groups = GroupMembers(store, locations.process)
         self._order = EventOrder(store, self._first_rows)
         self._numbering = Numbering.of(store)
-        # of locations that are not chosen it is not known which events lie after the slice
+        # for locations that are not chosen, the events after the slice are not known
         self._end = np.full(self._process.size, np.iinfo(np.int64).max)
         if not self._numbering:
             self._end[chosen] = bounds.high[chosen]
@@ -401,16 +403,15 @@ class OperationCounter:
         what, keys
             As those of `Operations`.
         begun : Events
-            The events in whose order they are counted.
+            The events that determine the order of counting.
         done : Events
             The events at the same process that complete them.
         counts : (n,) bool, optional
-            Which are counted in the whole trace; all by default.
+            Mask of the operations counted in the whole trace; all by default.
         holds : (n,) bool, optional
-            Which are counted in the slice; by default those that are completed in it.
+            Mask of the operations counted in the slice; by default those that are completed in it.
         by_time : bool, optional
-            Whether operations of the threads of a process are counted in the order of time; else in that of the
-            threads.
+            Whether operations of the threads of a process are counted in order of time; otherwise thread by thread.
         rows : tuple of (n,) int64, optional
             All their events.
         """
@@ -429,10 +430,11 @@ class OperationCounter:
         return Operations(what, keys, numbers, position, bounds.precedes(*done), held, rows)
 
     def _in_slice(self, begun: Events, by_time: bool) -> Ints:
-        """Put operations, which are in the order of the whole trace, in that of the slice."""
+        """Return the permutation that puts operations, given in the order of the whole trace, into the order of the
+        slice."""
         bounds, (location, row) = self._bounds, begun
         early = bounds.precedes(location, row)
-        # what is repeated comes before all other events where it is
+        # repeated events come before all other events of their location
         at = np.where(early, self._first_location[self._process[location]], location)
         in_slice = np.where(early, 2 * bounds.low[at] - 1, 2 * row)
         if not by_time:
@@ -442,7 +444,7 @@ class OperationCounter:
         return np.lexsort((in_slice, np.where(early, at << 32, tie), time))
 
     def _have_threads(self, location: Ints) -> bool:
-        """Say whether several locations of a process are among some, whose elements come location by location."""
+        """Return whether several of the locations belong to the same process; equal locations are adjacent."""
         first = np.flatnonzero(np.diff(location, prepend=-1))
         found = distinct(location[first])
         return distinct(self._process[found]).size < found.size
@@ -463,7 +465,7 @@ class OperationCounter:
         return side, np.repeat(members, counts)
 
     def _by_time(self, events: Events) -> Ints | slice:
-        """Put events, which come location by location, in the order of time by process."""
+        """Return the order of events by process and time; the events are given location by location."""
         location, row = events
         process = self._process[location]
         if self._have_threads(location):
@@ -473,7 +475,7 @@ class OperationCounter:
     def _repeat(
         self, at: Ints, location: Ints, row: Ints, kind: NDArray[np.uint8], calls: HoldingCalls | None = None
     ) -> None:
-        """Repeat events at the start of some locations: alone, or in the calls that hold them if these are over."""
+        """Repeat events at the start of some locations: alone, or in the calls that enclose them if these are over."""
         first = self._first_rows[location]
         enter = region = np.full(row.size, -1, np.int64)
         if calls is not None:
@@ -485,7 +487,7 @@ class OperationCounter:
                 self.repeated[to].append(Repeated(*event))
 
     def _calls_at(self, location: Ints, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
-        """Find the calls of some regions that hold some events."""
+        """Find the calls of some regions that enclose some events (`calls_at`)."""
         enter, leave = np.full((2, row.size), -1, np.int64)
         region = np.full(row.size, -1, np.int32)
         for i, mine in _by_location(location):
@@ -501,7 +503,7 @@ class OperationCounter:
             return
         order = self._by_time(Events(location, side["row"]))
         columns: dict[str, Column] = {c: v[order] for c, v in side.items()}
-        # read where there are probes
+        # read only if there are probes
         columns["message"] = lambda: self._side("p2p", members, ["message"])[0]["message"][order]
         e = Columns(location.size, {"location": location[order], **columns})
         p2p = pair_events(e, self._process[e.location].astype(np.int32))
@@ -544,9 +546,10 @@ class OperationCounter:
         )
 
     def _matters(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
-        """Say which messages those of the slice depend on, by the events in whose order they are counted.
+        """Return a mask of the messages that those of the slice depend on, given the events that determine the order of
+        counting.
 
-        Not those after it; but in a slice of a slice they tell what that lacks.
+        Messages after the slice do not matter, except in a slice of a slice, where they show what that lacks.
         """
         return row < self._end[location]
 
@@ -554,7 +557,7 @@ class OperationCounter:
         """Return the process of some events, the other process, communicator and tag."""
         e = p2p.events
         columns = p2p.process[event], e.communicator[envelope], e.peer[envelope], e.tag[envelope]
-        # the process of a rank is looked up once for all messages
+        # the process of a rank is looked up once per distinct key, not per message
         of, first = number(combine(*columns))
         own, communicator, peer, tag = (c[first] for c in columns)
         other = self._communicators.process_of(communicator, peer.astype(np.int64), own)
@@ -568,7 +571,7 @@ class OperationCounter:
         is_open = REQUESTS[e.kind] & early & (partner >= 0)
         is_open[is_open] = ~early[partner[is_open]]
         if p2p.probe is not None:
-            # the message of a probe is taken by what posts its receive
+            # the event that posts the receive takes the message of a probe
             post = np.flatnonzero((p2p.probe >= 0) & (e.kind != K.MPI_PROBE))
             post = post[early[p2p.probe[post]] & (~early[post] | is_open[post])]
             is_open[p2p.probe[post]] = True
@@ -595,7 +598,7 @@ class OperationCounter:
         return self._count(Numbered.COLLECTIVE, keys, ends, ends, rows=(row[end], begin))
 
     def _nonblocking(self, side: Arrays, location: Ints) -> Operations:
-        """Count non-blocking collective operations, given the same."""
+        """Count non-blocking collective operations, given the rows of some locations in the side table."""
         mine = np.flatnonzero(mask_of(nonblocking.KINDS)[side["kind"]])
         location, row = location[mine], side["row"][mine].astype(np.int64)
         order = self._by_time(Events(location, row))
@@ -642,7 +645,8 @@ class OperationCounter:
         )
 
     def _rows_besides(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
-        """Return what this trace, itself a slice, says of locations or processes but for some keys of two columns."""
+        """Return the numbering rows of this trace, itself a slice, for some locations or processes, without those of
+        the given two-column keys."""
         known = self._numbering.rows[(self._numbering.rows[:, 0] == what) & np.isin(self._numbering.rows[:, 1], of)]
         both = combine(*(np.append(column, known[:, 1 + i]) for i, column in enumerate(key)))
         n = key[0].size
@@ -666,7 +670,7 @@ class OperationCounter:
             yield self._count(what, keys, begun, ends, by_time=False)
 
     def _locks(self, members: Ints) -> None:
-        """Repeat the calls that took locks of windows that are held, or asked for, at the start."""
+        """Repeat the calls that took locks of windows if these are held, or requested, at the start."""
         side, location = self._side("rma", members, ["window", "remote", "lock"])
         held = np.flatnonzero(LOCKS[side["kind"]] & (side["window"] >= 0))
         calls = self._calls_at(location[held], side["row"][held].astype(np.int64), self._synchronises)

@@ -1,4 +1,4 @@
-"""Open a trace slice as a store that exists for a while."""
+"""Open a trace slice as a temporary store."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def open_slice(
     progress: Progress | None = None,
     folder: Path | None = None,
 ) -> Iterator[Store]:
-    """Open what lies between two times (seconds since the start of the recording) as a store that exists until the
+    """Open the events between two times (seconds since the start of the recording) as a store that exists until the
     context ends; the store itself if neither is given.
 
-    What is open at the start is entered there, what is open at the end is closed there (`tracecols.slices.plan`).
+    Regions open at the start are entered there, those open at the end are closed there (`tracecols.slices.plan`).
     `progress` is called with the number of events done and of all. The caller removes `folder`; by default the slice is
-    where temporary files are. Raises AnalysisError if nothing can lie between them.
+    written to a temporary folder. Raises AnalysisError if no event lies between them.
     """
     if start is None and stop is None:
         yield store
@@ -38,7 +38,7 @@ def open_slice(
         folder = parent / "piece.trace"
         folder.mkdir()
         source = StoreSource(store, None, *time_range, jobs=jobs, keeps_unmatched=True)
-        # a piece is called as what it is a piece of
+        # a slice is named after the trace it is cut from
         source.path = Path(store.manifest["source"].get("path", store.path))
         write_store(source, folder, jobs=jobs, salvage=False, progress=progress)
         opened = Store(folder)

@@ -1,20 +1,21 @@
 """Plan which events a trace slice holds, so that it is a trace by itself.
 
-A trace slice is what a recording of the time range would have held, had it known what was going on when it began:
+A trace slice holds what a recording of the time range would have held, had it known the state at its start:
 
-* What is open at the start is entered again at the time of the start, with its attributes: region instances (also those
+* Whatever is open at the start is entered again at the start time, with its attributes: region instances (also those
   that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created
-  threads, suspended tasks, a flush of the trace buffer. What is open at the end is closed at the time of the end,
-  unless the location's events end before.
+  threads, suspended tasks, a flush of the trace buffer. Whatever is open at the end is closed at the end time, unless
+  the location's events end before.
 * Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation on a
-  communicator, a window or a file, the k-th access and exposure epoch, the k-th begin in a team. So that the same
-  belong together as in the whole trace, the slice says which numbers its operations have there (`slices.numbering`);
-  operations whose partners it lacks count and match nothing. For tools that know nothing of that, archives hold no
-  messages and blocking collective operations whose partners lie before the start. What is open at the start is
-  completed by the partner it has in the whole trace: the requests of receives and of non-blocking collective
+  communicator, a window or a file, the k-th access and exposure epoch, the k-th begin in a team. To join the same
+  operations as in the whole trace, the slice records which numbers its operations have there (`slices.numbering`);
+  operations whose partners it lacks are counted but not matched. For tools that do not know these numbers, archives
+  omit messages and blocking collective operations whose partners lie before the start. Operations open at the start are
+  completed by the partner they have in the whole trace: the requests of receives and of non-blocking collective
   operations, matching probes, and the calls that began an epoch or took a lock of a window are repeated at the start.
-* A thread that had left a team or an OpenMP construct when others had not enters and leaves it once more, at the start.
-* Locations that are not chosen stay defined and have no events: ranks and communicators mean what they meant.
+* A thread that left a team or an OpenMP construct before the start, while others had not, enters and leaves it once
+  more at the start.
+* Locations that are not chosen stay defined without events, so that ranks and communicators keep their meaning.
 """
 
 from __future__ import annotations
@@ -56,19 +57,19 @@ BATCH = 1 << 20
 """Number of events that are read at once."""
 
 MOST_AHEAD = 64
-"""How many constructs of one role a thread may have ended more than another one of its team that meets them, too: one
-where all wait for each other at the end, and any number where nobody waits."""
+"""Largest lead, in constructs of one role, of a thread over another one of its team that is taken to encounter them,
+too. Leads are at most one if all wait for each other at the end of the construct, and arbitrary if nobody waits."""
 
 ENTER_AND_EXIT = EventKind.ENTER, EventKind.EXIT
 
 TEAM_CHANGE = np.where(cuts.ACTION == TEAM_BEGIN, 1, np.where(cuts.ACTION == TEAM_END, -1, 0))
-"""By how many teams more a location is in after an event of each kind."""
+"""Change of the number of teams a location is in, by event kind."""
 
 COPY_BEGINS = (EventKind.RMA_PUT, EventKind.RMA_GET)
 COPY_ENDS = (
     EventKind.RMA_OP_COMPLETE_BLOCKING, EventKind.RMA_OP_COMPLETE_NON_BLOCKING, EventKind.RMA_OP_COMPLETE_REMOTE,
 )  # fmt: skip
-"""Kinds that begin and end copies on streams; K_DONE is the one that slices end them with."""
+"""Kinds that begin and end copies on streams; slices end copies with K_DONE."""
 
 K_DONE = EventKind.RMA_OP_COMPLETE_BLOCKING
 
@@ -88,10 +89,10 @@ CLOSERS = {
     EventKind.THREAD_TEAM_BEGIN: EventKind.THREAD_TEAM_END,
     EventKind.THREAD_BEGIN: EventKind.THREAD_END,
 }
-"""What closes what each kind opens."""
+"""The kind that closes what each kind opens."""
 
 TO_IMPLICIT = {"generation": 0, "task": 0}
-"""What a switch to any task is changed to in order to become one to the implicit task."""
+"""Changes that turn a switch to any task into a switch to the implicit task."""
 
 _CLOSED = {
     EventKind.MEASUREMENT_ON_OFF: {"mode": 1},
@@ -104,7 +105,7 @@ _CLOSED = {
 
 @dataclass
 class AddedEvent:
-    """An event that a trace slice has besides those of the trace, copied from one of them."""
+    """An event that a trace slice adds to those of the trace, copied from one of them."""
 
     row: int
     """The event it is copied from, counting from the location's first."""
@@ -115,7 +116,7 @@ class AddedEvent:
     """Values of its side table that differ; None for an event that repeats everything, additional attributes
     included."""
     location: int = -1
-    """Where the event it is copied from was recorded; -1 at the same location."""
+    """Location of the event it is copied from; -1 for the same location."""
 
 
 @dataclass
@@ -129,7 +130,7 @@ class LocationSlice:
     after: list[AddedEvent] = field(default_factory=list)
     """`before` and `after`: events that are added before and after them."""
     dropped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """(n,): which of them are left out, in order."""
+    """(n,): events of this range that are left out, ascending, counting from the location's first."""
     n_calls: int = 0
     """Number of calls in which a thread may wait that are open at the start or the end."""
 
@@ -140,7 +141,7 @@ class LocationSlice:
 
 
 class Stacks:
-    """What is open at some event of one location."""
+    """Stacks of what is open at some event of one location."""
 
     def __init__(self, n_tasks: int) -> None:
         self.state = np.zeros(cuts.N_STATE, np.int64)
@@ -149,11 +150,11 @@ class Stacks:
         self._base, self._batch = -1, Columns()
 
     def walk(self, store: Store, location: int, start: int, stop: int, slots: NDArray[np.int64]) -> None:
-        """Go on from one event to before another."""
+        """Advance from event `start` to just before event `stop`."""
         while start < stop:
             base = start - start % BATCH
             if base != self._base:
-                # the next walk goes on in the same batch
+                # the next walk continues in the same batch
                 self._batch = store.read("events", location, ["kind", "region"], base, base + BATCH)
                 self._base = base
             end = min(base + self._batch["kind"].size, stop)
@@ -161,7 +162,7 @@ class Stacks:
             start = end
 
     def _walk(self, store: Store, location: int, start: int, stop: int, slots: NDArray[np.int64]) -> None:
-        """The same within the batch that was read."""
+        """Advance within the batch that was read."""
         kind, region = (self._batch[c][: stop - self._base] for c in ("kind", "region"))
         at = start - self._base
         while True:
@@ -177,17 +178,17 @@ class Stacks:
 
     @property
     def task(self) -> int:
-        """The task that runs; 0 is the implicit one."""
+        """The running task; 0 is the implicit one."""
         return int(self.state[cuts.TASK])
 
     @property
     def tasks(self) -> list[int]:
-        """The explicit tasks that have open region instances or run, the one that runs as the last."""
+        """The explicit tasks that have open region instances or are running; the running one is last."""
         found = (np.flatnonzero(self.top[cuts.TASKS + 1 :] >= 0) + 1).tolist()
         return sorted({*found, self.task} - {0}, key=lambda t: (t == self.task, t))
 
     def open(self, *stacks: int) -> list[AddedEvent]:
-        """Return what is open on some stacks, in the order it was opened."""
+        """Return the events that are open on some stacks, in the order in which they opened."""
         below, row, kind, region = self._items
         result = []
         for stack in stacks:
@@ -198,13 +199,13 @@ class Stacks:
         return sorted(result, key=lambda e: e.row)
 
     def open_outside_tasks(self) -> list[AddedEvent]:
-        """Return what is open outside of explicit tasks."""
+        """Return the events that are open outside of explicit tasks."""
         return self.open(cuts.FORKS, cuts.BEGINS, cuts.TASKS)
 
 
 class TeamVisit(NamedTuple):
-    """A thread in a team instance: rows of its begin and end there, and of FORK and JOIN if it forks; -1 there is
-    none."""
+    """The visit of a thread in a team instance: rows of its begin and end, and of FORK and JOIN if it forks; -1 if
+    missing."""
 
     location: int
     begin: int
@@ -215,15 +216,15 @@ class TeamVisit(NamedTuple):
 
 
 class TeamVisits:
-    """The visits of a location in team instances, in order, where threads say so themselves.
+    """The visits of a location in team instances, in order, from the THREAD_TEAM_BEGIN events of the location itself.
 
     Attributes
     ----------
     team : (n_teams,) int64
-        Teams that it visits, ascending; one of the location's own where they are not defined.
+        Teams that it visits, ascending; if the team is not defined, -1 - location.
     of, turn : (n,) int64
-        Number of each visit's team among these, and the how manieth time it is that the location begins in it: visits
-        of all locations with the same team and turn are in one instance.
+        Index of each visit's team in `team`, and number of the visit among the location's visits in that team, from 0.
+        Visits of all locations with the same team and turn are in one instance.
     """
 
     def __init__(self, location: int, row: NDArray[np.int64], kind: NDArray[np.uint8], team: NDArray[np.int32]) -> None:
@@ -237,7 +238,7 @@ class TeamVisits:
         self.turn = occurrence(self.of)
 
     def at(self, border: int) -> TeamsAtBorder:
-        """Count the visits before an end of the time range: those that begin in rows before it."""
+        """Count the visits that begin before an end of the time range, given as a row."""
         border = int(np.searchsorted(self._row, border))
         begin, end = self._visits.begin, self._visits.end
         fork, join = (pick(events, self._fork) for events in (self._forks.begin, self._forks.end))
@@ -272,24 +273,25 @@ class TeamInstances(NamedTuple):
 
 
 class TeamsAtBorder(NamedTuple):
-    """What a location says of teams at an end of the time range."""
+    """The team visits of a location, counted at an end of the time range."""
 
     team: NDArray[np.int64]
     """(n,): teams that it visits."""
     begun: NDArray[np.int64]
     n: NDArray[np.int64]
-    """`begun` and `n`: (n,), visits in each that begin before the end of the range, and all."""
+    """`begun` and `n`: (n,), number of visits in each team that begin before this end of the range, and of all
+    visits."""
     opened: TeamInstances
-    """Those of its visits that the end of the range cuts through."""
+    """Instances of the visits that this end of the range cuts through."""
 
 
 def teams_across(said: Sequence[TeamsAtBorder]) -> TeamInstances:
-    """Return the team instances that are open at an end of the time range, given what all locations say: some visit
-    begins before it, and some visit ends after it."""
+    """Return the team instances that are open at an end of the time range, given the counts of all locations: some
+    visit begins before it, and some visit ends after it."""
     team, begun, n = (np.concatenate([getattr(x, name) for x in said]) for name in ("team", "begun", "n"))
     teams, group = number_ascending(team)
     latest = Segments(group, teams.size).max(begun)
-    # what has begun at some location and will begin at this one
+    # instances that have begun at some location and begin later at this one
     size = np.maximum(np.minimum(n, latest[group]) - begun, 0)
     team = np.concatenate([np.repeat(team, size), *(x.opened.team for x in said)])
     turn = np.concatenate([ranges(begun, size), *(x.opened.turn for x in said)])
@@ -318,9 +320,9 @@ class EndedConstructs(NamedTuple):
     """Constructs of one role that a thread has ended in a team."""
 
     n: int = 0
-    """How many."""
+    """Number of these constructs."""
     enter: NDArray[np.int64] = np.zeros(0, np.int64)
-    """Rows of the last ENTERs, `MOST_AHEAD` + 1 at most, also of one that has not ended."""
+    """Rows of the last ENTERs, `MOST_AHEAD` + 1 at most, including that of a construct that has not ended."""
     exit: NDArray[np.int64] = np.zeros(0, np.int64)
     region: NDArray[np.int32] = np.zeros(0, np.int32)
     """`exit` and `region`: (n_last,), rows of the last EXITs, `MOST_AHEAD` at most, and their regions."""
@@ -328,7 +330,7 @@ class EndedConstructs(NamedTuple):
     def with_more(
         self, enter: NDArray[np.int64], exit_: NDArray[np.int64], region: NDArray[np.int32]
     ) -> EndedConstructs:
-        """Return these and those of later events."""
+        """Return these constructs with those of later events appended."""
         return EndedConstructs(
             self.n + exit_.size,
             np.append(self.enter, enter)[-MOST_AHEAD - 1 :],
@@ -357,7 +359,7 @@ def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
 
 
 def switch_to_implicit(tasks: TaskEvents, before: int) -> AddedEvent:
-    """Return a switch to the implicit task, made after the last switch before some row."""
+    """Return a switch to the implicit task, modelled on the last switch before some row."""
     at = np.flatnonzero((tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
     return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1, TO_IMPLICIT)
 
@@ -396,7 +398,7 @@ class SlicePlanner:
         return found
 
     def _plan(self, location: int) -> LocationSlice:
-        """Find the events of one location in the time range, and what is open where it begins and ends."""
+        """Find the events of one location in the time range, and those that are open where it begins and ends."""
         n = self.store.n_rows("events", location)
         planned = self._events_between(location, n)
         if planned.start == 0 and planned.stop == n:
@@ -409,7 +411,7 @@ class SlicePlanner:
             for task in stacks.tasks:
                 opened = stacks.open(cuts.TASKS + task)
                 if not opened:
-                    # what comes until it is complete counts where the task was scheduled, which its region tells
+                    # events until its completion count where the task was scheduled, which follows from its region
                     entered = self._region_of_task(location, tasks, task)
                     opened = entered if entered and entered[0].row < planned.start else []
                 planned.before += [switch_to(tasks, task, planned.start), *opened]
@@ -431,7 +433,7 @@ class SlicePlanner:
         return planned
 
     def _callsites(self, location: int, planned: LocationSlice) -> None:
-        """Let the launches and kernels that are entered again at the start name their call sites again."""
+        """Repeat the call sites of the launches and kernels that are entered again at the start."""
         if not planned.before or not self._is_callsite.any() or not self.store.n_rows("parameters", location):
             return
         side = self._side("parameters", location, "parameter")
@@ -450,7 +452,8 @@ class SlicePlanner:
         return int(self.store.read("events", location, ["kind"], row, row + 1)["kind"][0])
 
     def _copies(self, location: int, planned: LocationSlice) -> None:
-        """Begin the copies of a stream again that are underway at the start, and end those that are at the end."""
+        """Repeat the begins of a stream's copies that are underway at the start, and end those that are underway at the
+        end."""
         if not self._is_device[location] or not self.store.n_rows("rma", location):
             return
         side = self._side("rma", location, "kind", "window", "matching")
@@ -461,7 +464,7 @@ class SlicePlanner:
         kind = side["kind"][at]
         if planned.start < self.store.n_rows("events", location):
             for k in np.flatnonzero((begin < planned.start) & (end >= planned.start)).tolist():
-                # the bytes count where it begins
+                # its bytes are counted where it begins
                 planned.before.append(AddedEvent(int(begin[k]), int(kind[k]), -1, {"sent": 0, "received": 0}))
         for k in np.flatnonzero((begin < planned.stop) & (end >= planned.stop) & (partner[at] >= 0)).tolist():
             if end[k] >= planned.start and planned.stop > planned.start:
@@ -478,7 +481,7 @@ class SlicePlanner:
         return []
 
     def _first_enter(self, location: int, start: int, stop: int, wanted: NDArray[np.bool_]) -> list[AddedEvent]:
-        """Return the first ENTER of a wanted region among some events, and an EXIT made after it; nothing if there is
+        """Return the first ENTER of a wanted region among some events, and an EXIT made from it; nothing if there is
         none."""
         size = 64
         while start < stop:
@@ -491,7 +494,7 @@ class SlicePlanner:
         return []
 
     def _flushes(self, location: int, before: int) -> list[AddedEvent]:
-        """Return the flush of the trace buffer that the start lies in."""
+        """Return the flush of the trace buffer during which the time range starts."""
         control = self._side("control", location, "kind", "stop_time")
         row = control["row"][(control["kind"] == EventKind.BUFFER_FLUSH) & (control["stop_time"] > (self._start or 0))]
         row = row[row < before][-1:]
@@ -504,7 +507,7 @@ class SlicePlanner:
 
     @staticmethod
     def _closers(opened: list[AddedEvent]) -> list[AddedEvent]:
-        """Return what closes events, the last first."""
+        """Return the events that close the given ones, in reverse order."""
         return [
             AddedEvent(
                 e.row,
@@ -518,7 +521,7 @@ class SlicePlanner:
     def _events_between(self, location: int, n: int) -> LocationSlice:
         """Find the first event that is not earlier than the time range, and the first that is later.
 
-        So every event lies in one of the time ranges that divide a trace, also where time decreases.
+        If time ranges divide a trace, every event thus lies in one of them, even where time decreases.
         """
         first, last = 0 if self._start is None else n, n
         wanted = [at for at in (self._start, self._stop) if at is not None]
@@ -538,7 +541,8 @@ class SlicePlanner:
     # -- what was counted before the time range ----------------------------------------------------------------------
 
     def _count(self, leaves_out: bool) -> None:
-        """Number the operations as the whole trace does, and repeat what began those that straddle the start."""
+        """Number the operations as in the whole trace, and repeat the events that began operations straddling the
+        start."""
         low = self._first_rows.copy()
         high = low.copy()
         for location, planned in self.slices.items():
@@ -549,8 +553,8 @@ class SlicePlanner:
         self.numbering = Numbering(counter.rows)
         for location, repeated in counter.repeated.items():
             before = self.slices[location].before
-            # calls are in front of the call that is open and outside of explicit tasks, whose first region says where
-            # they count; events are in the call that is open
+            # repeated calls go in front of the open call and outside of explicit tasks, whose first region determines
+            # where they count; repeated events go into the open call
             ends = (i for i, x in enumerate(before) if x.kind in SWITCHES or self._communicates[x.region])
             at = next(ends, len(before))
             before[at:at] = [event for x in repeated if x.enter >= 0 for event in _repeated(x)]
@@ -559,15 +563,15 @@ class SlicePlanner:
             self.slices[location].dropped = rows
 
     def _teams(self, chosen: list[int]) -> None:
-        """Let every thread be in the team instances that are open at an end of the time range.
+        """Add visits so that every thread is in the team instances that are open at an end of the time range.
 
-        So that all of them lie between FORK and JOIN there, as in the whole trace, threads that have left at the start
-        enter and leave once more, and threads that have not begun at the end enter and leave there.
+        All visits then lie between FORK and JOIN, as in the whole trace: threads that left before the start enter and
+        leave once more, and threads that have not begun at the end enter and leave there.
         """
         ends = [which for which, at in (("start", self._start), ("stop", self._stop)) if at is not None]
         said = list(side_by_side(self._jobs, partial(self._said_of_teams, ends), chosen))
         across = [teams_across(of) for of in zip(*said, strict=True)]
-        # what is held of the whole trace is what locations say, not their visits: these are looked for once more
+        # only the counts of locations are held for the whole trace, not their visits: these are found a second time
         mine = [
             location
             for location, of in zip(chosen, said, strict=True)
@@ -586,8 +590,8 @@ class SlicePlanner:
     def _enter_again(
         self, location: int, visits: list[TeamVisit], constructs: dict[TeamVisit, list[AddedEvent]]
     ) -> None:
-        """Let a thread be at the start in the team instances that are open there, and meet some constructs once
-        more."""
+        """Add events at the start that put a thread into the team instances open there, and through some constructs
+        once more."""
         planned = self.slices[location]
         known = {x.row for x in planned.before}
         for v in visits:
@@ -595,12 +599,12 @@ class SlicePlanner:
                 self._insert(location, self._entered_again(v, planned.start, known, constructs[v]))
 
     def _enter_at_the_end(self, location: int, visits: list[TeamVisit]) -> None:
-        """Let a thread be at the end in the team instances that are open there."""
+        """Add events at the end that put a thread into the team instances open there."""
         planned = self.slices[location]
         inside: list[AddedEvent] = []
         for v in sorted(visits, key=lambda v: v.begin):
             events = self._entered_at_the_end(v, planned.stop)
-            # a thread that forks does so where it is; others are in no region when they begin
+            # a thread that forks does so in its current region; others are in no region when they begin
             if v.fork >= 0 or v.begin < planned.stop:
                 inside += events
             else:
@@ -608,12 +612,12 @@ class SlicePlanner:
         planned.after[:0] = inside
 
     def _visits_of(self, location: int) -> TeamVisits:
-        """Find when a thread is in which team instances."""
+        """Find the visits of a thread in team instances."""
         e = self._side("threads", location, "kind", "team")
         return TeamVisits(location, e["row"], e["kind"], e["team"])
 
     def _said_of_teams(self, ends: list[str], location: int) -> list[TeamsAtBorder]:
-        """Return what a location says of teams at some ends of the time range."""
+        """Return the counts of a location's team visits at some ends of the time range."""
         visits, planned = self._visits_of(location), self.slices[location]
         return [visits.at(getattr(planned, which)) for which in ends]
 
@@ -630,8 +634,8 @@ class SlicePlanner:
     def _entered_again(
         self, visit: TeamVisit, start: int, known: set[int], constructs: list[AddedEvent]
     ) -> list[AddedEvent]:
-        """Return what a thread does once more at the start to be in a team and to have met its constructs; `known` are
-        the rows of what is open."""
+        """Return the events that a thread repeats at the start to be in a team and past its constructs; `known` are the
+        rows of open events."""
         region = self._parallel_region(visit)
         if region and (region[0].row >= start or region[0].row in known):
             region = []
@@ -641,7 +645,7 @@ class SlicePlanner:
         return self._complete_visit(visit, events, 0 <= visit.join < start)
 
     def _entered_at_the_end(self, visit: TeamVisit, stop: int) -> list[AddedEvent]:
-        """Return what a thread does at the end to be in a team in which it will be."""
+        """Return the events added at the end to put a thread into a team instance that is open there."""
         region = self._parallel_region(visit)
         if visit.begin >= stop:
             return self._complete_visit(visit, region, visit.fork >= stop)
@@ -649,8 +653,8 @@ class SlicePlanner:
 
     @staticmethod
     def _complete_visit(visit: TeamVisit, region: list[AddedEvent], forks: bool) -> list[AddedEvent]:
-        """Return begin and end of a thread in a team with what it does in between, and FORK and JOIN around them if
-        they belong to it."""
+        """Return begin and end of a thread in a team around the events of `region`; with FORK and JOIN around them if
+        it `forks`."""
         events = [
             AddedEvent(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1),
             *region,
@@ -666,8 +670,7 @@ class SlicePlanner:
         return events
 
     def _insert(self, location: int, events: list[AddedEvent]) -> None:
-        """Put events, each of which follows from the one before, among those that come before the time range, where
-        they stood."""
+        """Insert events among those added at the start, where they were recorded, each after the previous one."""
         before = self.slices[location].before
         n = next((i for i, x in enumerate(before) if x.kind in SWITCHES), len(before))
         at = 0
@@ -678,30 +681,30 @@ class SlicePlanner:
             at, n = at + 1, n + 1
 
     def _constructs_met_again(self, met: dict[tuple[int, int], list[TeamVisit]]) -> dict[TeamVisit, list[AddedEvent]]:
-        """Return ENTER and EXIT of the constructs of OpenMP teams that threads have to meet once more at the start, in
-        order, since others have not left them yet, or will come to them: the k-th constructs of all threads belong
-        together in the time range, too."""
+        """Return, by visit, ENTER and EXIT of the OpenMP constructs that a thread must pass once more at the start, in
+        order, since other threads have not left or not reached them yet. The k-th constructs of all threads then also
+        belong together in the time range."""
         again: dict[TeamVisit, list[AddedEvent]] = {visit: [] for visits in met.values() for visit in visits}
         for visits in met.values():
             ended = [*side_by_side(self._jobs, self._ended_in, visits)]
             for role in {role for of in ended for role in of}:
                 constructs = [of.get(role, EndedConstructs()) for of in ended]
                 most = max(of.n for of in constructs)
-                # who has ended far fewer does not meet such constructs
+                # threads that have ended far fewer do not encounter such constructs
                 fewest = min(of.n for of in constructs if of.n >= most - MOST_AHEAD)
                 for visit, of in zip(visits, constructs, strict=True):
                     again[visit] += of.last(max(of.n - fewest, 0))
         return {visit: sorted(events, key=lambda x: x.row) for visit, events in again.items()}
 
     def _ended_in(self, visit: TeamVisit) -> dict[int, EndedConstructs]:
-        """Return the constructs that a thread has ended in a team before the start, by role; none of those in teams
-        that begin in the meantime."""
+        """Return the constructs that a thread has ended in a team before the start, by role, without those in inner
+        teams."""
         found: dict[int, EndedConstructs] = {}
         construct, depth, start = np.append(self._construct, -1), 0, self.slices[visit.location].start
         stop = visit.end if 0 <= visit.end < start else start
         for first in range(visit.begin + 1, stop, BATCH):
             e = self.store.read("events", visit.location, ["kind", "region"], first, min(first + BATCH, stop))
-            # how many more teams the thread is in after each event
+            # number of inner teams that the thread is in after each event
             inner = depth + np.cumsum(TEAM_CHANGE[e["kind"]])
             depth = int(inner[-1])
             role = np.where(inner == 0, construct[e["region"]], -1)
@@ -724,7 +727,7 @@ def _repeated(x: Repeated) -> list[AddedEvent]:
 
 
 class SlicePlan(NamedTuple):
-    """What a trace slice holds."""
+    """The contents of a trace slice."""
 
     slices: list[LocationSlice]
     """By location."""
@@ -741,7 +744,7 @@ def plan_slices(
     leaves_out: bool = False,
 ) -> SlicePlan:
     """Plan a trace slice of some locations, by default all (others hold nothing), and of events with start <= time <
-    stop, in ticks; `leaves_out` messages and collective operations whose partners lie outside."""
+    stop, in ticks; `leaves_out` omits messages and collective operations whose partners lie outside."""
     n = int(store.manifest["n_locations"])
     chosen = sorted(set(range(n) if locations is None else locations))
     planner = SlicePlanner(store, chosen, start, stop, jobs, leaves_out)

@@ -1,4 +1,4 @@
-"""A trace with other times than the recorded ones, which can be written as a store."""
+"""A trace with times other than the recorded ones, which can be written as a store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RewrittenTrace(ABC):
         Raises
         ------
         StoreError
-            If it cannot be written, or something else is there, such as a recorded trace.
+            If it cannot be written, or something else exists at `path`, such as a recorded trace.
         """
         path = Path(path)
         source = self.source()

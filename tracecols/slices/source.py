@@ -1,5 +1,4 @@
-"""A store as a source of definitions and batches, whole or a slice of it, so that what reads archives can read
-stores."""
+"""A store, or a slice of it, as a source of definitions and batches, so that readers of archives can read stores."""
 
 from __future__ import annotations
 
@@ -66,14 +65,14 @@ def time_range_ticks(store: Store, start: float | None, stop: float | None) -> t
 
 
 def chosen_locations(store: Store, given: int | str | Iterable[int | str] | None) -> list[int] | None:
-    """Return the locations of a store that are asked for, by rows or texts
+    """Return the requested locations of a store, given by rows or texts
     (`enhance.definitions.locations.find_locations`); None, which means all, stays. Raises StoreError if they are
-    neither, or there is no such location."""
+    neither, or a location does not exist."""
     return find_locations(store, given)
 
 
 class SideReader:
-    """The rows of one side table at one location, read on as far as they are asked for."""
+    """The rows of one side table at one location, read incrementally."""
 
     def __init__(self, store: Store, table: str, location: int, first_row: int) -> None:
         self._store, self._table, self._location, self._first_row = store, table, location, first_row
@@ -82,7 +81,7 @@ class SideReader:
         self._waiting: Columns = {}
 
     def skip(self, row: int) -> None:
-        """Leave out the rows of events before `row`, which counts from the location's first."""
+        """Skip the rows of events before `row`, which counts from the location's first."""
         while self._at < self._n:
             stop = min(self._at + SIDE_ROWS, self._n)
             rows = self._store.read(self._table, self._location, ["row"], self._at, stop)["row"]
@@ -92,8 +91,7 @@ class SideReader:
                 break
 
     def until(self, row: int) -> Columns | None:
-        """Return the rows of events before `row` that have not been returned, `row` counting from the location's
-        first."""
+        """Return the rows, not returned yet, of events before `row`, which counts from the location's first."""
         found_rows = []
         while True:
             if not self._waiting:
@@ -134,8 +132,8 @@ def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDA
 
 
 def facts_of_slice(store: Store) -> dict[str, str]:
-    """Return what the manifest of a trace slice says: that it is one, and of its locations what events tell that it may
-    lack."""
+    """Return the manifest entries of a trace slice: that it is one, and facts about locations that follow from events
+    it may lack."""
     facts = {PIECE: "1"}
     kinds = store.definitions["locations"].column("type").to_pylist()
     if "gpu" in kinds:
@@ -155,10 +153,10 @@ class StoreSource:
     start, stop : int, optional
         Keep the events with start <= time < stop, in ticks.
     jobs : int, optional
-        Threads to look for what is open at the ends of the time range; by default one per core.
+        Threads that find what is open at the ends of the time range; by default one per core.
     keeps_unmatched : bool, optional
-        Keep messages and collective operations whose partners lie before the time range, instead of leaving them out
-        for tools that would join others with them.
+        Keep messages and collective operations whose partners lie before the time range. By default they are omitted,
+        since other tools would join them with wrong partners.
     """
 
     def __init__(
@@ -256,7 +254,7 @@ class StoreSource:
             yield Batch(events, found)
 
     def _end_flushes(self, sides: dict[str, Columns]) -> None:
-        """Let no flush of the trace buffer go on after the end of the time range."""
+        """Clip buffer flushes to the end of the time range."""
         if self._stop is not None and "control" in sides:
             sides["control"]["stop_time"] = np.minimum(sides["control"]["stop_time"], self._stop)
 
@@ -271,7 +269,7 @@ class StoreSource:
         )
         is_copy = np.array([e.changes is None for e in events])
         for name in self._side_tables:
-            # what is made after an event has a row of its own family only
+            # an event modelled on another one has a row in the side table of its own family only
             mine = np.flatnonzero(is_copy | (_FAMILY[kind] == name))
             if not mine.size or name == "ties":
                 # events at the ends of a time range have no tie order of their own

@@ -1,4 +1,4 @@
-"""From declared columns to Arrow types and Parquet settings."""
+"""Conversion of declared columns to Arrow types and Parquet settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from tracecols.schema.versions import Difference, difference
 _COMPRESSION = "lz4"
 
 PACKINGS = ("LZ4", "SNAPPY", "UNCOMPRESSED")
-"""How tables may be packed: what takes a small share of a page when it is packed takes at most 255 times as much when
-it is not."""
+"""How tables may be packed: with these, unpacking a page takes at most 255 times its packed size."""
 
 _GROWING = ("time", "row", "request", "matching", "acquisition", "generation", "stop_time", "place")
 
@@ -41,7 +40,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 def to_arrow(values: Any, dtype: pa.DataType) -> pa.Array:
     """Make an Arrow array of a column: numbers as an array or list, or a list of texts or of lists.
 
-    The same as `pyarrow.array`, which imports pandas on its way: 0.25 s of every command. Arrays are not copied.
+    Equivalent to `pyarrow.array`, which would import pandas: 0.25 s of every command. Arrays are not copied.
     """
     if pa.types.is_list(dtype):
         offsets = np.cumsum([0, *map(len, values)])
@@ -59,7 +58,7 @@ def to_arrow(values: Any, dtype: pa.DataType) -> pa.Array:
 
 
 def as_batch(schema: pa.Schema, column: Callable[[str], Any]) -> pa.RecordBatch:
-    """Make a record batch of columns; texts are arrays of objects, or of Arrow."""
+    """Make a record batch from columns; texts are arrays of objects, or Arrow arrays."""
     arrays = []
     for field in schema:
         values = column(field.name)
@@ -71,10 +70,10 @@ def as_batch(schema: pa.Schema, column: Callable[[str], Any]) -> pa.RecordBatch:
 
 
 def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return a column without nulls: numbers (not booleans, which are bits) without a copy where it is in one piece,
-    texts as objects.
+    """Return a column without nulls: numbers (not booleans, which are bits) without a copy if it is one chunk, texts as
+    objects.
 
-    The same as its method `to_numpy`, which imports pandas.
+    Equivalent to its method `to_numpy`, which would import pandas.
     """
     if pa.types.is_string(column.type):
         return np.array(column.to_pylist(), object)
@@ -91,7 +90,7 @@ def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
 
 
 def _texts_of(chunk: pa.DictionaryArray) -> NDArray[np.object_]:
-    """Return texts of which each is there once."""
+    """Return texts as objects, one object for all rows with the same text."""
     texts = np.array([*chunk.dictionary.to_pylist(), None], object)
     number = np.frombuffer(chunk.indices.buffers()[1], np.int32)[chunk.indices.offset :][: len(chunk)]
     found: NDArray[np.object_] = texts[number]
@@ -99,7 +98,7 @@ def _texts_of(chunk: pa.DictionaryArray) -> NDArray[np.object_]:
 
 
 def open_file(path: Path, mode: str = "rb") -> pa.OSFile:
-    """Open a file for Arrow, which takes no path as text that is not valid UTF-8."""
+    """Open a file for Arrow, also if its path is not valid UTF-8, which Arrow does not take as text."""
     return pa.OSFile(os.fsencode(path), mode)
 
 
@@ -120,8 +119,8 @@ class ParquetWriter(pq.ParquetWriter):  # type: ignore[misc]
 def event_writer(path: Path, table: Table) -> ParquetWriter:
     """Open a file for events or a side table.
 
-    What grows from row to row is packed as differences: time and row numbers take 0.1 to 2 bytes. Everything else
-    repeats itself, and LZ4 finds that: compared with a dictionary, columns of real traces are as small or smaller,
+    Columns that grow from row to row are packed as differences: time and row numbers take 0.1 to 2 bytes. All others
+    repeat themselves, which LZ4 exploits: compared with a dictionary, columns of real traces are as small or smaller,
     written in a third and read in half the time.
     """
     return ParquetWriter(
@@ -138,8 +137,8 @@ def event_writer(path: Path, table: Table) -> ParquetWriter:
 def open_parquet(
     path: Path, metadata: pq.FileMetaData | None = None, texts: Sequence[str] | None = None
 ) -> pq.ParquetFile:
-    """Open a file of ours; damaged pages are recognised by their checksums, not read as other numbers. Columns of
-    `texts` are read as the different texts and the number of each row's among them."""
+    """Open a file of tracecols; damaged pages are recognised by their checksums, not read as other numbers. Columns in
+    `texts` are read as the distinct texts, and for each row the number of its text."""
     check_regular(path)
     try:
         return pq.ParquetFile(
@@ -150,7 +149,7 @@ def open_parquet(
 
 
 def packing_of(metadata: pq.FileMetaData) -> str:
-    """Return how a column of a file is packed that is packed in no known way (`PACKINGS`); empty if there is none."""
+    """Return a packing that a column of a file has and that is not in `PACKINGS`; empty if there is none."""
     groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
     found = {group.column(i).compression for group in groups for i in range(group.num_columns)}
     return min(found - set(PACKINGS), default="")
@@ -164,7 +163,7 @@ def write_table(path: Path, table: Table, parts: Iterable[pa.Table | dict[str, A
 
 
 def as_table(table: Table, columns: Mapping[str, Any]) -> pa.Table:
-    """Make a table of Arrow of its columns."""
+    """Make an Arrow table from its columns."""
     schema = arrow_schema(table)
     return pa.Table.from_arrays([to_arrow(columns[f.name], f.type) for f in schema], schema=schema)
 
@@ -201,7 +200,7 @@ class StoredTable:
     ------
     StoreError
         If the file cannot be opened, has other columns than its version, or is packed in a way that tracecols never
-        does.
+        uses.
     """
 
     def __init__(self, path: Path, table: Table, version: Version, known: Version) -> None:
@@ -239,7 +238,7 @@ class StoredTable:
         try:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
             file = open_parquet(self.path, self._metadata, texts)
-            # one after the other, so that one of them is in memory twice
+            # one after the other, so that only one of them at a time is in memory twice
             columns = {c: to_numpy(file.read(columns=[c], use_threads=False).column(c)) for c in present}
         except (OSError, UnicodeDecodeError, IndexError, pa.ArrowException) as error:
             raise StoreError(f"{self.path} cannot be read: {error}") from error

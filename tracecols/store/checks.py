@@ -1,13 +1,13 @@
-"""What the values of a store satisfy, so that nothing that relies on them is led astray.
+"""Check the values of a store, so that other code can rely on them.
 
-Files have checksums, and what has the wrong length or type is reported when it is read. But a store that was made
-wrongly, or changed together with its checksums, could still refer to a region that does not exist: kernels take such
-values as indices and do not look. The checks follow from the schema: a reference is null or a row of the table it
-points to, the rows of a side table ascend and lie within their location, and its kinds are those of its family. What
-concerns events and side tables at the same time is compared where both are read, which costs nothing there
-(`enhance.scan.scan`, `model.model`, `kernels`).
+Files have checksums, and wrong lengths or types are reported when they are read. But a store that was made wrongly, or
+changed together with its checksums, could still refer to a region that does not exist: kernels use such values as
+indices without checks. The checks follow from the schema: a reference is null or a row of the table it points to, the
+rows of a side table ascend and lie within their location, and its kinds are those of its family. Events and side tables
+are compared with each other where both are read, which costs nothing there (`enhance.scan.scan`, `model.model`,
+`kernels`).
 
-Every function returns in words what is wrong first, or an empty text.
+Every function describes the first error in words, or returns an empty text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tracecols.schema.enums import GROUPS_OF_LOCATIONS, VALUE_TARGETS, VALUE_TYP
 from tracecols.store.arrow import to_numpy
 
 Sizes = Callable[[str], int]
-"""Tells how many rows a definition table has."""
+"""Returns the number of rows of a definition table."""
 
 METRIC_DTYPES = ("int64", "uint64", "float64")
 
@@ -48,7 +48,7 @@ def first_outside(values: NDArray[Any], low: int, high: int) -> int:
     if not values.size:
         return -1
     if low == 0 and values.dtype.kind == "i" and high - 1 <= np.iinfo(values.dtype).max:
-        # what is negative is large without a sign: one pass instead of two
+        # negative values are large as unsigned ones: one pass instead of two
         is_inside = values.view(values.dtype.str.replace("i", "u")).max() < high
     else:
         is_inside = values.min() >= low and values.max() < high
@@ -58,7 +58,8 @@ def first_outside(values: NDArray[Any], low: int, high: int) -> int:
 
 
 def _reference(column: Column, values: NDArray[Any], sizes: Sizes) -> tuple[int, str]:
-    """Return the first value of a reference column that is none, and what is wrong with it; -1 if there is none."""
+    """Return the position of the first invalid reference in a column, and what is wrong with it; -1 if there is
+    none."""
     n = sizes(column.target)
     at = first_outside(values, 0 if column.required else -1, n)
     if at < 0:
@@ -68,10 +69,10 @@ def _reference(column: Column, values: NDArray[Any], sizes: Sizes) -> tuple[int,
 
 
 def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes) -> tuple[int, str, str]:
-    """Check references and numbers of a whole table, of some of its columns, as they are declared; `sizes` tells how
-    many rows the tables have that are pointed to.
+    """Check the references and numbers in some columns of a whole table against their declarations; `sizes` returns the
+    number of rows of the tables they point to.
 
-    Returns the first row that is wrong, -1 if none is, in the first column that is; and what it is.
+    Returns the first wrong row of the first wrong column, -1 if there is none; the column's name; and the error.
     """
     for column in table.columns:
         values = columns.get(column.name)
@@ -97,7 +98,7 @@ def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes
 
 
 class RowRanges(NamedTuple):
-    """Which rows of a side table belong to which location, and which events these have; arrays of one entry per
+    """The rows of a side table that belong to each location, and the location's events; arrays of one entry per
     location.
     """
 
@@ -113,8 +114,8 @@ def wrong_columns(
 ) -> tuple[int, str, str]:
     """Check some columns of the events or of a side table of some locations.
 
-    Returns the first row, counting from that of `columns`, that is wrong, -1 if none is, in the first column that is;
-    and what it is.
+    Returns the first wrong row of the first wrong column, counting from the first of `columns`, -1 if there is none;
+    the column's name; and the error.
     """
     for column in table.columns:
         values = columns.get(column.name)
@@ -130,7 +131,7 @@ def wrong_columns(
                 return at, column.name, what
         elif column.name == "kind" and table.name in _KINDS:
             fits = _KINDS[table.name]
-            # of most locations the kinds lie close together; else a text is searched in a third of the time of a
+            # kinds of most locations lie close together; otherwise searching in bytes takes a third of the time of a
             # look-up
             if not fits[values.min() : values.max() + 1].all() and values.tobytes().translate(None, _BYTES[table.name]):
                 at = int(np.flatnonzero(~fits[values])[0])
@@ -142,7 +143,7 @@ def wrong_columns(
 
 
 def _wrong_rows(row: NDArray[np.int64], rows: RowRanges, repeats: bool) -> tuple[int, str]:
-    """Check that the rows of each location ascend and are those of its events."""
+    """Check that the rows of each location ascend and are rows of its events."""
     stop = np.cumsum(rows.n)
     start = stop - rows.n
     first, last = row[start], row[stop - 1]
@@ -161,8 +162,8 @@ def _wrong_rows(row: NDArray[np.int64], rows: RowRanges, repeats: bool) -> tuple
 
 
 def wrong_sides(kind: NDArray[np.uint8], sides: Mapping[str, Mapping[str, NDArray[Any]]]) -> str:
-    """Check that consecutive events have the rows in side tables, `row` counting from the first of them, that their
-    kinds demand, and no others."""
+    """Check that consecutive events have exactly the rows in side tables that their kinds demand; `row` counts from the
+    first of these events."""
     count = np.bincount(kind, minlength=256)
     for name, mask in _KINDS.items():
         columns = sides.get(name)
@@ -190,7 +191,7 @@ def _wrong_values(types: NDArray[np.uint8], values: NDArray[np.int64], sizes: Si
 
 
 def _flat(column: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the values of a column, those of lists one after the other, and the row of each."""
+    """Return the values of a column, with lists concatenated, and the row of each value."""
     if not pa.types.is_list(column.type):
         values = to_numpy(column)
         return values, np.arange(values.size)
@@ -205,7 +206,8 @@ def _flat(column: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def wrong_definition(name: str, table: pa.Table, sizes: Sizes) -> str:
-    """Check a definition table: its references, that nothing is its own ancestor, and what else its meaning demands."""
+    """Check a definition table: its references, that no row is its own ancestor, and further conditions of some
+    tables."""
     for column in DEFINITIONS[name].columns:
         if column.target not in DEFINITIONS:
             continue
@@ -222,7 +224,7 @@ def wrong_definition(name: str, table: pa.Table, sizes: Sizes) -> str:
 
 
 def own_ancestor(parent: NDArray[Any]) -> int:
-    """Find the first row whose ancestors never end; -1 if there is none. O(n log n)."""
+    """Find the first row with an endless chain of ancestors; -1 if there is none. O(n log n)."""
     above = np.append(parent.astype(np.int64), -1)
     for _ in range(int(parent.size).bit_length()):
         above = above[above]
@@ -296,7 +298,7 @@ _MORE: dict[str, Callable[[pa.Table, Sizes], str]] = {
 
 
 def wrong_manifest(manifest: Mapping[str, Any]) -> str:
-    """Check what a manifest says: that all is there, and of the right type."""
+    """Check that the entries of a manifest are present and of the right type."""
 
     def is_number(value: Any, low: int = _INT64.min) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and low <= value <= _INT64.max
@@ -346,7 +348,7 @@ def wrong_manifest(manifest: Mapping[str, Any]) -> str:
 
 
 def wrong_counts(manifest: Mapping[str, Any], n_rows: Callable[[str], int]) -> str:
-    """Check that there are as many events, and rows of every side table, as the manifest counts events."""
+    """Check that the numbers of events, and of rows of every side table, agree with the counts of the manifest."""
     by_kind = {int(k): n for k, n in manifest["events_by_kind"].items()}
     expected = {"events": manifest["n_events"], "attributes": manifest["n_attributes"]}
     for name in _KINDS:
@@ -358,7 +360,7 @@ def wrong_counts(manifest: Mapping[str, Any], n_rows: Callable[[str], int]) -> s
 
 
 def wrong_segments(table: pa.Table) -> str:
-    """Check that the segments of every part file follow each other, and that a location has one in each table."""
+    """Check that the segments of every part file are contiguous, and that a location has at most one in each table."""
     names = table.column("table").to_pylist()
     location, part, offset, n = (to_numpy(table.column(c)) for c in ("location", "part", "offset", "n_rows"))
     if first_outside(n, 0, _INT64.max) >= 0:
@@ -382,7 +384,7 @@ def wrong_segments(table: pa.Table) -> str:
 
 
 def wrong_locations(table: pa.Table, n_events: NDArray[np.int64]) -> str:
-    """Check that the locations hold the events that the segments say, one after the other."""
+    """Check that the event counts and first rows of locations agree with the segments."""
     first = np.cumsum(n_events) - n_events
     for name, expected in (("n_events", n_events), ("first_row", first)):
         found = to_numpy(table.column(name))

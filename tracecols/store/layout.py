@@ -17,7 +17,7 @@ from tracecols.schema import Version
 MANIFEST = "manifest.json"
 
 EXCHANGES = 3
-"""How often a folder may be exchanged for another one while its manifest is looked for."""
+"""Number of times that a folder may be replaced while its manifest is looked for."""
 
 _FORMATS = {
     "a store of a trace": "tracecols store",
@@ -34,17 +34,17 @@ def part_name(number: int) -> str:
 
 
 def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
-    """Read the manifest of a folder; also return what distinguishes this folder from another one that takes its place
-    (`identity`). Raises OSError, ValueError if it is missing or no JSON."""
+    """Read the manifest of a folder; also return the `identity` that distinguishes this folder from another one that
+    takes its place. Raises OSError, ValueError if it is missing or no JSON."""
     with open_regular(folder / MANIFEST) as file:
         return parse_json(read_whole(file)), _identity(os.fstat(file.fileno()))
 
 
 def await_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
-    """Read the manifest of a folder that another process may be exchanging: wait up to 60 ms while nothing is there,
-    and look again if the folder goes between two looks.
+    """Read the manifest of a folder that another process may be replacing: wait up to 60 ms for it to appear, and try
+    again if it disappears before it is read.
 
-    Returns and raises what `read_manifest` does.
+    Returns and raises the same as `read_manifest`.
     """
     for _ in range(EXCHANGES):
         if not _appears(folder):
@@ -55,7 +55,7 @@ def await_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
 
 
 def _appears(folder: Path) -> bool:
-    """Whether something is at a place within 60 ms."""
+    """Return whether something exists at a path within 60 ms."""
     for pause in (0.001, 0.01, 0.05):
         if folder.exists():
             return True
@@ -64,7 +64,7 @@ def _appears(folder: Path) -> bool:
 
 
 def is_made_here(path: Path, what: str) -> bool:
-    """Say whether a folder has the manifest of a store, a cube or an index, whichever is asked for."""
+    """Return whether a folder has a manifest of the kind `what`, such as a store, a cube or an index."""
     try:
         return bool(await_manifest(path)[0]["format"] == _FORMATS[what])
     except (OSError, ValueError, LookupError, TypeError):
@@ -72,7 +72,8 @@ def is_made_here(path: Path, what: str) -> bool:
 
 
 def kind_of_folder(path: Path) -> str:
-    """Return which kind of folder of tracecols a path is, by its manifest: a store of a trace; empty if it is none."""
+    """Return the kind of a folder that tracecols made, by its manifest, such as `a store of a trace`; empty for other
+    paths."""
     try:
         found = read_manifest(path)[0]["format"]
     except (OSError, ValueError, LookupError, TypeError):
@@ -81,10 +82,10 @@ def kind_of_folder(path: Path) -> str:
 
 
 ARCHIVES = (".otf2", ".elg", ".elg.gz", ".esd", ".prv", ".prv.gz", ".pt.trace.json", ".pt.trace.json.gz", ".sqlite")
-"""How anchor files of trace archives of the formats that tracecols brings end."""
+"""Suffixes of anchor files of trace archives in the formats built into tracecols."""
 
 CUBES = (".cubex", ".cube", ".cube.gz")
-"""How files of severity cubes end."""
+"""Suffixes of files of severity cubes."""
 
 INSTEAD = {
     "a trace archive": {
@@ -97,12 +98,11 @@ INSTEAD = {
     },
     "a severity cube": {"a store": "look at it: tracecols show {}", "a trace archive": "look at it: tracecols show {}"},
 }
-"""What can be done with something that was given in the place of something else: by its kind, and by what was
-wanted."""
+"""Advice about a path given in place of something else: by its kind, and by the kind that was wanted."""
 
 
 def recognised(path: Path) -> str:
-    """Return which of the kinds of `INSTEAD` is at a path; empty if it is none of them."""
+    """Return the kind of `INSTEAD` that a path is; empty if it is none of them."""
     if what := kind_of_folder(path):
         return what if what in INSTEAD else ""
     try:
@@ -115,23 +115,23 @@ def recognised(path: Path) -> str:
 
 
 def instead(path: Path, wanted: str) -> str:
-    """Return the error about something that was given in the place of a `wanted` thing (`a store`, `a trace archive` or
-    `a severity cube`); empty if it is not known what it is."""
+    """Return the error about a path that was given in place of a `wanted` thing (`a store`, `a trace archive` or `a
+    severity cube`); empty if its kind is not known."""
     what = recognised(path)
     todo = INSTEAD.get(what, {}).get(wanted)
     return f"{path} is {what}, not {wanted}\n  {todo.format(quote(str(path)))}" if todo else ""
 
 
 def reason(error: Exception) -> str:
-    """Say why a manifest cannot be read, to go on with: it is a pipe or device, or permission is denied; nothing
-    otherwise."""
+    """Return why a manifest cannot be read, to append to a message: it is a pipe or device, or permission is denied;
+    empty otherwise."""
     if is_denied(error):
         return ": permission denied"
     return f": {error}" if isinstance(error, UnusableFileError) else ""
 
 
 def identity(path: Path) -> tuple[int, ...]:
-    """Return what distinguishes a store, a cube or another file from one that took its place; empty if there is
+    """Return values that distinguish a store, a cube or another file from one that took its place; empty if there is
     none."""
     try:
         return _identity((path / MANIFEST if path.is_dir() else path).stat())
@@ -144,18 +144,18 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
 
 
 def checksum(manifest: dict[str, Any]) -> str:
-    """Return the checksum of all a manifest says, except the checksum itself."""
+    """Return the checksum of all entries of a manifest, except the checksum itself."""
     content = {k: v for k, v in manifest.items() if k != "checksum"}
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def write_manifest(folder: Path, what: str, version: Version | int, content: dict[str, Any]) -> None:
-    """Write the manifest of a store or a cube, whichever `what` says; it comes last, and makes the folder complete."""
-    # as it is read: keys are texts there
+    """Write the manifest of a folder of the kind `what`; it is written last, and makes the folder complete."""
+    # as it will be read, with keys as texts
     major, minor = version if isinstance(version, tuple) else (version, None)
     versions = {"version": major} if minor is None else {"version": major, "minor_version": minor}
     manifest = json.loads(json.dumps({"format": _FORMATS[what], **versions, **content}))
     manifest["checksum"] = checksum(manifest)
-    # a line for each entry: with one for each number Python writes them itself, a hundred times as slowly
+    # one line per entry: with one per number, `json` uses its encoder in Python, a hundred times as slow
     entries = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in manifest.items())
     (folder / MANIFEST).write_text(f"{{\n{entries}\n}}\n", encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Outputs: files and folders that appear complete or not at all, and the one rule that says what they may replace.
+"""Outputs: files and folders that appear complete or not at all, and the rule for what they may replace.
 
 Whatever tracecols writes for its users is an `Output`. Never replaced are devices, pipes, sockets and folders of
 others, and nothing is written into a store or a severity cube. A file or folder that tracecols made in the same way is
-replaced. A file that tracecols did not make, as far as it shows, and what was made in another way, is replaced only if
+replaced. A file that tracecols apparently did not make, and an output that was made in another way, is replaced only if
 the caller says so (`force`).
 """
 
@@ -23,14 +23,14 @@ from tracecols.store.layout import MANIFEST, is_made_here, kind_of_folder, read_
 from tracecols.work.scratch import ScratchFolder
 
 Recognise = Callable[[Path], str | None]
-"""Returns, of what exists in the place of an output: None if it is not known to be of the same kind, an empty text if
-it was made in the same way, else how it was made."""
+"""Examines what exists in place of an output; returns None if it is not known to be of the same kind, an empty text if
+it was made in the same way, otherwise how it was made."""
 
 OWN_FILES = (".parquet", ".npy", ".arrow")
-"""What the files that tracecols puts into folders end with, besides manifests."""
+"""Suffixes of the files that tracecols puts into folders, besides manifests."""
 
 CORRECTED, REPLAYED = "TRACECOLS::CLOCKS_CORRECTED", "TRACECOLS::REPLAYED"
-"""Entries of the manifest's `source` of stores with other times than the recorded ones."""
+"""Entries of the manifest's `source` of stores with times other than the recorded ones."""
 
 _TIMES = {CORRECTED: "corrected clocks", REPLAYED: "predicted times"}
 
@@ -46,22 +46,21 @@ class Output(NamedTuple):
     is_folder: bool = False
     """Whether it is a folder. Missing parents of a folder are made."""
     force: bool = False
-    """Replace any regular file, and what tracecols made in another way."""
+    """Replace any regular file, and any output that tracecols made in another way."""
     is_part: bool = False
     """Whether it belongs to a store, and may lie in one."""
     error: type[TracecolsError] = StoreError
     """The error to raise."""
 
     def check(self) -> Path:
-        """Refuse to write where nothing may be written; return the path, or what it leads to if it is a link. Raises
+        """Refuse to write where nothing may be written; return the path, or the target if it is a link. Raises
         TracecolsError: of the type `error`: if something exists there that must not be replaced, or the path lies in a
         store or a cube."""
         check_path(self.path, self.error)
         path = self._followed()
         if not self.is_part:
             check_place(path, self.error)
-        # while another process replaces a folder it is not what it seems: what is refused must have been there all the
-        # time
+        # while another process replaces a folder, its kind may be misjudged: refuse only what was there all the time
         while (seen := _identity_of(path)) is not None and (refusal := self._refusal(path)) is not None:
             if _identity_of(path) == seen:
                 raise refusal
@@ -69,16 +68,16 @@ class Output(NamedTuple):
 
     @contextmanager
     def new(self) -> Iterator[Path]:
-        """Yield a path to write to, and move what is there to the output's place when the block ends well; else leave
+        """Yield a path to write to, and move the result to the output's path if the block succeeds; otherwise leave
         nothing.
 
-        A folder is there already, a file is not. What other processes write to the same place meanwhile is replaced:
-        the last one that is complete stays.
+        A folder already exists, a file does not. Outputs that other processes write to the same path meanwhile are
+        replaced: the last complete one stays.
         """
         path = self.check()
 
         def rescue(left: Path) -> None:
-            """Put back what a killed process had just moved away."""
+            """Put back an output that a killed process had just moved away."""
             if (left / "old").exists() and not path.exists():
                 with suppress(OSError):
                     os.rename(left / "old", path)
@@ -111,7 +110,7 @@ class Output(NamedTuple):
                 ) from error
 
     def _followed(self) -> Path:
-        """Return what a link leads to; any other path as it is."""
+        """Return the target of a link; any other path as it is."""
         if not os.path.islink(self.path):
             return self.path
         try:
@@ -160,14 +159,15 @@ def folder_output(path: Path, what: str, *, is_part: bool = False) -> Output:
 
 
 def alike(what: str, differs: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str | None]:
-    """Return what recognises (`Output`) a folder with a manifest of its kind, which says how the one there differs."""
+    """Return a function that recognises (`Output`) a folder with a manifest of the kind `what`; `differs` describes
+    from the manifest how it was made differently."""
 
     def recognise(found: Path) -> str | None:
         if not is_made_here(found, what):
             return None
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             return differs(read_manifest(found)[0])
-        # what is damaged is no loss
+        # a damaged folder is no loss
         return ""
 
     return recognise
@@ -175,7 +175,7 @@ def alike(what: str, differs: Callable[[Mapping[str, Any]], str]) -> Callable[[P
 
 def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = False) -> Output:
     """Return the store of a trace; it replaces stores whose times are of the same origin: recorded, corrected or
-    predicted; by `force` those with other times, and any regular file, as well."""
+    predicted; with `force` also those with other times, and any regular file."""
 
     def differs(manifest: Mapping[str, Any]) -> str:
         there = _times_of(manifest["source"])
@@ -200,7 +200,7 @@ def check_place(path: Path, error: type[TracecolsError] = StoreError) -> None:
 
 
 def _foreign_in(folder: Path) -> Path | None:
-    """Return a file in a folder that tracecols made and that is none of its own; None if there is none."""
+    """Return a file, in a folder that tracecols made, that tracecols did not write; None if there is none."""
     for path, _, names in os.walk(folder):
         for name in sorted(names):
             if name != MANIFEST and not name.endswith(OWN_FILES) and not name.startswith("."):
@@ -209,7 +209,7 @@ def _foreign_in(folder: Path) -> Path | None:
 
 
 def check_not_read(path: Path, *read: Path, data: Path | None = None) -> None:
-    """Refuse an output that would replace what a command reads; nothing is written into the folder `data`, whose files
+    """Refuse an output that would replace an input of a command; nothing is written into the folder `data`, whose files
     are read by name. Raises StoreError."""
     with suppress(OSError, RuntimeError):
         target = path.resolve()
@@ -220,7 +220,7 @@ def check_not_read(path: Path, *read: Path, data: Path | None = None) -> None:
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:
-    """Return what distinguishes the file or folder at a path from one that is put there later; None if there is
+    """Return values that distinguish the file or folder at a path from one that is put there later; None if there is
     none."""
     try:
         found = path.lstat()
@@ -230,8 +230,7 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def _put(new: Path, path: Path, old: Path) -> None:
-    """Let a folder take a place, whatever other processes put there meanwhile; `old` is where it leaves the one
-    before."""
+    """Move a folder to a path, whatever other processes put there meanwhile; the one before is moved to `old`."""
     while True:
         try:
             with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Open a store and read its columns, whole or by location, without copying more than asked for."""
+"""Open a store and read its columns, whole or by location, without copying more than requested."""
 
 from __future__ import annotations
 
@@ -40,33 +40,34 @@ from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_colu
 from tracecols.store.layout import MANIFEST, await_manifest, checksum, identity, instead, part_name, reason, recognised
 
 DAMAGED = "the store is damaged; convert the trace again"
-"""What to do about a store that cannot be read as it is."""
+"""What to do about a damaged store."""
 
 N_OPEN = 4
 """Files that a thread keeps open."""
 
 SHARED_ROWS = 1 << 18
-"""Rows of row groups that are kept for the next location: those of side tables and of small locations are shared."""
+"""Rows, at most, of row groups that are kept for the next location: those of side tables and of small locations are
+shared by several locations."""
 
 N_SHARED = 32
-"""How many of these are kept."""
+"""Number of such row groups that are kept."""
 
 Arrays = dict[str, NDArray[Any]]
 """Columns by name; (n,) each."""
 
 METRICS = metric_table(0, [])
-"""What the tables of all metric classes begin with."""
+"""The common first columns of the tables of all metric classes."""
 
 
 class Extents(NamedTuple):
-    """Where the rows of every location are in a table: one entry per location."""
+    """Positions of the rows of every location in a table: one entry per location."""
 
     part: NDArray[np.int64]
     """(n_locations,): number of the part file."""
     offset: NDArray[np.int64]
     """(n_locations,): first of its rows there."""
     n: NDArray[np.int64]
-    """(n_locations,): number of rows; 0 where it has none."""
+    """(n_locations,): number of rows; 0 if it has none."""
 
 
 class Store:
@@ -77,16 +78,16 @@ class Store:
     path : str or Path
         The folder `NAME.trace`.
     definitions : mapping of str to pyarrow.Table, optional
-        Tables of definitions that have just been written there: they are not read.
+        Tables of definitions that have just been written there and need not be read.
 
     Attributes
     ----------
     version : Version
-        Of its format (`schema.versions`): columns that an older minor version lacks read as null or their declared
-        default, what a newer one has besides is ignored.
+        Version of its format (`schema.versions`): columns that an older minor version lacks read as null or their
+        declared default; additional contents of a newer one are ignored.
     decreases : dict of int to int
-        By location how many events are earlier than the one before; of locations where there are some. Stores made
-        before this was counted have none.
+        By location, the number of events that are earlier than the one before; only locations with such events. Stores
+        made before this was counted have no entries.
 
     Raises
     ------
@@ -175,16 +176,16 @@ class Store:
         self._recent: OrderedDict[tuple[Any, ...], Arrays] = OrderedDict()
         self._lock = Lock()
         self._local = local()
-        # how many there are is compared at once
+        # this compares the number of locations with the manifest
         self._n_defined("locations")
 
     def __reduce__(self) -> tuple[Any, tuple[Path, str]]:
-        """Pickle the store as its path: where it arrives it is opened again, once in a process."""
+        """Pickle the store as its path; the receiving process opens it again, once."""
         return _open_again, (self.path.absolute(), self.digest)
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What records mean where formats differ (`converters.base.Source.capabilities`)."""
+        """Meanings of records that differ between formats (`converters.base.Source.capabilities`)."""
         source = self.manifest["source"]
         # stores made before this was recorded are of two formats
         default = [GET_COMPLETION] if str(source["format"]).startswith("EPILOG") else []
@@ -197,8 +198,7 @@ class Store:
 
     @property
     def note(self) -> str:
-        """What a person should know of the version of its format: that it is newer, and what is ignored; mostly
-        empty."""
+        """A note for users that its format is newer, and what is ignored; empty if it is not newer."""
         if self.version <= FORMAT_VERSION:
             return ""
         ignored = list(self._ignored)
@@ -218,7 +218,8 @@ class Store:
 
     @once
     def digest(self) -> str:
-        """What distinguishes this store from another one of the same name, to recognise what was made of it."""
+        """A digest that distinguishes this store from another one of the same name, to recognise files derived from
+        it."""
         files = [self.path / MANIFEST, *(self.path / "definitions" / f"{t}.parquet" for t in ("locations", "segments"))]
         whole = hashlib.sha256()
         for path in files:
@@ -231,7 +232,7 @@ class Store:
         return StoreError(f"{self.path}: {what}\n  {DAMAGED}")
 
     def _open(self, path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-        """Open a file; where the folder is still the same then, it belongs to the manifest that was read."""
+        """Open a file; it belongs to the manifest that was read if the folder is still the same afterwards."""
         try:
             file = open_parquet(path, metadata)
         except (OSError, pa.ArrowException) as error:
@@ -243,8 +244,8 @@ class Store:
         raise StoreError(f"{self.path} was replaced or removed while it was being read\n  open it again")
 
     def _open_here(self, path: Path, metadata: pq.FileMetaData) -> pq.ParquetFile:
-        """Return an open file of this thread. A file of many row groups takes longer to open than a small one of them
-        to read."""
+        """Return an open file of this thread. Opening a file of many row groups takes longer than reading a small row
+        group."""
         files: OrderedDict[Path, pq.ParquetFile] = self._local.__dict__.setdefault("files", OrderedDict())
         file = files.get(path)
         if file is None:
@@ -257,8 +258,8 @@ class Store:
         return f"<Store {self.path}>"
 
     def check_files(self) -> None:
-        """Refuse a store in which something else is in the place of a file; for those who open its files themselves.
-        Raises StoreError."""
+        """Refuse a store in which a file is not a regular file; for callers that open its files themselves. Raises
+        StoreError."""
         for folder in ("definitions", *self.tables):
             for path in (self.path / folder).glob("*.parquet"):
                 try:
@@ -272,8 +273,8 @@ class Store:
         return {name: self.definition(name) for name in DEFINITIONS}
 
     def definition(self, name: str) -> pa.Table:
-        """Return one definition table. Raises StoreError if it is missing, does not have the declared columns, or
-        refers to what does not exist."""
+        """Return one definition table. Raises StoreError if it is missing, does not have the declared columns, or has
+        invalid references."""
         known = self._checked.get(name)
         if known is not None:
             return known
@@ -290,7 +291,7 @@ class Store:
         return self._checked.setdefault(name, table)
 
     def names(self, table: str) -> list[str]:
-        """Return the names of what is in a definition table."""
+        """Return the names of the entries of a definition table."""
         found: list[str] = self.definition(table).column("name").to_pylist()
         return found
 
@@ -313,7 +314,7 @@ class Store:
         try:
             size = path.stat().st_size
         except OSError:
-            # to open it says why
+            # opening it says why
             size = sys.maxsize
         file = self._open(path)
         if what := self._wrong_size(name, file.metadata.num_rows, size):
@@ -339,11 +340,11 @@ class Store:
         return self._definitions.setdefault(name, table)
 
     def _wrong_size(self, name: str, n: int, size: int) -> str:
-        """Say why a definition table cannot have as many rows as its file says, before these fill the memory; an empty
-        text if it can.
+        """Return why a definition table cannot have as many rows as its file says, before these fill the memory; an
+        empty text if it can.
 
-        Nearly every row has a value that no other row has, such as its identifier, which takes a byte of the file: four
-        and more in all that are written.
+        Nearly every row has a unique value, such as its identifier, which takes at least a byte of the file; rows of
+        all tables that are written take four and more.
         """
         n_locations = int(self.manifest["n_locations"])
         if name == "locations":
@@ -380,7 +381,7 @@ class Store:
 
     @property
     def _extents(self) -> dict[str, Extents]:
-        """Where the rows of locations are, of those that this view has."""
+        """Positions of the rows of locations that this view has."""
         return self._recorded if self._seen is None else self._seen
 
     @once
@@ -395,7 +396,7 @@ class Store:
             for into, column in zip(extents, columns, strict=True):
                 into[location[mine]] = column[mine]
             result[name] = extents
-        # of a newer minor version
+        # without tables of a newer minor version
         result = {table: of for table, of in result.items() if table in self.tables or table not in self._stored}
         if not result.keys() <= self.tables.keys():
             missing = sorted(result.keys() - self.tables.keys())
@@ -419,7 +420,7 @@ class Store:
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.n_events)])
 
     def counts(self, table: str) -> NDArray[np.int64]:
-        """Return how many rows of a table every location has; (n_locations,) int64."""
+        """Return the number of rows that every location has in a table; (n_locations,) int64."""
         extents = self._extents.get(table)
         return np.zeros(self._n_defined("locations"), np.int64) if extents is None else extents.n
 
@@ -463,7 +464,7 @@ class Store:
         checked: bool = True,
     ) -> Arrays:
         """Read the rows `start` to `stop` of one location, of `events` or of a side table; empty arrays if it has none.
-        If not `checked`, who reads the values checks them (`kernels.stacks.scan_events`). Raises StoreError if they
+        If not `checked`, the caller has to check the values (`kernels.stacks.scan_events`). Raises StoreError if they
         cannot be read, or hold what the schema does not allow (`tracecols.store.checks`)."""
         declared, columns = self._declared(table, columns)
         extents = self._extents.get(table)
@@ -481,8 +482,8 @@ class Store:
         self, table: str, locations: NDArray[np.integer[Any]], columns: list[str] | None = None, *, checked: bool = True
     ) -> tuple[Arrays, NDArray[np.int64]]:
         """Read the rows of several locations as `read` does, one location after the other, and return how many each
-        has. Rows of locations that ascend are read at once where the file has them together. Raises StoreError: as
-        `read` does."""
+        has. Rows that are contiguous in a file are read at once if the locations ascend. Raises StoreError: as `read`
+        does."""
         declared, columns = self._declared(table, columns)
         counts = self.counts(table)[locations]
         extents = self._extents.get(table)
@@ -500,7 +501,7 @@ class Store:
         return found, counts
 
     def _declared(self, table: str, columns: list[str] | None) -> tuple[Table, list[str]]:
-        """Return what the schema says about a table, and the columns to read of it."""
+        """Return the declaration of a table, and the columns to read."""
         declared = self.tables.get(table) or SIDE_TABLES.get(table)
         if declared is None:
             raise StoreError(f"{self.path} has no table {table}\n  it has {', '.join(self.tables)}")
@@ -514,7 +515,7 @@ class Store:
         counts: NDArray[np.int64],
         start: int,
     ) -> None:
-        """Check the values of some locations' rows, of which those of the first begin with its row `start`."""
+        """Check the values of some locations' rows; those of the first location begin with its row `start`."""
         first = self._first_rows
         rows = checks.RowRanges(first[locations], first[locations + 1], counts)
         at, column, what = checks.wrong_columns(declared, columns, rows, self._n_defined)
@@ -538,8 +539,8 @@ class Store:
             yield {c: values[low:high] for c, values in rows.items()}
 
     def _group(self, table: str, part: int, group: int, columns: list[str], is_whole: bool) -> Arrays:
-        """Read a row group of a part file. A small one is kept for who reads the rows next to those that are asked for,
-        unless that is the whole of it: no one asks for that again soon."""
+        """Read a row group of a part file. A small one is kept for readers of adjacent rows, unless all of it is
+        requested: it is then not read again soon."""
         key = (table, part, group, tuple(columns))
         with self._lock:
             found = self._recent.get(key)
@@ -567,7 +568,7 @@ class Store:
 
 
 def _joined(found: Iterable[Arrays]) -> Arrays:
-    """Put what was found of some columns, at least one piece, together; a single one is not copied."""
+    """Concatenate the pieces of some columns, at least one; a single one is not copied."""
     pieces = list(found)
     if len(pieces) == 1:
         return pieces[0]

@@ -18,7 +18,8 @@ SIDE_ROWS = 1 << 17
 """Rows of a side table that are collected before they become a row group."""
 
 EVENT_ROWS = 1 << 16
-"""Events that are collected before they become a row group: one for every small location costs more than its events."""
+"""Events that are collected before they become a row group: one row group for every small location would cost more than
+its events."""
 
 FORKS = [int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)]
 IS_FORK = np.isin(np.arange(256), FORKS)
@@ -26,7 +27,7 @@ IS_FORK = np.isin(np.arange(256), FORKS)
 
 @dataclass
 class Part:
-    """What a part of a store says about itself."""
+    """Facts about a part of a store, collected while it is written."""
 
     segments: list[tuple[str, int, int, int, int]] = field(default_factory=list)
     """Rows of `segments`: table, location, part, offset, number of rows."""
@@ -38,14 +39,14 @@ class Part:
     """Rows of the side table `attributes`."""
     first_time: int = np.iinfo(np.int64).max
     last_time: int = np.iinfo(np.int64).min
-    """`first_time` and `last_time`: ticks of the earliest and the latest event; the first is the larger one where there
-    is none."""
+    """`first_time` and `last_time`: ticks of the earliest and the latest event; the first is the larger one if there
+    are no events."""
     decreases: dict[int, int] = field(default_factory=dict)
-    """By location how many events are earlier than the one before."""
+    """By location, the number of events that are earlier than the one before."""
 
 
 class PartWriter:
-    """One part file per table, for a range of whole locations.
+    """A writer of one part file per table, for a range of whole locations.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ class PartWriter:
     Attributes
     ----------
     part : Part
-        What has been written so far.
+        Facts about the events written so far.
     """
 
     def __init__(self, folder: Path, number: int, tables: dict[str, Table]) -> None:
@@ -66,7 +67,7 @@ class PartWriter:
         self._written: dict[str, int] = {}
         self._n_waiting: dict[str, int] = {}
         self.part = Part()
-        # of the location that comes last: how many of its events have been written, the time of the last one
+        # for the last location: the number of its events written so far, and the time of the last one
         self._location, self._n_events, self._time_before = -1, 0, 0
         self._last: dict[str, int] = {}
 
@@ -105,7 +106,7 @@ class PartWriter:
             self._flush(table)
 
     def _extend(self, table: str, location: int, n: int) -> None:
-        """Note that the next `n` rows of a table belong to a location."""
+        """Record that the next `n` rows of a table belong to a location."""
         offset = self._written.get(table, 0)
         self._written[table] = offset + n
         last = self._last.get(table)
@@ -123,11 +124,11 @@ class PartWriter:
         events: dict[str, NDArray[Any]],
         sides: dict[str, dict[str, NDArray[Any]]],
     ) -> None:
-        """Write a batch of events of locations that follow each other; side tables count events from the first
-        location's first.
+        """Write a batch of events of consecutive locations; rows of side tables count from the first event of the first
+        location.
 
-        `parts` are rows of the locations, and how many of the events are theirs; the first one may go on with those of
-        the batch before. `first_row` is the row of the first event of the first location.
+        `parts` are the rows of the locations, each with its number of events in the batch; the first location may
+        continue that of the batch before. `first_row` is the row of the first event of the first location.
         """
         if parts[0][0] != self._location:
             self._location, self._n_events = parts[0][0], 0
@@ -147,7 +148,7 @@ class PartWriter:
             n_rows = columns["row"].size
             if not n_rows:
                 continue
-            # all rows after those of other locations are of the last one
+            # all rows after those of other locations belong to the last one
             counts = np.bincount(np.searchsorted(ends[:-1], columns["row"], "right"), minlength=len(parts)).tolist()
             self._collect(table, {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}, SIDE_ROWS)
             for (location, _), n in zip(parts, counts, strict=True):
@@ -161,7 +162,8 @@ class PartWriter:
     def _note(
         self, parts: list[tuple[int, int]], stops: NDArray[np.int64], time: NDArray[np.int64], kind: NDArray[np.uint8]
     ) -> None:
-        """Note what the manifest says of some events: first and last time, where time decreases, kinds, first FORKs."""
+        """Record facts about some events for the manifest: first and last time, decreases of time, kinds, first
+        FORKs."""
         part, filled = self.part, [k for k, (_, n) in enumerate(parts) if n]
         starts = stops[filled] - [parts[k][1] for k in filled]
         first, last = int(time[starts].min()), int(time[stops[filled] - 1].max())
@@ -186,7 +188,7 @@ class PartWriter:
 
 
 class StoreWriter:
-    """Collect what the parts of a store say about themselves and complete it."""
+    """Write the parts of a store, and complete it with definitions and manifest."""
 
     def __init__(self, folder: Path, metric_types: list[list[str]]) -> None:
         self.folder = folder
@@ -200,7 +202,7 @@ class StoreWriter:
     def finish(
         self, definitions: dict[str, dict[str, Any]], parts: list[Part], manifest: dict[str, Any]
     ) -> dict[str, pa.Table]:
-        """Write definitions, which are returned, and manifest; the store is complete then."""
+        """Write definitions and manifest, which completes the store; return the definitions."""
         segments = sorted((s for p in parts for s in p.segments), key=lambda s: (s[0], s[1]))
         names = DEFINITIONS["segments"].names
         definitions = {

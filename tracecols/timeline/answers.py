@@ -1,4 +1,4 @@
-"""Answers to the questions of the page: what a range of time shows, why somebody waits."""
+"""Answers to the questions of the page: the content of a time range, the causes of waits."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ from tracecols.timeline.rows import as_json, rows_of
 from tracecols.timeline.slices import MOST_EVENTS, MOST_SLICES, SliceReader
 
 DENSE = 8
-"""Events per column of a row up to which slices are drawn where the overview is fine enough as well."""
+"""Events per column of a row above which the overview is drawn instead of slices, if its bins are fine enough."""
 
 MOST_COLUMNS, MOST_ROWS = 8192, 512
-"""Columns and rows that one question may be about."""
+"""Maximum numbers of columns and rows of a question."""
 
 MOST_INTERVALS = {WAITS: 20_000, MESSAGES: 10_000, COLLECTIVES: 10_000, LAUNCHES: 5_000, COPIES: 5_000, PATH: 10_000}
-"""Rows of an answer, at most; where there are more it says how many."""
+"""Maximum number of rows of an answer; if there are more, the answer has only their number."""
 
 
 class QuestionError(TracecolsError):
-    """A question that makes no sense."""
+    """A question with invalid arguments."""
 
 
 @dataclass
 class Answer:
-    """Numbers and arrays."""
+    """An answer: plain values and arrays."""
 
     says: dict[str, Any]
-    """What JSON can hold."""
+    """Values that JSON can hold."""
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """Return it as bytes: the length of a head (4 bytes, little-endian), the head as JSON, then the arrays, each at
-        a multiple of 8 bytes from the end of the head; `arrays` of the head says name, type, shape and offset."""
+        """Return the answer as bytes: the length of a head (4 bytes, little-endian), the head as JSON, then the arrays,
+        each at a multiple of 8 bytes from the end of the head; `arrays` of the head has name, type, shape, offset."""
         at, listed, parts = 0, [], []
         for name, values in self.arrays.items():
             compact = _for_page(values)
@@ -72,13 +72,13 @@ class Answer:
 
 
 def _for_page(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array in a type that browsers have: 64 bits as floating-point numbers, which hold 2**53 ticks."""
+    """Return an array in a type that browsers support: 64-bit integers become float64, exact up to 2**53 ticks."""
     found = values if values.dtype.itemsize < 8 else values.astype("<f8")
     return np.ascontiguousarray(found)
 
 
 class Timeline:
-    """Answers questions about a trace; may be asked by several threads at a time.
+    """Answers questions about a trace; thread-safe.
 
     Times in questions and answers are ticks since the first event.
 
@@ -86,15 +86,14 @@ class Timeline:
     ----------
     store : Store
     prepared : Prepared
-        What `prepare` returned for it.
+        The result of `prepare` for the store.
     subdomains : mapping, callable, str or Path, optional
-        Which subdomains of the application locations belong to: rows are below these in the place of machines and
-        nodes.
+        Subdomains of the application to which locations belong; they replace machines and nodes as parents of rows.
 
     Raises
     ------
     AnalysisError
-        If the subdomains are none, or of other ranks and threads.
+        If the subdomains are invalid, or do not match the ranks and threads of the trace.
     """
 
     def __init__(self, store: Store, prepared: Prepared, subdomains: Given | None = None) -> None:
@@ -118,24 +117,24 @@ class Timeline:
         self.causes = Causes(self.tables[WAITS], self.tables[PAIRS], self.slices, self._region)
 
     def seconds(self, ticks: int) -> float | None:
-        """Return a time as seconds since the start of the recording; None for the ends of the run."""
+        """Return a time as seconds since the start of the recording; None at or beyond the ends of the run."""
         if ticks <= 0 or ticks > self.last - self.first:
             return None
         clock = self.store.manifest["clock"]
         return float((ticks + self.first - int(clock["origin"])) / int(clock["resolution"]))
 
     def path_of(self, call_path: int) -> list[int]:
-        """Return the regions of a call path, from the outermost to the innermost; none of -1."""
+        """Return the regions of a call path, from the outermost to the innermost; empty for -1."""
         found: list[int] = []
         while call_path >= 0:
             found.append(int(self._region[call_path]))
             call_path = int(self._parent[call_path])
         return found[::-1]
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- content -----------------------------------------------------------------------------------------------------
 
     def about(self) -> Answer:
-        """Say what there is: rows, classes of time, properties, findings, names."""
+        """Describe the content: rows, classes of time, properties, findings, names."""
         content, manifest = self.prepared.content, self.store.manifest
         clock = manifest["clock"]
         says = {
@@ -164,13 +163,13 @@ class Timeline:
         return Answer(says, {"parent": self._parent, "region": self._region})
 
     def address(self, start: float | None, stop: float | None, severity: str | None) -> str:
-        """Return what is after the # in an address of the page that shows a range of time, in seconds since the start
-        of the recording, and the severity of a property, by id or title. Raises AnalysisError if nothing lies between
-        the times, if there is no such property, or if it has no time in this trace."""
+        """Return the fragment, after the `#`, of an address of the page that shows a time range, in seconds since the
+        start of the recording, and the severity of a property, given by id or title. Raises AnalysisError if nothing
+        lies between the times, if there is no such property, or if it has no time in this trace."""
         said: dict[str, int | str] = {}
         low, high = time_range_ticks(self.store, start, stop)
         if low is not None or high is not None:
-            # the page shows nothing beside the run
+            # the page shows no time outside the run
             end = self.last - self.first + 1
             begin = min(max((self.first if low is None else low) - self.first, 0), end - 1)
             said["from"] = begin
@@ -180,7 +179,7 @@ class Timeline:
         return urlencode(said)
 
     def _severity(self, name: str) -> str:
-        """Return the id of a property that rows can show."""
+        """Return the id of a property, given by id or title, that rows can show."""
         axis = PropertyAxis.of(properties(DEFAULT))
         found = find_property(
             axis, name, f"under the {DEFAULT} conventions", AnalysisError, "tracecols patterns lists all"
@@ -201,7 +200,7 @@ class Timeline:
         times = {name: wait[name] - self.first for name in ("begin", "end")}
         return {**wait, **times, "cause_time": wait["cause_time"] - self.first if wait["cause_location"] >= 0 else -1}
 
-    # -- what a range of time shows ----------------------------------------------------------------------------------
+    # -- time ranges -------------------------------------------------------------------------------------------------
 
     def view(
         self,
@@ -212,15 +211,16 @@ class Timeline:
         severity: str = "",
         go_on: Callable[[], None] = lambda: None,
     ) -> Answer:
-        """Return what some rows show between two times in ticks since the first event, in so many columns of pixels.
+        """Return the content of some rows between two times in ticks since the first event, for a number of columns of
+        pixels.
 
         `severity` is the id of a property whose ticks are returned as well. `go_on` is called now and then; it may
-        raise an error, to end this. The answer has `level`; arrays `edges` (n_bins + 1), `ticks` (n_classes, n_rows,
-        n_bins), `path` and `best` (n_rows, n_bins: dominant call path and its ticks, of rows that are locations),
-        `severity` (n_rows, n_bins). Where events can be distinguished `detail` is true, and there are arrays
-        `slice.NAME` (`Slices`) of the rows that are locations, and `KIND.NAME` of what happens on all locations of the
-        rows; `n` says how many there are of each, `left_out` which are too many. Raises QuestionError if it makes no
-        sense.
+        raise an error to cancel the question. The answer has `level`; arrays `edges` (n_bins + 1), `ticks` (n_classes,
+        n_rows, n_bins), `path` and `best` (n_rows, n_bins: dominant call path and its ticks, only for rows that are
+        locations), `severity` (n_rows, n_bins). If events can be distinguished, `detail` is true, and there are arrays
+        `slice.NAME` (`Slices`) for the rows that are locations, and `KIND.NAME` with the intervals on all locations of
+        the rows; `n` holds the number of each kind, `left_out` the kinds with too many. Raises QuestionError if the
+        arguments are invalid.
         """
         self.check(start, stop, rows, columns, severity)
         first, last = start + self.first, stop + self.first
@@ -246,7 +246,7 @@ class Timeline:
         return Answer(says, arrays)
 
     def check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str = "") -> None:
-        """Refuse a question about times, rows, columns or a property that do not exist. Raises QuestionError."""
+        """Check the arguments of a question. Raises QuestionError if times, rows, columns or property are invalid."""
         if not 0 <= start < stop <= self.last - self.first + 1:
             raise QuestionError(
                 f"there is no time from {start} to {stop}: the run lasts {self.last - self.first} ticks"
@@ -259,7 +259,7 @@ class Timeline:
             raise QuestionError("no property of that id has severities over time")
 
     def _ticks(self, chosen: Sequence[Any], level: int, low: int, high: int) -> NDArray[Any]:
-        """Return ticks by class, row and bin; those of rows that hold several locations are sums."""
+        """Return ticks by class, row and bin; for rows of several locations, their sums."""
         n = len(self.overview.classes)
         found = np.empty((n, len(chosen), high - low), np.int64)
         for i, row in enumerate(chosen):
@@ -309,8 +309,8 @@ class Timeline:
                 arrays[f"{kind}.{name}"] = values - self.first if is_time else values
 
     def counters_of(self, start: int, stop: int, rows: Sequence[int], columns: int) -> Answer:
-        """Return what is drawn of the counters of some rows that are locations between two times: `Counters.view`, with
-        times since the first event. Raises QuestionError if it makes no sense."""
+        """Return the points to draw for the counters of the rows that are locations, between two times: `Counters.view`
+        with times since the first event. Raises QuestionError if the arguments are invalid."""
         self.check(start, stop, rows, columns)
         locations = [self.rows[i].location for i in rows if self.rows[i].location >= 0]
         says, arrays = self.counters.view(locations, start + self.first, stop + self.first, columns)
@@ -321,16 +321,16 @@ class Timeline:
     # -- instances and causes ----------------------------------------------------------------------------------------
 
     def instances(self, number: int) -> Answer:
-        """Return the longest instances of a wait state, by its number, the worst first. Raises QuestionError if there
-        is none of that number."""
+        """Return the longest instances of a wait state, given by its number, the worst first. Raises QuestionError if
+        there is no such wait state."""
         worst = self.prepared.content["worst"]
         if not 0 <= number < len(worst):
             raise QuestionError("there is no wait state of that number")
         return Answer({"instances": [self._relative(wait) for wait in worst[number]]})
 
     def cause(self, location: int, begin: int, end: int) -> Answer:
-        """Say why a location waits between two times; see `Causes.explain`. Raises QuestionError if it does not wait
-        then."""
+        """Explain the wait of a location with this begin and end; see `Causes.explain`. Raises QuestionError if there
+        is no such wait."""
         if not 0 <= location < self.slices.n_locations:
             raise QuestionError("there is no such location")
         wait = self.causes.find(location, begin + self.first, end + self.first)

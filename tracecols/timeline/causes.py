@@ -1,4 +1,4 @@
-"""Why somebody waits: where the time was spent that was waited for, on what, and what was waited for there."""
+"""Explanations of waits: the causing location, the regions on which it spent its time, and its own waits."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tracecols.timeline.intervals import Intervals
 from tracecols.timeline.slices import MOST_EVENTS, SliceReader, Slices
 
 SHOWN = 8
-"""Regions that an explanation names, at most."""
+"""Maximum number of regions in an explanation."""
 
 
 @dataclass(frozen=True)
 class Causes:
-    """What is known of waits and of who causes them."""
+    """Explains waits by their causes."""
 
     waits: Intervals
     pairs: Intervals
     """`waits` and `pairs`: see `collected.COLUMNS`."""
     slices: SliceReader
     region: NDArray[np.int32]
-    """(n_call_paths,): that each call path enters."""
+    """(n_call_paths,): region that each call path enters."""
 
     def find(self, location: int, begin: int, end: int) -> Instance | None:
-        """Return a wait of a location with these ends; None if there is none."""
+        """Return a wait of a location with this begin and end; None if there is none."""
         _, rows = self.waits.overlapping(begin, end, {"location": self._only(location)})
         at = np.flatnonzero((rows["begin"] == begin) & (rows["end"] == end))
         return {name: int(rows[name][at[-1]]) for name in self.waits.names} if at.size else None
@@ -39,13 +39,13 @@ class Causes:
         return mask
 
     def explain(self, wait: Instance) -> dict[str, Any]:
-        """Say why somebody waits; empty if the cause is not known.
+        """Explain a wait; the answer is empty if the cause is not known.
 
-        The answer has `location`, `since` and `until` (ticks) of the causing interval; `waiting_since`, when the
-        interval of who waits begins that it is compared with; `spent`: [region, ticks more than who waited spent on
-        it], the largest first; `waited`: ticks that the causing location waited itself; `next`: the longest of these
-        waits, if it lasts longer than all that was spent more; else `slice`: the longest instance of the region that
-        most was spent on, as [begin, end, depth, region].
+        The answer has `location`, `since` and `until` (ticks) of the causing interval; `waiting_since`, begin of the
+        interval on the waiting location that it is compared with; `spent`: [region, ticks that the causing location
+        spent on it in excess of the waiting one], the largest first; `waited`: ticks that the causing location waited
+        itself; `next`: the longest of these waits, if it is longer than the sum of the excess; else `slice`: the
+        longest instance of the region with the largest excess, as [begin, end, depth, region].
         """
         where = wait["cause_location"]
         if where < 0:
@@ -63,18 +63,18 @@ class Causes:
         return self.slices.n_events([wait["location"]], since, wait["begin"])
 
     def _pair(self, wait: Instance) -> Instance | None:
-        """Return the pair of points a wait belongs to."""
+        """Return the pair of points that a wait belongs to, or None."""
         _, rows = self.pairs.overlapping(wait["begin"], wait["end"], {"location": self._only(wait["location"])})
         fits = (rows["cause_location"] == wait["cause_location"]) & (rows["begin"] <= wait["begin"])
         at = np.flatnonzero(fits)
         if not at.size:
             return None
-        # the one whose call begins last: calls do not overlap, but those of requests may
+        # the pair whose call begins last; among several, since waits for requests may overlap, the nearest cause
         best = at[np.lexsort((-np.abs(rows["cause_time"][at] - wait["cause_time"]), rows["begin"][at]))[-1]]
         return {name: int(rows[name][best]) for name in self.pairs.names}
 
     def _spent(self, wait: Instance, interval: dict[str, Any]) -> dict[str, Any]:
-        """Compare what was spent in the causing interval with what who waits spent before."""
+        """Compare the region times of the causing interval with those of the waiting location before its wait."""
         where, since, until = interval["location"], interval["since"], interval["until"]
         slices, own = self.slices.of(where, since, until)
         inside = self._waits_within(where, since, until, own)
@@ -92,7 +92,7 @@ class Causes:
         return found
 
     def _waits_within(self, location: int, since: int, until: int, own: NDArray[np.int64]) -> list[Instance]:
-        """Return the waits of a location in a range of time, and take them off the time of their regions."""
+        """Return the waits of a location in a time range, and subtract them from the times of their regions, `own`."""
         _, rows = self.waits.overlapping(since, until, {"location": self._only(location)})
         length = np.minimum(rows["end"], until) - np.maximum(rows["begin"], since)
         region = self.region[rows["call_path"]]
@@ -102,7 +102,7 @@ class Causes:
 
 
 def _longest(slices: Slices, name: int) -> list[int]:
-    """Return the longest slice of a name: begin, end, depth, name."""
+    """Return the longest slice with a name: begin, end, depth, name."""
     at = np.flatnonzero(slices.name == name)
     best = at[np.argmax(slices.end[at] - slices.begin[at])]
     return [int(slices.begin[best]), int(slices.end[best]), int(slices.depth[best]), name]

@@ -1,5 +1,5 @@
-"""What is collected of a trace for its timeline in one visit of its slices: waits and their causes, messages,
-collective operations, work of devices, the critical path, and how the severity of patterns is spread over time."""
+"""Collect the data of a timeline in one pass over the trace: waits and their causes, messages, collective operations,
+work of devices, the critical path, and the severity of patterns over time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WAITS, MESSAGES, COLLECTIVES, LAUNCHES, COPIES, PATH, PAIRS = KINDS = (
     "path",
     "pairs",
 )
-"""Tables of intervals."""
+"""Names of the tables of intervals."""
 
 COLUMNS: dict[str, dict[str, str]] = {
     WAITS: {
@@ -63,16 +63,16 @@ COLUMNS: dict[str, dict[str, str]] = {
         "waiting_since": "int64",
     },
 }  # fmt: skip
-"""Their columns besides `begin` and `end`, in ticks. Of a pair `begin` and `end` are those of the call that waits; its
-cause spent its time from `cause_since` to `cause_time`, who waits computed since `waiting_since`. Where a time is not
-known, it is that of the first event of the trace."""
+"""Their columns besides `begin` and `end`; times are in ticks. For a pair, `begin` and `end` are those of the waiting
+call; the cause is the interval from `cause_since` to `cause_time` on the causing location, to be compared with the
+interval from `waiting_since` to `begin` on the waiting one. Unknown times are that of the first event of the trace."""
 
 LOCATIONS = {
     WAITS: ("location",), MESSAGES: ("send_location", "recv_location"), COLLECTIVES: ("location",),
     LAUNCHES: ("launch_location", "location"), COPIES: ("copy_location", "location"), PATH: ("location",),
     PAIRS: ("location",),
 }  # fmt: skip
-"""Their columns that say on which rows they are drawn."""
+"""Their columns with the locations on whose rows they are drawn."""
 
 OF_TABLES = {MESSAGES: "messages", COLLECTIVES: "collective_members", LAUNCHES: "kernels", COPIES: "copies"}
 
@@ -86,7 +86,7 @@ def wait_properties(model: Model) -> list[Property]:
 
 def overview_properties(model: Model) -> tuple[list[Property], list[str]]:
     """Return the properties of the overview in depth-first order: those that divide the time, and the critical path;
-    and the ids of those that are patterns whose matches say when they are."""
+    and the ids of those that are patterns whose matches have an interval."""
     declared = declared_for(model, DEFAULT, ())
     by_id, names = {p.id: p for p in declared}, set(asked_properties(PropertyAxis.of(declared)))
     shown = [p for p in declared if p.id in names]
@@ -94,16 +94,16 @@ def overview_properties(model: Model) -> tuple[list[Property], list[str]]:
 
 
 CALL_PATHS = ("call_path", "cause_call_path", "end_call_path")
-"""Columns that are call paths."""
+"""Columns that hold call paths."""
 
 
 @dataclass(frozen=True)
 class SliceCollector:
-    """Collect what a slice has."""
+    """Collects the intervals of a slice of the trace."""
 
     search: SliceSearch
     waits: list[Property]
-    """Those whose instances are collected."""
+    """Wait states whose instances are collected."""
     spread: list[str]
     """Ids of the patterns whose severity is collected by location and bin."""
     with_causes: bool
@@ -120,8 +120,8 @@ class SliceCollector:
         return {TABLES[name].stage for name in names}
 
     def visit(self, of_slice: Model, stage: str) -> Iterable[tuple[str, Columns]]:
-        """Collect the tables that are complete in a stage; pairs, which are many and of all of the trace at once, when
-        they are asked for. What is collected by location and bin is named by the id of its property."""
+        """Collect the tables that are complete in a stage. Severities by location and bin are named by the id of their
+        property. Pairs, which are many and come for the whole trace at once, are yielded lazily."""
         found = [(name, _narrowed(name, columns, of_slice)) for name, columns in self._of_patterns(of_slice, stage)]
         for kind, table in OF_TABLES.items():
             if TABLES[table].stage == stage:
@@ -134,8 +134,8 @@ class SliceCollector:
         return found
 
     def _of_patterns(self, of_slice: Model, stage: str) -> Iterator[tuple[str, Columns]]:
-        """Return the instances of wait states, where one that a property below has as well is of that; and the
-        severity of patterns by location and bin."""
+        """Yield the severity of patterns by location and bin, and the instances of wait states; an instance that a
+        child property also matches belongs to the child only."""
         waits = [p for p in self.waits if TABLES[p.table].stage == stage]
         spread = [name for name in self.spread if TABLES[self.search.by_id[name].table].stage == stage]
         if not waits and not spread:
@@ -155,7 +155,7 @@ class SliceCollector:
             yield WAITS, self._of_wait(p, of_slice, found.where(is_mine))
 
     def _in_bins(self, location: NDArray[Any], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Columns:
-        """Return how many ticks of intervals are in which cells, location by location and bin by bin."""
+        """Return the ticks of intervals by cell, the number of location and bin; only cells with ticks are returned."""
         n = self.by.bounds.size - 1
         sums = np.zeros(int(location.max(initial=-1)) * n + n, np.int64)
         for low in range(0, location.size, ROWS):
@@ -179,14 +179,14 @@ class SliceCollector:
 
 
 def _narrowed(name: str, columns: Columns, of_slice: Model) -> Columns:
-    """Return columns as they are written, with call paths of the whole time: those of several slices wait in memory."""
+    """Return columns with the dtypes of the files, since several slices wait in memory, and global call paths."""
     columns |= {c: of_slice.call_paths.path_of(columns[c]) for c in CALL_PATHS if c in columns}
     dtypes = COLUMNS.get(name, {})
     return {c: values.astype(dtypes.get(c, values.dtype), copy=False) for c, values in columns.items()}
 
 
 def _messages(of_slice: Model, m: CompoundTable) -> Columns:
-    # late events are drawn where they are put in order
+    # late events are drawn at the times by which they are ordered
     sent, received = of_slice.order.time(m.send, m.send_time), of_slice.order.time(m.recv, m.recv_time)
     return {
         "begin": np.minimum(sent, received), "end": np.maximum(sent, received), "send_location": m.send_location,
@@ -195,7 +195,7 @@ def _messages(of_slice: Model, m: CompoundTable) -> Columns:
 
 
 def _collectives(of_slice: Model, m: CompoundTable) -> Columns:
-    # operations of different slices have numbers of their own
+    # operations are numbered by slice
     bucket = of_slice.get("bucket").number
     has_call = m.enter >= 0
     begin = np.where(has_call, m.enter_time, m.end_time)
@@ -238,7 +238,7 @@ def _path(p: CompoundTable) -> Columns:
 
 
 def _pairs(of_slice: Model) -> Iterator[Columns]:
-    """Return the pairs of who waits and who causes it, with the times of their points; not all at once."""
+    """Yield the pairs of waiting and causing locations, with the times of their points, in batches."""
     pairs: CompoundTable = of_slice.get(DELAY_PAIRS.name)
     points: CompoundTable = of_slice.get(SYNC_POINTS.name)
     first = int(of_slice.store.manifest["first_time"] or 0)
@@ -257,7 +257,7 @@ def _pairs(of_slice: Model) -> Iterator[Columns]:
 
 
 def _passed(points: CompoundTable, point: NDArray[np.int64], first: int) -> NDArray[np.int64]:
-    """Return when the waiting of points was over; `first` for none."""
+    """Return the times at which the waiting at points ended; `first` for point -1."""
     at = np.maximum(point, 0)
     over = points.at("begin_time", at) + points.at("wait", at).astype(np.int64)
     return np.where(point >= 0, over, first)
@@ -270,8 +270,8 @@ NO_CAUSES = (
 
 
 class Collector:
-    """Writes the tables of intervals of a trace, `KIND.arrow`, while an analysis looks at its slices (a
-    `search.Visitor`), and adds up severities by location and bin; use in a `with` statement.
+    """Writes the tables of intervals of a trace, `KIND.arrow`, while an analysis visits its slices (a
+    `search.Visitor`), and sums severities by location and bin; use in a `with` statement.
 
     Parameters
     ----------
@@ -279,20 +279,20 @@ class Collector:
         Of the whole trace, undivided.
     folder : Path
     spread : list of str
-        Ids of the patterns whose severity is added up.
+        Ids of the patterns whose severity is summed.
     n_bins : int
 
     Attributes
     ----------
     waits : list of Property
-        What numbers of properties in the tables mean.
+        Properties by their number in the tables.
     notes : list of str
-        What is left out.
+        Descriptions of data that is left out.
     severities : dict of str to (n_locations * n_bins,) int64 array
-        By id of the property; of those that have any, and of the critical path.
+        Ticks by id of the property, of patterns that have any and of the critical path.
     """
 
-    # no table of these is made location by location
+    # none of these tables is made location by location
     in_windows, finds_much = True, True
 
     def __init__(self, model: Model, folder: Path, spread: list[str], n_bins: int) -> None:
@@ -319,7 +319,7 @@ class Collector:
         self._opened.__exit__(*error)
 
     def take(self, found: Iterable[tuple[str, Columns]]) -> None:
-        """Write what was collected in a slice."""
+        """Write the data collected in a slice."""
         for name, columns in found:
             if name in self._writers:
                 self._writers[name].add(columns)
@@ -330,5 +330,5 @@ class Collector:
 
     @property
     def n(self) -> dict[str, int]:
-        """Rows of each table."""
+        """Number of rows of each table."""
         return {kind: writer.n for kind, writer in self._writers.items()}

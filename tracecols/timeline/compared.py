@@ -1,5 +1,5 @@
-"""Two runs below each other: where their times are aligned, and how much more of the second one is spent on
-something."""
+"""Two runs drawn below each other: the alignment of their times, and the shares of time that each spends on an
+activity."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tracecols.timeline.rows import Row
 from tracecols.timeline.trees import Trees
 
 WAYS = {"focus": "the beginning of the focus", "start": "the first event", "phase": "an instance of a phase or region"}
-"""How two runs can be aligned, with what it is called."""
+"""Ways to align two runs, with their names for people."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is shown, with who answers what is asked of it."""
+    """A run being shown, with the objects that answer questions about it."""
 
     timeline: Timeline
     trees: Trees
@@ -32,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Two times that are drawn below each other; before and after them both runs have the same scale of seconds."""
+    """Two times that are drawn below each other; both runs have the same scale in seconds."""
 
     first: int
     second: int
@@ -41,7 +41,7 @@ class Alignment:
     """Ticks per second of both."""
 
     def in_second(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the times of the second run that are drawn below some of the first one; exact to the tick where both
+        """Return the times of the second run that are drawn below times of the first one; exact to the tick if both
         have the same resolution."""
         own, other = self.resolutions
         since = ticks - self.first
@@ -50,15 +50,15 @@ class Alignment:
 
 
 def kth_begin(instances: Instances, k: int) -> int | None:
-    """Return when the k-th instance of a phase begins, counted from 0 on each location: on the location on which it
-    begins first, in ticks; None if no location has so many."""
+    """Return the earliest begin over all locations, in ticks, of the k-th instance of a phase, counted from 0 on each
+    location; None if no location has that many."""
     begin = instances.begin[instances.number == k]
     return int(begin.min()) if begin.size else None
 
 
 def focus_begin(timeline: Timeline) -> int:
-    """Return when the first process is in the focus, in ticks since the first event; 0 if the focus is the whole
-    run."""
+    """Return the time at which the first process enters the focus, in ticks since the first event; 0 if the focus is
+    the whole run."""
     focus = OpenedTrace(timeline.store).focus
     return 0 if focus is None else int(focus[:, 0].min()) - timeline.first
 
@@ -67,8 +67,8 @@ def matched_rows(first: Sequence[Row], second: Sequence[Row], axes: tuple[System
     """Return for each row of the second run the row of the first one that holds the same locations; -1 if there is
     none.
 
-    Locations are the same if they have the same rank and thread number; of several, in their order. The first rows,
-    which hold all locations, are the same.
+    Locations are the same if they have the same rank and thread number; if several have, they are matched in their
+    order. The first rows, which hold all locations, always match.
     """
     known: dict[tuple[int, int, int], int] = {key: i for i, key in enumerate(_keys(axes[0]))}
     same = np.array([known.get(key, -1) for key in _keys(axes[1])], np.int64)
@@ -78,7 +78,7 @@ def matched_rows(first: Sequence[Row], second: Sequence[Row], axes: tuple[System
 
 
 def _keys(axis: SystemAxis) -> list[tuple[int, int, int]]:
-    """Return rank, thread, and which one of these it is, for each location."""
+    """Return, for each location, rank, thread, and its number among locations of this rank and thread, from 0."""
     n_of: dict[tuple[int, int], int] = {}
     found = []
     for key in zip(axis.rank.tolist(), axis.thread.tolist(), strict=True):
@@ -88,9 +88,10 @@ def _keys(axis: SystemAxis) -> list[tuple[int, int, int]]:
 
 
 def spread(ticks: NDArray[np.int64], edges: NDArray[np.int64], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the ticks between other times than the edges of bins; those of a bin that is divided are spread evenly.
+    """Redistribute ticks from bins to other time intervals; the ticks of a divided bin are spread evenly.
 
-    `at` are the other times, within the edges. The result, (n, m), is exact where they are edges.
+    `at` (m + 1,) are the bounds of the intervals, within the edges of the bins. The result, (n, m), is exact where they
+    coincide with edges.
     """
     before = np.concatenate([np.zeros((ticks.shape[0], 1), np.int64), np.cumsum(ticks, axis=1)], axis=1)
     return np.array([np.diff(np.interp(at, edges, row)) for row in before]).reshape(ticks.shape[0], at.size - 1)
@@ -108,12 +109,12 @@ class Comparison:
         self._focus: tuple[int, int] | None = None
 
     def alignment(self, way: str, phase: str = "", k: int = 0) -> tuple[Alignment, dict[str, object]]:
-        """Find where the two runs are aligned.
+        """Find the alignment of the two runs.
 
-        `way` is one of `WAYS`; `phase` what `tracecols analyze --phases` takes, by default what `tracecols phases`
-        proposes first for the first run; `k` which instance of it, from 0. Also returns, of phases, `phase`, `k`, and
-        `n`, how many instances each run has. Raises QuestionError if there is no such way or instance. Raises
-        AnalysisError if a run has no such phase.
+        `way` is one of `WAYS`; `phase` is an argument of `tracecols analyze --phases`, by default the first proposal of
+        `tracecols phases` for the first run; `k` is the number of its instance, from 0. For phases, also returns
+        `phase`, `k`, and `n`, for each run the largest number of instances on a location. Raises QuestionError if there
+        is no such way or instance. Raises AnalysisError if a run has no such phase.
         """
         if way not in WAYS:
             raise QuestionError(f"two runs are aligned by {', '.join(WAYS)}, not by {way}")
@@ -136,20 +137,20 @@ class Comparison:
         return Alignment(begins[0], begins[1], resolutions), {"phase": printable(words), "k": k, "n": n}
 
     def about(self, way: str, phase: str, k: int) -> Answer:
-        """Say where the two runs are aligned: `first` and `second` of an `Alignment`, and what `alignment` says."""
+        """Return the alignment of the two runs: `first` and `second` of an `Alignment`, and the rest of `alignment`."""
         found, says = self.alignment(way, phase, k)
         return Answer({"way": way, "first": found.first, "second": found.second, **says})
 
     def difference(
         self, start: int, stop: int, rows: Sequence[int], columns: int, part: str, aligned: tuple[int, int]
     ) -> Answer:
-        """Return the shares of time that both runs spend on something.
+        """Return the shares of time that both runs spend on a class of time or a property.
 
-        Times are ticks since the first event of the first run, `rows` those of the second; `part` is the id of a class
-        of time or of a property; `aligned` are the times that are drawn below each other. The answer has arrays `edges`
-        (n_bins + 1): ends of bins of the overview of the first run, as ticks of the second one; `first`, `second`
-        (n_rows, n_bins): shares, NaN where one of the runs has no such row or no such time. Raises QuestionError if it
-        makes no sense.
+        Times are ticks since the first event of the first run, `rows` are rows of the second; `part` is the id of a
+        class of time or of a property; `aligned` are the times that are drawn below each other. The answer has arrays
+        `edges` (n_bins + 1): bounds of bins of the overview of the first run, as ticks of the second one; `first`,
+        `second` (n_rows, n_bins): shares, NaN where one of the runs has no such row or no such time. Raises
+        QuestionError if the arguments are invalid.
         """
         one, other = self._timelines
         one.check(start, stop, (), columns)
@@ -175,8 +176,8 @@ class Comparison:
 def _shares(
     timeline: Timeline, rows: Sequence[int], part: str, at: NDArray[np.float64], columns: int
 ) -> NDArray[np.float64]:
-    """Return the shares of something in the time between some times since the first event; (n_rows, n_bins), NaN where
-    there is no row (-1), or not all of the time."""
+    """Return the shares of a class of time or a property in the intervals between times since the first event;
+    (n_rows, n_bins), NaN for row -1, or if an interval exceeds the run."""
     overview, first = timeline.overview, timeline.first
     found = np.full((len(rows), at.size - 1), np.nan)
     bounds = overview.edges(0) - first
@@ -184,7 +185,7 @@ def _shares(
     if not inside.any():
         return found
     begin, end = int(np.floor(max(at[0], bounds[0]))), int(np.ceil(min(at[-1], bounds[-1])))
-    # as fine as the cells of the other run at least, so that few of the bins are divided
+    # at least as fine as the bins of the other run, so that few bins are divided
     level = overview.level_for(begin + first, end + first, 2 * columns)
     low, high = overview.between(level, begin + first, end + first)
     edges = overview.edges(level)[low : high + 1] - first

@@ -1,8 +1,8 @@
-"""Counters of locations over time, brought down to the columns of the screen.
+"""Counters of locations over time, reduced to the resolution of the screen.
 
-What a location with few values records is read at once and kept in memory. Of one with many, groups of samples that
-follow each other are added up when the timeline is prepared. Single samples are read where they can be distinguished,
-and at the ends of the range of time, so that what is drawn is of no other samples.
+The samples of a location with few values are read at once and kept in memory. For a location with many values, groups
+of consecutive samples are summarised when the timeline is prepared. Single samples are read if they can be
+distinguished, and at both ends of the time range, so that only samples within the range are drawn.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from tracecols.store.arrow import open_file
 from tracecols.work.executors import Executor
 
 LONG = 1 << 16
-"""Values of a location from which on its samples are grouped."""
+"""Number of values of a location above which its samples are grouped."""
 
 EVERY = 512
-"""Samples of a group, at most."""
+"""Maximum number of samples of a group."""
 
 MOST_READ = 1 << 21
-"""Rows of metric tables, and events, that are read for one question besides those of locations with few values."""
+"""Maximum number of rows of metric tables, or events, read for one question, without locations with few values."""
 
 MOST_POINTS = 100_000
-"""Points of an answer, at most: columns become wider where there are many counters."""
+"""Maximum number of points of an answer: with many counters, columns become wider."""
 
 KEPT = 1 << 23
-"""Values that are kept in memory for the next questions."""
+"""Number of values kept in memory for later questions."""
 
 BLOCK = 1 << 18
 """Rows of metric tables, or events, that are read at a time."""
@@ -48,12 +48,12 @@ COUNTERS = "counters.arrow"
 """The file that holds the groups."""
 
 TABLE = "metrics_"
-"""What the names of metric tables begin with; the number of the metric class follows."""
+"""Prefix of the names of metric tables; the number of the metric class follows."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of a counter, or several together."""
+    """Samples of a counter, or groups of them."""
 
     begin: NDArray[np.int64]
     time: NDArray[np.int64]
@@ -62,17 +62,17 @@ class Samples:
     high: NDArray[np.float64]
     last: NDArray[np.float64]
     total: NDArray[np.float64]
-    """`low`, `high`, `last` and `total`: (n,), the least and the largest value, the last one, which holds until the
-    next sample, and the sum."""
+    """`low`, `high`, `last` and `total`: (n,), minimum and maximum, last value, which holds until the next sample, and
+    sum."""
     count: NDArray[np.int64]
-    """(n,): how many samples these are; their values are numbers."""
+    """(n,): number of samples; all values are finite."""
 
     def at(self, chosen: Any) -> Samples:
         """Return some of them."""
         return Samples(*(getattr(self, name)[chosen] for name in COLUMNS))
 
     def together(self, begin: NDArray[np.int64]) -> Samples:
-        """Put those together that follow each other; `begin` says where each group begins."""
+        """Merge consecutive samples into groups; `begin` is the first row of each group."""
         if not begin.size:
             return self.at(begin)
         end = np.append(begin[1:], self.time.size) - 1
@@ -91,7 +91,7 @@ COLUMNS = tuple(f.name for f in fields(Samples))
 
 
 def single(time: NDArray[np.int64], value: NDArray[np.float64]) -> Samples:
-    """Return single samples whose values are numbers, in the order of time."""
+    """Make single samples from finite values, which are ordered by time."""
     return Samples(time, time, value, value, value, value, np.ones(time.size, np.int64))
 
 
@@ -111,20 +111,20 @@ class Series:
     samples: Samples
     """In the order of time."""
     n_left_out: int
-    """Values that are no numbers."""
+    """Number of values that are not finite."""
 
 
 def reduced(samples: Samples, start: int, stop: int, columns: int) -> Samples:
-    """Return what is drawn of a counter between two times, start <= time < stop.
+    """Return the points to draw for a counter between two times, start <= time < stop.
 
     The first point is the last sample before the range, if there is one: its value holds at the begin.
 
-    If there are more samples than `columns`, those of a column of pixels become one point.
+    If there are more samples than `columns`, the samples in a column of pixels become one point.
     """
     low, high = np.searchsorted(samples.time, [start, stop]).tolist()
     points = samples.at(slice(low, high))
     if high - low > columns:
-        # rounded up, so that there are no more columns than that
+        # width rounded up, so that there are at most `columns` columns
         column = (points.time - start) // -(-(stop - start) // columns)
         points = points.together(np.flatnonzero(np.diff(column, prepend=-1)))
     return points if low == 0 else joined([samples.at(slice(low - 1, low)), points])
@@ -137,8 +137,8 @@ GROUPS = pa.schema(
         *((name, pa.float64()) for name in ("low", "high", "last", "total")),
     ]
 )
-"""Of a group `row` and `stop` are where the rows of the metric table begin and end that hold its samples, and `event`
-is the event of the first."""
+"""For a group, `row` and `stop` are the first row and the end of the rows of the metric table that hold its samples;
+`event` is the event of the first of these rows."""
 
 
 def _tables(store: Store) -> list[str]:
@@ -146,7 +146,7 @@ def _tables(store: Store) -> list[str]:
 
 
 def n_values(store: Store, location: int) -> int:
-    """Count the values that a location records."""
+    """Return the number of values that a location records."""
     return sum(store.n_rows(t, location) * (len(store.tables[t].columns) - 2) for t in _tables(store))
 
 
@@ -160,7 +160,7 @@ def write_counters(store: Store, path: Path, executor: Executor) -> None:
 
 
 def _groups(store: Store, location: int) -> Iterator[pa.RecordBatch]:
-    """Go through the values of a location, block by block, and yield their groups."""
+    """Yield the groups of the values of a location, block by block."""
     for table in _tables(store):
         n = store.n_rows(table, location)
         for start in range(0, n, BLOCK):
@@ -171,23 +171,23 @@ def _groups(store: Store, location: int) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of a metric table of a location that follow each other."""
+    """Consecutive rows of a metric table of a location."""
 
     table: str
     location: int
     start: int
-    """`location` and `start`: the number of the first row."""
+    """`location` and `start`: the location, and the number of the first row."""
     event: NDArray[np.int64]
     time: NDArray[np.int64]
-    """`event` and `time`: (n,), number of the event in its location, and its ticks."""
+    """`event` and `time`: (n,), number of the event in its location, and its time in ticks."""
     source: NDArray[Any]
     """(n,) int: row of `metric_sources`."""
     values: list[NDArray[Any]]
-    """list of (n,) arrays: of each member."""
+    """list of (n,) arrays: values of each member."""
 
     @property
     def counters(self) -> list[tuple[int, int]]:
-        """Every source with each of the members."""
+        """All pairs of a source and a member."""
         return [(source, i) for source in distinct(self.source).tolist() for i in range(len(self.values))]
 
     @classmethod
@@ -199,24 +199,24 @@ class Block:
         return cls(table, location, start, event, _times(store, location, event), rows["source"], values)
 
     def of(self, source: int, member: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the rows of a source in the block, the values of a member there, and which of them are numbers."""
+        """Return the rows of a source in the block, the values of a member there, and a mask of the finite ones."""
         rows = np.flatnonzero(self.source == source)
         value = self.values[member][rows].astype(np.float64)
         return rows, value, np.isfinite(value)
 
     def samples(self, source: int, member: int) -> tuple[Samples, int]:
-        """Return the samples of a counter, in the order of time, and how many of its values are no numbers."""
+        """Return the samples of a counter, ordered by time, and the number of values that are not finite."""
         rows, value, is_number = self.of(source, member)
         found = joined([single(self.time[rows[is_number]], value[is_number])])
         return found, int(value.size - is_number.sum())
 
     def groups(self, source: int, member: int) -> dict[str, Any]:
-        """Return the samples of a counter in groups, as columns of `GROUPS`; groups without a number are left out."""
+        """Return the groups of samples of a counter as columns of `GROUPS`, except groups without finite values."""
         rows, value, is_number = self.of(source, member)
         group = np.arange(rows.size) // EVERY
         begin = np.flatnonzero(np.diff(group[is_number], prepend=-1))
         mine = group[is_number][begin]
-        # late events are in order within a group, too
+        # ordered by time within each group, since events may be late
         order = np.lexsort((self.time[rows[is_number]], group[is_number]))
         found = single(self.time[rows[is_number]][order], value[is_number][order]).together(begin)
         first, last = mine * EVERY, np.minimum((mine + 1) * EVERY, rows.size) - 1
@@ -234,7 +234,7 @@ class Block:
 
 
 def _times(store: Store, location: int, events: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the times of some events of a location, by their numbers there, which ascend."""
+    """Return the times of some events of a location, given by their ascending numbers in the location."""
     found = np.empty(events.size, np.int64)
     for base in distinct(events // BLOCK).tolist():
         low, high = np.searchsorted(events, [base * BLOCK, (base + 1) * BLOCK])
@@ -245,8 +245,7 @@ def _times(store: Store, location: int, events: NDArray[np.int64]) -> NDArray[np
 
 
 class Counters:
-    """The counters of a trace, from the tables of its metric classes, as `write_counters` wrote them; may be asked by
-    several threads at a time."""
+    """The counters of a trace, from the tables of its metric classes and the file of `write_counters`; thread-safe."""
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
@@ -263,11 +262,11 @@ class Counters:
     def view(
         self, locations: Sequence[int], start: int, stop: int, columns: int
     ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what is drawn of the counters of some locations between two times in ticks.
+        """Return the points to draw for the counters of some locations between two times in ticks.
 
-        `counters` are for each its location, name, unit, and least and largest value that is drawn, None if there is
-        none; `n_left_out` values are no numbers. The arrays are `counter.start` (n_counters + 1), where the points of
-        each begin, and the columns of all `Samples`.
+        `counters` holds, for each counter, location, name, unit, and minimum and maximum of the points, None if there
+        are none; `n_left_out` is the number of values that are not finite. The arrays are `counter.start`
+        (n_counters + 1), the first point of each counter, and the columns of all `Samples`.
         """
         numbers = {i: n_values(self._store, i) for i in locations}
         n_long = sum(n > LONG for n in numbers.values())
@@ -300,8 +299,7 @@ class Counters:
         return says, arrays
 
     def of(self, location: int) -> list[Series]:
-        """Return the counters of a location with few values: of each metric class, and of each of its instances, all
-        members."""
+        """Return the counters of a location with few values: all members of each metric class, for each source."""
         with self._lock:
             if location in self._kept:
                 self._kept.move_to_end(location)
@@ -327,8 +325,8 @@ class Counters:
         return Series(printable(name), printable(unit), samples, n_left_out)
 
     def _between(self, location: int, start: int, stop: int, most: int) -> list[Series]:
-        """Return what a location with many values records in a range of time, and just before it: single samples if the
-        tables and events that hold them have at most `most` rows, groups of them otherwise."""
+        """Return the counters of a location with many values in a time range, and just before it: single samples if at
+        most `most` rows of tables, or events, have to be read for a counter, else groups."""
         low, high = np.searchsorted(self._location, [location, location + 1]).tolist()
         chosen = self._groups.slice(low, high - low)
         groups = {name: chosen.column(name).to_numpy() for name in GROUPS.names}
@@ -344,7 +342,7 @@ class Counters:
     def _of_groups(
         self, groups: dict[str, NDArray[Any]], start: int, stop: int, most: int, read: Callable[[str, int, int], Block]
     ) -> Series:
-        """Return a counter in a range of time; its groups are given, and what reads rows of a table."""
+        """Return a counter in a time range, given its groups and a function that reads rows of a table."""
         number, source, member = (int(groups[name][0]) for name in ("table", "source", "member"))
         table, first, last = f"{TABLE}{number}", groups["begin"], groups["time"]
         touched = np.flatnonzero((first < stop) & (last >= start))
@@ -353,7 +351,7 @@ class Counters:
             is_inside = (first[touched] >= start) & (last[touched] < stop)
             whole, divided = touched[is_inside], touched[~is_inside]
         before = np.flatnonzero(last < start)
-        # of the group before the range its last value holds
+        # the last value of the group before the range holds at its begin
         held = before[np.argsort(last[before], kind="stable")[-1:]]
         runs = (run for run in np.split(divided, np.flatnonzero(np.diff(divided) > 1) + 1) if run.size)
         blocks = [read(table, int(groups["row"][run[0]]), int(groups["stop"][run[-1]])) for run in runs]
@@ -363,7 +361,7 @@ class Counters:
 
 
 def _n_rows(groups: dict[str, NDArray[Any]], chosen: NDArray[np.int64]) -> int:
-    """Return how many rows of a table, or events, are read for groups that follow each other."""
+    """Return the number of rows of a table, or of events, that are read for consecutive groups."""
     first, last = chosen[0], min(int(chosen[-1]) + 1, groups["event"].size - 1)
     n_events = int(groups["event"][last] - groups["event"][first])
     return max(n_events, int(groups["stop"][chosen[-1]] - groups["row"][first]))

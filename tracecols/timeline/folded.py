@@ -1,5 +1,5 @@
-"""Phases folded: all instances of a phase laid one above the other, aligned where they begin, so that slow ones stand
-out."""
+"""Phases folded: all instances of a phase drawn one below the other, aligned at their begins, so that slow ones are
+easy to see."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from tracecols.verbs.times import instances_of
 from tracecols.work.memory import Budget
 
 MOST_INSTANCES = 5_000
-"""Rows of folded phases, at most: the longest."""
+"""Maximum number of rows of folded phases; the longest instances are kept."""
 
 MOST_EVENTS_FOLDED = 4 * MOST_EVENTS
-"""Events between the marks around the instances that are shown, up to which they are gone through: instances of a row
-each have marks of their own."""
+"""Maximum number of events between the marks around the shown instances for which slices are read: each instance of a
+row has its own marks."""
 
 KEPT = 8
-"""Foldings that are kept."""
+"""Number of foldings that are kept."""
 
 MOST_WAITS = 1 << 20
-"""Waits between the begin of the first instance and the end of the last, up to which they are drawn."""
+"""Maximum number of waits, from the begin of the first instance to the end of the last, for which they are drawn."""
 
 ORDERS = ("longest", "time")
-"""How instances can be ordered."""
+"""Orders of instances."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +50,24 @@ class Instances:
 
     location: NDArray[np.int64]
     number: NDArray[np.int64]
-    """`location` and `number`: (n,), where, and which one it is there, from 0."""
+    """`location` and `number`: (n,), location, and number of the instance on it, from 0."""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
-    """`begin` and `end`: (n,)"""
+    """`begin` and `end`: (n,), ticks."""
 
     @property
     def length(self) -> NDArray[np.int64]:
-        """How long they are; (n,) int64."""
+        """Durations of the instances; (n,) int64."""
         return self.end - self.begin
 
     def take(self, rows: NDArray[Any]) -> Instances:
-        """Return some of them."""
+        """Return some of the instances."""
         return Instances(self.location[rows], self.number[rows], self.begin[rows], self.end[rows])
 
 
 def find_instances(model: Model, words: str, last: int) -> Instances:
-    """Find the instances of a phase, as `tracecols analyze --phases` takes it, on all locations; what never ends is
-    taken to end at `last`. Raises AnalysisError if no region is called so, or none is entered so."""
+    """Find the instances of a phase, given as for `tracecols analyze --phases`, on all locations. Instances that never
+    end are given the end `last`. Raises AnalysisError if there is no such region, or it is never entered that way."""
     tree = model.call_paths
     fits = phases_of(words, model.regions.name).fits
     chosen, above = np.ones(len(tree), bool), np.arange(len(tree))
@@ -86,7 +86,8 @@ def find_instances(model: Model, words: str, last: int) -> Instances:
 def _until_next(
     model: Model, location: NDArray[np.int64], path: NDArray[np.int64], begin: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return when the next call on a location begins; of the last one when what calls the first one ends."""
+    """Return, for each call, the begin of the next one on its location; for the last one, the end of the region
+    instance that encloses the first one."""
     around = np.zeros(len(model.call_paths), bool)
     parents = model.call_paths.parent[path]
     around[parents[parents >= 0]] = True
@@ -102,7 +103,7 @@ def _until_next(
 
 class Folded:
     """Answers questions about the instances of a phase, called `words`, as `Timeline` does about a run: each instance
-    is a row, and times are ticks since it began. Of `n_all` instances the shorter ones may be left out."""
+    is a row, and times are ticks since its begin. The shorter ones of `n_all` instances may be left out."""
 
     def __init__(self, timeline: Timeline, instances: Instances, words: str, n_all: int, order: str) -> None:
         self._timeline, self._instances, self._words, self._n_all, self._order = (
@@ -124,20 +125,20 @@ class Folded:
         self._waits, self._n_left_out = self._find_waits()
 
     def _name(self, row: Row) -> str:
-        """Return the name of a location with that of what it belongs to."""
+        """Return the label of a location, preceded by that of its parent."""
         above = self._timeline.rows[row.parent]
         return f"{above.label}, {row.label}" if row.parent > 0 and above.parent > 0 else row.label
 
     def _find_waits(self) -> tuple[Columns, int]:
-        """Return the waits in the instances, as if each were a location, in the order of rows with times since it
-        began; and how many there are around them if these are too many, so that none is returned."""
+        """Return the waits in the instances, in the order of rows: `location` is the number of the instance, times are
+        ticks since its begin. Also return the number of waits that are left out because there are too many."""
         found = self._instances
         table = self._timeline.tables[WAITS]
         mask = np.zeros(self._timeline.slices.n_locations, bool)
         mask[found.location] = True
         span = (int(found.begin.min()), int(found.end.max()) + 1)
         n, waits = table.overlapping(*span, {"location": mask}, MOST_WAITS)
-        # of the waits of a location, in the order in which they begin, those of an instance are between two rows
+        # the waits of a location are ordered by begin: those of an instance lie between two rows
         at_location = np.argsort(waits["location"], kind="stable")
         starts = np.searchsorted(waits["location"][at_location], np.arange(mask.size + 1))
         ends = {
@@ -157,13 +158,13 @@ class Folded:
         result["begin"] = np.maximum(result["begin"] - begin, 0)
         result["end"] = np.minimum(result["end"] - begin, length)
         result["location"] = instance
-        # who is waited for is no instance
+        # the causing location is not an instance
         result["cause_location"] = np.full(instance.size, -1, np.int32)
         return result, n - waits["begin"].size
 
     def about(self) -> Answer:
-        """Say what there is, as `Timeline.about`; `folded` says of what, and arrays `fold.NAME` where each row lies in
-        the run."""
+        """Describe the content, as `Timeline.about`. `folded` describes the phase; arrays `fold.NAME` hold begin, end
+        and location of each instance in the run."""
         of_run = self._timeline.about()
         found = self._instances
         length = found.length
@@ -204,8 +205,9 @@ class Folded:
         severity: str = "",
         go_on: Callable[[], None] = lambda: None,
     ) -> Answer:
-        """Return what some instances show between two times, as `Timeline.view`: `ticks` of running and of waiting, and
-        where events can be distinguished slices and waits. Raises QuestionError if it makes no sense."""
+        """Return the content of some instances between two times, as `Timeline.view`: `ticks` of running and of
+        waiting and, if events can be distinguished, slices and waits. Raises QuestionError if the arguments are
+        invalid."""
         length = int(self._instances.length.max())
         if not 0 <= start < stop <= length + 1:
             raise QuestionError(f"there is no time from {start} to {stop}: the longest instance lasts {length} ticks")
@@ -232,19 +234,19 @@ class Folded:
         return Answer(says, arrays)
 
     def _span(self, k: int, start: int, stop: int) -> tuple[int, int, int]:
-        """Return the location of an instance, and the ticks between which its part between two times lies."""
+        """Return the location of an instance, and the clock ticks of its part between two times since its begin."""
         begin, end = int(self._instances.begin[k]), int(self._instances.end[k])
         return int(self._instances.location[k]), begin + start, min(begin + stop, end)
 
     def _shares(self, edges: NDArray[np.int64], instances: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ticks that instances run and that they wait between edges; (2, n_bins) int64."""
+        """Return the ticks that instances run and wait in each bin; (2, n_bins) int64."""
         waits = self._waits
         if instances.size == 1:
             low, high = np.searchsorted(waits["location"], [instances[0], instances[0] + 1])
             waits = {name: values[low:high] for name, values in waits.items()}
         lasting = np.diff(_sum_below(self._instances.length[instances], edges))
         waiting = np.diff(_sum_below(waits["end"], edges) - _sum_below(waits["begin"], edges))
-        # waits of requests that are waited for together overlap
+        # waits for several requests at once overlap
         waiting = np.minimum(waiting, lasting)
         return np.array([lasting - waiting, waiting])
 
@@ -283,7 +285,7 @@ class Folded:
 
 
 def _sum_below(values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for every edge the sum of the values, of larger ones that of the edge; O(n log n)."""
+    """Return, for each edge, the sum of min(value, edge) over all values; O(n log n)."""
     ordered = np.sort(values.astype(np.int64))
     sums = np.concatenate([[0], np.cumsum(ordered)])
     n = np.searchsorted(ordered, edges)
@@ -291,7 +293,7 @@ def _sum_below(values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.int
 
 
 class Folds:
-    """Folds phases of a trace with some threads and memory; what was asked for is kept."""
+    """Folds phases of a trace with some threads and memory; keeps recent results."""
 
     def __init__(self, timeline: Timeline, jobs: int | None = None, budget: Budget | None = None) -> None:
         self._timeline, self._jobs, self._budget = timeline, jobs, budget
@@ -302,9 +304,9 @@ class Folds:
     def of(self, words: str = "", order: str = "longest", row: int = 0) -> Folded:
         """Return the instances of a phase on the locations of a row.
 
-        `words` is what `tracecols analyze --phases` takes, by default what `tracecols phases` proposes first; `order`
-        is one of `ORDERS`; row 0 has all locations. Raises AnalysisError if there is no such phase, or none on these
-        locations. Raises QuestionError if there is no such order or row.
+        `words` is an argument of `tracecols analyze --phases`, by default the first proposal of `tracecols phases`;
+        `order` is one of `ORDERS`; row 0 has all locations. Raises AnalysisError if there is no such phase, or none on
+        these locations. Raises QuestionError if there is no such order or row.
         """
         if order not in ORDERS:
             raise QuestionError(f"instances are ordered by {' or '.join(ORDERS)}, not by {order}")
@@ -318,8 +320,8 @@ class Folds:
         return found
 
     def instances(self, words: str = "") -> tuple[str, Instances]:
-        """Return the instances of a phase on all locations, and what it is called. Raises AnalysisError if there is no
-        such phase."""
+        """Return the name of a phase, and its instances on all locations. Raises AnalysisError if there is no such
+        phase."""
         with self._lock:
             return self._known(words)
 
@@ -341,7 +343,7 @@ class Folds:
         return Folded(self._timeline, found.take(chosen), name, found.begin.size, order)
 
     def _search(self, words: str) -> tuple[str, Instances]:
-        """Find the instances on all locations; they take a scan of the trace."""
+        """Find the instances on all locations, with a scan of the trace."""
         model = OpenedTrace(self._timeline.store, self._jobs, self._budget).model
         if not words:
             proposed = propose_phases(model)

@@ -1,4 +1,4 @@
-"""The worst instances of wait states, and where findings of the diagnosis lead."""
+"""The worst instances of wait states, and those that findings of the diagnosis link to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracecols.distinct import distinct
 from tracecols.timeline.intervals import Columns, Intervals
 
 WORST = 200
-"""Instances of each wait state that can be stepped through."""
+"""Number of instances of each wait state that can be stepped through."""
 
 Instance = dict[str, int]
 """A row of the waits, with its columns."""
@@ -29,8 +29,8 @@ def worst_instances(waits: Intervals, n_properties: int) -> list[list[Instance]]
 def worst_of(
     waits: Intervals, properties: Sequence[int], cause: Sequence[int] = (), call_paths: Sequence[int] = ()
 ) -> list[Instance]:
-    """Return the longest instances of some wait states, by number; if given, only those that one of the locations
-    `cause` causes, and that wait on one of the call paths."""
+    """Return the longest instances of some wait states, given by number. If `cause` or `call_paths` are given, only
+    instances caused by one of these locations, and waiting in one of these call paths."""
     kept: list[Columns] = []
     for batch in waits.batches() if properties else ():
         mask = np.isin(batch["property"], properties)
@@ -51,7 +51,7 @@ def _longest(waits: Intervals, batch: Columns, mask: NDArray[np.bool_]) -> Colum
 
 
 def _worst(waits: Intervals, kept: Sequence[Columns]) -> list[Instance]:
-    """Return the longest of all, the worst first, given those of every batch."""
+    """Return the longest intervals of all batches, the worst first, given those of each batch."""
     if not kept:
         return []
     found = {name: np.concatenate([part[name] for part in kept]) for name in waits.names}
@@ -66,11 +66,12 @@ def of_finding(
     cause: Sequence[int],
     call_paths: Sequence[int],
 ) -> Instance | None:
-    """Return the instance that a finding is about: the longest of the first of its properties that has one whose cause
-    is who the finding names; else one on the call paths that it names; else any.
+    """Return the instance that represents a finding: the longest instance, of the first of its properties that has one,
+    that is caused by the locations of the finding; else one in its call paths; else any.
 
-    `parts` are the ids of the properties that it explains, the largest first, and `numbers` those of the wait states
-    that are one or lie below it. `cause` and `call_paths` are what the finding names, if it does.
+    `parts` are the ids of the properties that the finding explains, the largest first. `numbers` are, by property, the
+    numbers of the wait states that equal it or lie below it. `cause` and `call_paths` are those of the finding, empty
+    if it has none.
     """
     choices: list[tuple[Sequence[int], Sequence[int]]] = [(cause, ())] if cause else []
     choices += [((), call_paths)] if call_paths else []

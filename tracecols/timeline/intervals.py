@@ -1,7 +1,7 @@
-"""Intervals of time in a file: those that overlap a range are found without reading the others.
+"""Time intervals in a file: those that overlap a range are found without reading the others.
 
 The file is an Arrow IPC file that is mapped into memory. It consists of batches; the rows of each are ordered by
-`begin`, and `reach` is the largest `end` so far.
+`begin`, and `reach` is the largest `end` so far in the batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracecols.store.arrow import as_batch, open_file
 from tracecols.work.ahead import let_go
 
 ROWS = 1 << 20
-"""Rows of a batch, at most."""
+"""Maximum number of rows of a batch."""
 
 Columns = dict[str, NDArray[Any]]
 
@@ -31,8 +31,8 @@ def schema_of(columns: Mapping[str, str]) -> pa.Schema:
 
 
 class IntervalsWriter:
-    """Write intervals to a file, `n` until now; at most `ROWS` are in memory. `columns` are the dtypes of those besides
-    `begin` and `end`."""
+    """Writes intervals to a file, `n` so far; at most `ROWS` are in memory. `columns` are the names and dtypes of the
+    columns other than `begin` and `end`."""
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         self._schema, self._waiting, self._n_waiting, self.n = schema_of(columns), list[Columns](), 0, 0
@@ -59,7 +59,7 @@ class IntervalsWriter:
             self._n_waiting += part["begin"].size
 
     def _write(self) -> None:
-        """Write what waits as one batch."""
+        """Write the pending rows as one batch."""
         if not self._n_waiting:
             return
         batch = _joined(self._waiting)
@@ -91,8 +91,8 @@ class Intervals:
         return sum(batch["begin"].size for batch in self._batches)
 
     def batches(self) -> Iterator[Columns]:
-        """Return the intervals batch by batch, mapped from the file; of each the memory is free again before the next,
-        as the system would keep it as long as it can."""
+        """Yield the intervals batch by batch, mapped from the file. The pages of a batch are released before the next
+        one, as the system would keep them in memory as long as it can."""
         for batch in self._batches:
             yield batch
             let_go(self._mapped)
@@ -100,10 +100,11 @@ class Intervals:
     def overlapping(
         self, start: int, stop: int, where: Mapping[str, NDArray[np.bool_]] | None = None, most: int | None = None
     ) -> tuple[int, Columns]:
-        """Return the intervals with begin < stop and end > start, or that are a moment within, ordered by begin.
+        """Return the number of intervals that overlap a time range, and the intervals, ordered by begin.
 
-        `where` says by column of locations which of these are looked at; one of the columns has to fit. If there are
-        more than `most`, none is returned, but their number is.
+        They have begin < stop and end > start, or are empty and lie within. `where` has masks of locations, by column;
+        an interval is chosen if one of the columns matches. If there are more than `most`, only their number is
+        returned.
         """
         chosen = [(batch, self._rows(batch, start, stop, where)) for batch in self._batches]
         n = sum(rows.size for _, rows in chosen)

@@ -1,5 +1,5 @@
-"""Marks within long locations: what is open at some events, so that slices of a range of time are built without what is
-before it."""
+"""Marks within long locations: the slices open at some events, so that the slices of a time range are built without
+reading all earlier events."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tracecols.store.arrow import open_file
 from tracecols.work.executors import Executor
 
 EVERY = 1 << 13
-"""Events between two marks: 80 B for each, 12 MB of 10^9 events. Of a range of time that is short, so many are gone
-through for each row that is shown."""
+"""Events between two marks: 80 B for each, 12 MB for 10^9 events. For a short time range, this many events are
+processed for each row that is shown."""
 
 BATCH = 1 << 20
-"""Events that are read at a time: what a store reads at once."""
+"""Events that are read at a time, as many as a store reads at once."""
 
 SCHEMA = pa.schema(
     [
@@ -29,11 +29,11 @@ SCHEMA = pa.schema(
         ("stacks", pa.list_(pa.int64())),
     ]
 )
-"""`stacks`: for every task with open regions its number, how many there are, and these."""
+"""`stacks`: for each task with open regions, the number of the task, the number of open regions, and the regions."""
 
 
 class Mark(NamedTuple):
-    """What is open before an event."""
+    """The slices open before an event."""
 
     event: int
     """Number of the event in its location."""
@@ -44,7 +44,7 @@ BEGINNING = Mark(0, NOTHING_OPEN)
 
 
 def marks_of(store: Store, location: int) -> Iterator[Mark]:
-    """Go through the events of a location and find what is open at every `EVERY`-th."""
+    """Yield a mark before every `EVERY`-th event of a location, except the first."""
     n = store.n_rows("events", location)
     if n <= EVERY:
         return
@@ -109,7 +109,7 @@ class Marks:
         return self._mark(at) if at >= low else BEGINNING
 
     def after(self, location: int, time: int, n_events: int) -> int:
-        """Return the number of an event of a location by which a time has passed."""
+        """Return the event of the first mark of a location past a time in ticks; `n_events` if there is none."""
         low, high = self._of(location)
         at = bisect_right(self._last, time, low, high)
         return int(self._event[at]) if at < high else n_events

@@ -1,6 +1,6 @@
-"""The overview: how much time each location spends on what in each bin of time, from fine to coarse.
+"""The overview: time by class, location and bin, at levels from fine to coarse.
 
-It is made of the cells of an analysis that is divided into bins, so that its sums are those of the cube.
+It is made from the cells of an analysis that is divided into bins, so that its sums equal those of the cube.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from tracecols.severity.reduction import reduce_at
 from tracecols.work.memory import BASE
 
 MOST_CELLS = 1 << 22
-"""Locations times bins of the finest level, at most: 28 B each in the usual case of seven classes, and 8 B for the
-dominant call path."""
+"""Maximum product of locations and bins of the finest level: each takes 28 B in the usual case of seven classes, and
+8 B for the dominant call path."""
 
 MOST_BINS, LEAST_BINS = 1 << 12, 1 << 8
-"""Bins of the finest level, where the number of locations and the length of the trace permit."""
+"""Bins of the finest level, if the number of locations and the length of the trace permit."""
 
 EVENTS_PER_CELL = 64
-"""A finer level would have fewer events in a cell on average: events themselves are drawn then."""
+"""Average number of events per cell of the finest level, at least: at finer resolution, events themselves are drawn."""
 
 
 BYTES = 600
-"""Memory that the analysis by bins takes for each bin of a call path of a location, at most: 1.4 GB for 592 call paths
-and 4096 bins (`multizone`, 8 x 4), however many events there are."""
+"""Maximum memory of the analysis by bins, for each bin of a call path of a location: 1.4 GB for 592 call paths and 4096
+bins (`multizone`, 8 x 4), regardless of the number of events."""
 
 
 def n_bins(manifest: dict[str, Any], n_paths: int, memory: int | None = None) -> int:
-    """Return how many bins the finest level has: a power of two, smaller if `memory` is small. `n_paths` are the call
-    paths of the process that has most of them."""
+    """Return the number of bins of the finest level: a power of two, smaller if `memory` is small. `n_paths` is the
+    number of call paths of the process that has most of them."""
     n = max(int(manifest["n_locations"]), 1)
     length = max(int(manifest["last_time"] or 0) - int(manifest["first_time"] or 0), 1)
     by_events = max(int(manifest["n_events"]) // n // EVENTS_PER_CELL, LEAST_BINS)
-    # call paths in bins: an analysis takes 2**25 of them, with the ends of the focus of each location
+    # call paths times bins: an analysis accepts 2**25 of them, with the ends of the focus of each location
     most = min(MOST_BINS, MOST_CELLS // n, by_events, length, (1 << 24) // max(n_paths, 1))
     if memory is not None:
         most = min(most, max(paths_within(memory) // max(n_paths, 1), LEAST_BINS))
@@ -52,18 +52,19 @@ def n_bins(manifest: dict[str, Any], n_paths: int, memory: int | None = None) ->
 
 
 def paths_within(memory: int) -> int:
-    """Return for how many bins of call paths of locations some bytes of memory suffice."""
+    """Return the number of bins of call paths of locations that fit into some bytes of memory."""
     return max((memory - BASE) // BYTES, 1)
 
 
 def asked_properties(axis: PropertyAxis) -> list[str]:
-    """Return the ids of the properties that an analysis by bins is asked for: all that divide the time."""
+    """Return the ids of the properties that an analysis by bins computes: all that divide the time, and the critical
+    path."""
     return [*(name for name in axis.id if part_of(axis, name)), *([CRITICAL_PATH] if CRITICAL_PATH in axis.id else [])]
 
 
 @dataclass(frozen=True)
 class Classes:
-    """What time is spent on."""
+    """Classes of time, such as computation or waiting."""
 
     id: list[str]
     title: list[str]
@@ -72,7 +73,7 @@ class Classes:
 
 
 def classes_of(axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]]) -> Classes:
-    """Return what the time of every location and bin was spent on: classes that add up to all of it.
+    """Return the time by class, location and bin; the classes add up to the whole time.
 
     `severities` are ticks, (n_locations * n_bins,), of those properties that have any.
     """
@@ -114,7 +115,7 @@ def coarser(ticks: NDArray[np.int64], n_locations: int) -> NDArray[np.int64]:
 
 
 def dominant(cells: PeriodCells, size: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the call path that most of the time of each location and bin is spent on, and its ticks."""
+    """Return the call path with most of the time of each location and bin, and its ticks; (n_locations * n_bins,)."""
     n = size[0] * size[1]
     path, best = np.full(n, -1, np.int32), np.zeros(n, np.int64)
     shares = kernels.Shares(
@@ -133,10 +134,10 @@ def halved(cells: PeriodCells) -> PeriodCells:
 
 
 def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
-    """Return values in four bytes where they fit.
+    """Return values as int32 if all fit, else unchanged.
 
-    What a class has of its own may be negative in a bin: a late launch counts while the stream waits for it, which may
-    be in a later bin than the call that launches.
+    The time of a class may be negative in a bin: a late launch counts while the stream waits for it, which may be in a
+    later bin than the launching call.
     """
     ends = np.iinfo(np.int32)
     fits = int(values.max(initial=0)) <= ends.max and int(values.min(initial=0)) >= ends.min
@@ -158,10 +159,10 @@ def dominant_of_levels(
 def write_times(
     axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]], bounds: NDArray[np.int64], folder: Path
 ) -> dict[str, Any]:
-    """Write what time is spent on, of all levels, and the severities by location and bin.
+    """Write the times by class for all levels, and the severities by location and bin.
 
-    `severities` are ticks, (n_locations * n_bins,), of those properties that have any. Returns what the manifest says:
-    `classes`, `titles`, `bounds` (ticks), `n_levels`, `properties`.
+    `severities` are ticks, (n_locations * n_bins,), of those properties that have any. Returns the content of the
+    manifest: `classes`, `titles`, `bounds` (ticks), `n_levels`, `properties`.
     """
     n = bounds.size - 1
     n_locations = severities[TIME].size // n
@@ -184,7 +185,7 @@ def write_times(
 def _write_severities(
     axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]], folder: Path
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Write what each property has by location and bin, in the order of cells without zeros."""
+    """Write the nonzero severities of each property, ordered by location and bin."""
     keys, values, at = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], 0
     for i, name in enumerate(axis.id):
         filled = np.flatnonzero(severities[name]) if name in severities else np.zeros(0, np.int64)
@@ -208,8 +209,8 @@ def _write_severities(
 
 
 class Overview:
-    """The overview of a trace, mapped from the files that `write_paths` and `write_times` wrote; the latter returned
-    the `content`."""
+    """The overview of a trace, mapped from the files of `RegionTimes.write_dominant` and `write_times`; the latter
+    returned the `content`."""
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
         self.classes: list[str] = content["classes"]
@@ -236,7 +237,7 @@ class Overview:
         return int(self._ticks[0].shape[1])
 
     def level_for(self, start: int, stop: int, columns: int) -> int:
-        """Return the coarsest level that has at least so many bins in a range of time; the finest if none has."""
+        """Return the coarsest level with at least `columns` bins in a time range; the finest if there is none."""
         for level in range(self.n_levels - 1, -1, -1):
             low, high = self.between(level, start, stop)
             if high - low >= columns:
@@ -244,11 +245,11 @@ class Overview:
         return 0
 
     def edges(self, level: int) -> NDArray[np.int64]:
-        """Return the ticks between which the bins of a level lie; (n_bins + 1,) int64."""
+        """Return the edges of the bins of a level, in ticks; (n_bins + 1,) int64."""
         return self.bounds[:: 1 << level]
 
     def between(self, level: int, start: int, stop: int) -> tuple[int, int]:
-        """Return the bins of a level that have a part of a range of time: first, and one past the last."""
+        """Return the bins of a level that overlap a time range: the first, and one past the last."""
         edges = self.edges(level)
         low = int(np.searchsorted(edges, start, "right")) - 1
         high = int(np.searchsorted(edges, stop))

@@ -17,7 +17,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Content security policy: nothing is loaded from elsewhere, and no script runs but that of the page."""
+"""Content security policy: nothing is loaded from elsewhere, and only the script of the page runs."""
 
 PAGE = """<!doctype html>
 <html lang="en">

@@ -1,4 +1,4 @@
-"""What is kept of a store for its timeline: made by the first view, found again by later ones."""
+"""Files kept with a store for its timeline: made by the first view, reused by later ones."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ from tracecols.work.memory import Budget
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 VERSION = 3
-"""Grows when the same files hold something else."""
+"""Version of the files; grows when their content changes."""
 
 LARGE = 1 << 22
-"""Events from which on a first picture is shown before all is known. Of fewer all takes some seconds."""
+"""Number of events from which a first picture is shown before the analysis ends. For fewer, it takes a few seconds."""
 
 NAME = "timeline"
-"""The folder among the enhanced tables of a store."""
+"""Name of the folder among the enhanced tables of a store."""
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is kept of a store for its timeline."""
+    """The files of a timeline."""
 
     folder: Path
     content: dict[str, Any]
-    """Of its manifest."""
+    """Content of their manifest."""
     kept: object = None
-    """What lives as long as this: a temporary folder."""
+    """Object with the same lifetime: a temporary folder."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this is what the first picture needs only."""
+        """Whether these are only the files for the first picture."""
         return "is_first" in self.content
 
 
@@ -77,7 +77,7 @@ def _origin(store: Store) -> dict[str, Any]:
 
 
 def find_prepared(store: Store) -> Prepared | None:
-    """Find what was kept of a store; None if there is nothing, or it was made of another store or by another
+    """Find the files kept with a store; None if there are none, or they were made from another store or by another
     version."""
     folder = store.path / FOLDER / NAME
     try:
@@ -92,8 +92,8 @@ def find_prepared(store: Store) -> Prepared | None:
 
 
 def place_of(store: Store) -> tuple[Path, ScratchFolder | None]:
-    """Return the folder in which what is kept of a store is a folder, `NAME`: that of its enhanced tables, or, if the
-    store is read-only, a temporary one."""
+    """Return the parent of the folder `NAME` that holds the files of a timeline: the folder of the store's enhanced
+    tables or, if the store is read-only, a temporary one."""
     parent = store.path / FOLDER
     if os.access(parent if parent.exists() else store.path, os.W_OK):
         return parent, None
@@ -102,10 +102,10 @@ def place_of(store: Store) -> tuple[Path, ScratchFolder | None]:
 
 
 def prepare(trace: OpenedTrace, watch: Watch = unwatched) -> Prepared:
-    """Return what a timeline needs of a trace; it is made if it is not there.
+    """Return the files of a trace's timeline; make them if they do not exist.
 
-    If the store is read-only it is kept in a temporary folder as long as what is returned exists. Raises StoreError if
-    it cannot be written. Raises AnalysisError if the trace has no events.
+    If the store is read-only, they are kept in a temporary folder for the lifetime of the result. Raises StoreError if
+    they cannot be written. Raises AnalysisError if the trace has no events.
     """
     found = find_prepared(trace.store)
     if found is not None:
@@ -117,10 +117,10 @@ def prepare(trace: OpenedTrace, watch: Watch = unwatched) -> Prepared:
 def make(
     trace: OpenedTrace, parent: Path, watch: Watch = unwatched, show: Callable[[Prepared], None] | None = None
 ) -> dict[str, Any]:
-    """Make what a timeline needs of a trace below `place_of` it, and return the content of its manifest.
+    """Make the files of a trace's timeline below `parent`, see `place_of`, and return the content of their manifest.
 
-    `show` is given what the first picture of a large trace needs, as soon as that is there. Its files are removed
-    later: who needs them has to have them open. Raises StoreError, AnalysisError: as `prepare`.
+    For large traces, `show` is called with the files of the first picture as soon as they exist. These are removed
+    later, so the callee must open those that it needs. Raises StoreError, AnalysisError: as `prepare`.
     """
     store = trace.store
     if not int(store.manifest["n_events"]):
@@ -144,18 +144,19 @@ def make(
 
 
 def defined(store: Store) -> dict[str, list[str]]:
-    """Return the names that a request may name."""
+    """Return the names that a request may refer to, by definition table."""
     return {table: store.names(table) for table in ("regions", "metric_members")}
 
 
 def _anew(trace: OpenedTrace) -> OpenedTrace:
-    """Open a trace anew: models take much memory, and that of the bins is never there with another one."""
+    """Open a trace anew, so that the model of the bins and another one, which take much memory, never exist at the same
+    time."""
     return OpenedTrace(trace.store, trace.jobs, trace.budget, ask=trace.ask)
 
 
 def _first(trace: OpenedTrace, folder: Path, watch: Watch) -> dict[str, Any]:
-    """Write what the first picture needs: in which regions the time is spent, and what is open where. That is what a
-    scan finds, without what waits for what. Return what the manifest says."""
+    """Write the files of the first picture: times of regions, marks and counters, which a scan finds without matching
+    events of different processes. Return the content of the manifest."""
     paths, shown, planned = _scanned(trace, watch)
     np.save(folder / "call-paths.npy", np.array([paths.parent, paths.region]))
     with watch("analyzing regions") as report:
@@ -174,7 +175,7 @@ def _first(trace: OpenedTrace, folder: Path, watch: Watch) -> dict[str, Any]:
 
 
 def _scanned(trace: OpenedTrace, watch: Watch) -> tuple[CallPaths, list[Property], tuple[int, Groups]]:
-    """Return the call paths, the properties of which a scan finds the times, and how these are found; the model is not
+    """Return the call paths, the properties whose times a scan finds, and the plan for `region_times`. The model is not
     kept, since it takes much memory."""
     with watch("scanning") as report:
         model = _anew(trace).model_of(progress=report)
@@ -183,7 +184,8 @@ def _scanned(trace: OpenedTrace, watch: Watch) -> tuple[CallPaths, list[Property
 
 
 def _rest(trace: OpenedTrace, first: Prepared, folder: Path, watch: Watch) -> dict[str, Any]:
-    """Write what an analysis finds, and take over from the first picture what stays; return what the manifest says."""
+    """Write the results of an analysis, and move the remaining files of the first picture; return the content of the
+    manifest."""
     trace = _anew(trace)
     with watch("scanning") as report:
         model = trace.model_of(progress=report, with_focus=True)
@@ -211,7 +213,7 @@ def _rest(trace: OpenedTrace, first: Prepared, folder: Path, watch: Watch) -> di
 def _findings(
     cube: SeverityCube, found: Diagnosis | None, axis: PropertyAxis, properties: list[str], waits: Intervals
 ) -> list[dict[str, Any]]:
-    """Return the findings of the diagnosis in words, each with the instance it leads to."""
+    """Return the findings of the diagnosis in words, each with the instance that it links to."""
     shown = overview(cube, found)
     if shown is None or found is None:
         return []
@@ -245,7 +247,7 @@ def _findings(
 
 
 def _locations(cube: SeverityCube, rank: int | None, thread: int | None) -> list[int]:
-    """Return the locations of a rank, or of one of its threads."""
+    """Return the locations of a rank, or of one of its threads; none without a rank."""
     if rank is None:
         return []
     mine = cube.system.rank == rank

@@ -1,7 +1,7 @@
-"""In which regions the time of each location and bin is spent: what a scan finds, without what waits for what.
+"""Times of regions by location and bin, as found by a scan, without waits.
 
-What a scan finds in a process does not depend on others: processes are analysed one after the other, as many at a time
-as the memory suffices for.
+The results of a scan of one process do not depend on other processes. So processes are analysed in groups, each as
+large as the memory permits.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Groups = list[NDArray[np.int64]]
 
 
 def plan(model: Model) -> tuple[int, Groups]:
-    """Return how many bins there are, and the locations that are analysed at a time; the model is of the whole trace,
-    undivided."""
+    """Return the number of bins, and the groups of locations that are analysed one after the other; the model is of the
+    whole trace, undivided."""
     n_paths, memory = np.array([len(scan.paths) for scan in model.scans], np.int64), model.executor.budget.memory
     of_process = [int(n_paths[members].sum()) for members in whole_processes(n_paths, model.process, 1)]
     bins = n_bins(model.store.manifest, max(of_process), memory)
@@ -41,13 +41,13 @@ def plan(model: Model) -> tuple[int, Groups]:
 
 
 class WholePaths:
-    """The call paths of a trace, to find those of a part of it."""
+    """The call paths of a whole trace, to number those of a part of it."""
 
     def __init__(self, paths: CallPaths) -> None:
         self._number = {key: i for i, key in enumerate(_keys(paths, paths.parent.tolist()))}
 
     def numbers(self, of: CallPaths) -> NDArray[np.int64]:
-        """Return the numbers that call paths of a part of the trace have in the whole one."""
+        """Return the numbers, in the whole trace, of call paths of a part of it."""
         found: list[int] = []
         for above, region, call_site in _keys(of, of.parent.tolist()):
             found.append(self._number[found[above] if above >= 0 else -1, region, call_site])
@@ -55,12 +55,12 @@ class WholePaths:
 
 
 def _keys(paths: CallPaths, parent: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Return what distinguishes call paths: the one above, the region, and where it is called."""
+    """Return the keys that identify call paths: parent, region, and call site."""
     return zip(parent, paths.region.tolist(), paths.call_site.tolist(), strict=True)
 
 
 class RegionTimes:
-    """The times of regions by location and bin, added up part by part of a trace: `severities` are ticks by id of the
+    """Sums of the times of regions by location and bin, over parts of a trace; `severities` are ticks by id of the
     properties that have any."""
 
     def __init__(self, n_locations: int, n_bins: int) -> None:
@@ -80,7 +80,7 @@ class RegionTimes:
             path[locations], best[locations] = pick(numbers, own_path[locations]), own_best[locations]
 
     def write_dominant(self, folder: Path) -> None:
-        """Write the dominant call path of each location and bin, and its ticks, of all levels."""
+        """Write the dominant call path of each location and bin, and its ticks, for all levels."""
         for level, (path, best) in enumerate(self._dominant):
             np.save(folder / f"path-{level:02d}.npy", path)
             np.save(folder / f"best-{level:02d}.npy", narrow(best))
@@ -89,9 +89,10 @@ class RegionTimes:
 def region_times(
     trace: OpenedTrace, paths: CallPaths, names: list[str], planned: tuple[int, Groups], report: Progress | None = None
 ) -> tuple[RegionTimes, NDArray[np.int64]]:
-    """Find the times of regions by location and bin, and the ticks between which bins lie.
+    """Find the times of regions by location and bin, and the edges of the bins in ticks.
 
-    `paths` are of the whole trace, `names` ids of properties that a scan finds, `planned` is from `plan`.
+    `paths` are those of the whole trace, `names` ids of properties that a scan finds; `planned` is the result of
+    `plan`.
     """
     n_bins, groups = planned
     n_locations, n_done = int(trace.store.manifest["n_locations"]), 0
@@ -109,7 +110,7 @@ def region_times(
 def _add(
     found: RegionTimes, trace: OpenedTrace, locations: NDArray[np.int64], whole: WholePaths, names: list[str]
 ) -> NDArray[np.int64]:
-    """Analyse some locations by bins, and add what is found; return the bounds of the bins."""
+    """Analyse some locations by bins, and add the result to `found`; return the bounds of the bins."""
     periods = Periods(bins=found.n_bins)
     model = trace.model_of(periods)
     declared = {p.id for p in declared_for(model, DEFAULT, ())}

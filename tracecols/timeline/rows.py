@@ -14,22 +14,22 @@ from tracecols.severity.axes import SystemAxis
 
 @dataclass(frozen=True)
 class Row:
-    """A row: a location, or what holds several."""
+    """A row: a location, or a group of several."""
 
     parent: int
-    """The row above; -1 none."""
+    """The parent row; -1 none."""
     label: str
     kind: str
-    """`label` and `kind`: what holds one thing only shares a row with it: `MPI Rank 3, Master thread`."""
+    """`label` and `kind`: a node with a single child shares its row: `MPI Rank 3, Master thread`."""
     location: int
-    """-1 where it holds several."""
+    """The location; -1 for a group."""
     locations: NDArray[np.int64]
-    """(n,): all that it holds, itself included."""
+    """(n,): all locations of the row."""
 
 
 def rows_of(axis: SystemAxis) -> list[Row]:
-    """Return all rows, each before those it holds; the first holds everything."""
-    # from the last node to the first, so that what a node holds is known before its parent is met
+    """Return all rows, parents before children; the first row holds all locations."""
+    # from the last node to the first, so that the locations of a node are known before its parent is visited
     children: dict[int, list[int]] = defaultdict(list)
     held: dict[int, list[int]] = defaultdict(list)
     for i in range(len(axis.kind) - 1, -1, -1):
@@ -52,7 +52,7 @@ def rows_of(axis: SystemAxis) -> list[Row]:
 
 
 def _in_order(held: list[int]) -> NDArray[np.int64]:
-    """Return the locations of a node, which were found from the last to the first."""
+    """Return the locations of a node in order; they were collected from the last to the first."""
     return np.array(held[::-1], np.int64)
 
 
@@ -62,7 +62,7 @@ def _name(axis: SystemAxis, i: int) -> str:
 
 
 def as_json(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return rows as the page gets them."""
+    """Return rows in the form sent to the page."""
     return [
         {"parent": r.parent, "label": r.label, "kind": r.kind, "location": r.location, "n": int(r.locations.size)}
         for r in rows

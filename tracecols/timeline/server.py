@@ -1,7 +1,8 @@
-"""The server of the timeline: this machine only, read only, for who knows the token in the address.
+"""The server of the timeline: local, read-only, and accessible only with the token in the address.
 
-It listens on 127.0.0.1. A page of somewhere else that guesses the port gets nothing: its requests lack the token, and
-those that a browser sends for it carry its origin. A name that resolves to 127.0.0.1 is refused by the header `Host`.
+It listens on 127.0.0.1. A foreign web page that guesses the port gets nothing: its requests lack the token, and
+browsers add its origin to them. Requests under a foreign name that resolves to 127.0.0.1 are refused by their header
+`Host`.
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ from tracecols.work.progress import Progress
 ADDRESS = "127.0.0.1"
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
-"""What this machine may be called: a forwarded port is another one, so that ports are not compared."""
+"""Accepted names of this machine. Ports are not compared, as a forwarded port is a different one."""
 
 LONGEST_QUERY = 8192
 
 SECOND = "b/"
-"""What the paths of the second of two runs begin with."""
+"""Prefix of the paths of the second of two runs."""
 
 MOST_TABS = 256
 """Pages whose latest question is remembered."""
 
 
 BETWEEN = 0.1
-"""Seconds between two lines about how far an analysis is, at least."""
+"""Minimum time between two lines about the progress of an analysis, in seconds."""
 
 
 class Superseded(Exception):
-    """The page has asked something newer in the meantime."""
+    """The page has asked a newer question in the meantime."""
 
 
 class Latest:
@@ -62,7 +63,7 @@ class Latest:
         self._lock = Lock()
 
     def asked(self, page: str, number: int) -> None:
-        """Note a question."""
+        """Record the number of a question."""
         with self._lock:
             number = max(number, self._of.pop(page, number))
             self._of[page] = number
@@ -70,17 +71,17 @@ class Latest:
                 del self._of[next(iter(self._of))]
 
     def check(self, page: str, number: int) -> None:
-        """Refuse to go on with a question that is not the latest one of its page. Raises Superseded if it is not."""
+        """Check that a question is the latest one of its page. Raises Superseded if it is not."""
         if self._of.get(page, number) > number:
             raise Superseded
 
 
 class Cancelled(Exception):
-    """Nobody waits for the answer any more."""
+    """The page no longer waits for the answer."""
 
 
 class _Lines:
-    """Writes how far an analysis is, for a page that may be gone."""
+    """Writes the progress of an analysis to a page that may have closed the connection."""
 
     def __init__(self, file: BufferedIOBase, connection: socket) -> None:
         self._file, self._connection, self._lock = file, connection, Lock()
@@ -96,14 +97,14 @@ class _Lines:
             self.write({"stage": stage, "share": min(done / max(total, 1), 1.0)})
 
     def check(self) -> None:
-        """Look whether the page still waits; also while there is nothing to write. Raises Cancelled if the connection
-        is closed."""
+        """Check that the page still waits, even if there is nothing to write. Raises Cancelled if the connection is
+        closed."""
         with self._lock:
             now = monotonic()
             if now - self._looked < BETWEEN:
                 return
             self._looked = now
-        # a page sends nothing more: what can be read is the end
+        # a page sends nothing more: if the socket is readable, it is closed
         if select([self._connection], [], [], 0)[0]:
             raise Cancelled
 
@@ -118,16 +119,16 @@ class _Lines:
 
 @dataclass
 class Rest:
-    """How far is what the first picture lacks."""
+    """Progress of the analysis that completes the first picture."""
 
     share: float = 0.0
-    """What is done of the analysis."""
+    """Completed share of its current stage."""
     error: str = ""
-    """Why it ended; empty if it did not."""
+    """Reason why it failed; empty if it did not."""
 
     @contextmanager
     def watch(self, _stage: str) -> Iterator[Progress]:
-        """Note how far a stage of the analysis is."""
+        """Record the progress of a stage of the analysis."""
 
         def report(done: int, total: int) -> None:
             self.share = done / max(total, 1)
@@ -135,7 +136,7 @@ class Rest:
         yield report
 
     def failed(self, reason: str) -> None:
-        """Note why it ended."""
+        """Record why the analysis failed."""
         self.error = reason
 
 
@@ -146,16 +147,16 @@ class ViewServer(ThreadingHTTPServer):
     ----------
     timeline : Timeline
     port : int
-        0 for any that is free.
+        0 for any free port.
     jobs : int
-        Questions that are answered at a time.
+        Number of questions answered concurrently.
     trees : Trees, optional
-        Analyses ranges of time; by default with all cores.
+        Analyses time ranges; by default with all cores.
     folds : Folds, optional
         Folds phases; by default with all cores.
     second : Run, optional
-        Another run, to which the first one is compared: all that is served of the first one is served of it below
-        `SECOND`, and the page `compare` shows both.
+        Another run to compare with the first one. It is served like the first one, below `SECOND`, and the page
+        `compare` shows both.
 
     Raises
     ------
@@ -165,9 +166,9 @@ class ViewServer(ThreadingHTTPServer):
     Attributes
     ----------
     run : Run
-        May be replaced while it is served.
+        The run being served; may be replaced at any time.
     rest : Rest
-        How far the analysis is as long as `run` is the first picture.
+        Progress of the analysis while `run` is the first picture.
     token : str
     url : str
         The address of the page.
@@ -203,7 +204,7 @@ class ViewServer(ThreadingHTTPServer):
         self.run = run
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Be quiet about connections that a browser has closed."""
+        """Ignore errors of connections that a browser has closed."""
 
     def server_bind(self) -> None:
         """Bind without looking up the name of the machine, which may take seconds."""
@@ -256,8 +257,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.OK, "application/octet-stream", answer.encoded())
 
     def _send_trees(self, run: Run, given: Mapping[str, str]) -> None:
-        """Send the report of a range of time, the page that waits for it, or say why there is none: it is a page of its
-        own."""
+        """Send the report of a time range, or the page that waits for it. Errors are sent as text, since the browser
+        shows them as a page."""
         try:
             selection = _selection(given)
             run.trees.check(selection)
@@ -275,8 +276,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", text.encode())
 
     def _analyse(self, run: Run, given: Mapping[str, str]) -> None:
-        """Analyse a range of time, and say how far it is: a line of JSON now and then, the last one when it is done.
-        The analysis ends if the page closes the connection."""
+        """Analyse a time range and send its progress as lines of JSON, the last one when it is done. The analysis is
+        cancelled if the page closes the connection."""
         try:
             selection = _selection(given)
             run.trees.check(selection)
@@ -298,7 +299,7 @@ class _Handler(BaseHTTPRequestHandler):
                 lines.write({"ready": True})
 
     def _refusal(self) -> HTTPStatus | None:
-        """Return why a request is refused; None if it is not."""
+        """Return the status with which a request is refused, or None if it is accepted."""
         host = self.headers.get("Host", "")
         if host.rpartition(":")[0] not in HOSTS and host not in HOSTS:
             return HTTPStatus.MISDIRECTED_REQUEST
@@ -315,7 +316,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _answer(self, run: Run, name: str, given: Mapping[str, str]) -> Answer | None:
-        """Answer a question; None of what is no question."""
+        """Answer a question. Return None if there is no question of this name."""
         if self.server.comparison and run is self.server.run and name in _OF_BOTH:
             return _OF_BOTH[name](self.server.comparison, given)
         if name == "data/rest":
@@ -327,7 +328,7 @@ class _Handler(BaseHTTPRequestHandler):
         latest = self.server.latest
         if page and name == "data/view":
             latest.asked(page, number)
-        # the search for instances of a phase takes a scan: other questions are answered meanwhile
+        # outside of `working`: finding instances of a phase takes a scan, during which other questions are answered
         shown = _shown(run, given)
         with self.server.working:
             go_on = (lambda: latest.check(page, number)) if page and name == "data/view" else _go_on
@@ -358,11 +359,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: addresses hold the token."""
+        """Log nothing: addresses hold the token."""
 
 
 def _selection(given: Mapping[str, str]) -> Selection:
-    """Return what an address of the trees asks for."""
+    """Return the selection in the query of an address of the trees."""
     start, stop, row, path = (
         int(given.get(name, other)) for name, other in (("from", 0), ("to", 0), ("row", 0), ("path", -1))
     )
@@ -374,11 +375,11 @@ def _selection(given: Mapping[str, str]) -> Selection:
 
 
 def _go_on() -> None:
-    """Never end a question."""
+    """Do nothing, so that the question is never interrupted."""
 
 
 def _shown(run: Run, given: Mapping[str, str]) -> Timeline | Folded:
-    """Return what a question is about: the run, or the instances of a phase."""
+    """Return the subject of a question: the run, or the instances of a phase."""
     if "phase" not in given:
         return run.timeline
     return run.folds.of(given["phase"], given.get("order", ORDERS[0]), int(given.get("within", 0)))
@@ -439,4 +440,4 @@ _QUESTIONS: dict[str, Callable[[Timeline | Folded, Mapping[str, str], Callable[[
     "data/counters": _counters,
     "data/view": _view,
 }
-"""By the path that follows the token."""
+"""Questions about one run, by the path that follows the token."""

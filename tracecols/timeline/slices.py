@@ -1,4 +1,4 @@
-"""Region instances within a range of time, as slices that are long enough to be seen."""
+"""Region instances within a time range, as slices that are long enough to be seen."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tracecols.store import Store
 from tracecols.timeline.marks import Marks
 
 BATCH = 1 << 20
-"""Events that are read at a time: what a store reads at once."""
+"""Events that are read at a time, as many as a store reads at once."""
 
 KEPT = 1 << 21
-"""Events that are kept for the next question, 13 B each: those of one question. Many questions are about the same time,
-and where there are too many slices they are gone through once more. To read them takes most of the time of an answer,
+"""Number of events kept for the next question, 13 B each: those of one question. Many questions are about the same
+time, and events are processed again if there are too many slices. Reading them takes most of the time of an answer,
 since a store reads 2^20 at once."""
 
 MOST_EVENTS = 1 << 21
-"""Events between the marks around a range, of all rows that are shown, up to which they are gone through."""
+"""Maximum number of events between the marks around a range, over all rows shown, for which slices are read."""
 
 MOST_SLICES = 50_000
-"""Slices of an answer, at most: beyond that shorter ones are merged."""
+"""Maximum number of slices of an answer: if there are more, short ones are merged."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Slices:
     """(n,)"""
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
-    """`begin` and `end`: (n,), ticks; what is open at an end of the range is cut there."""
+    """`begin` and `end`: (n,), ticks; slices open at an end of the range are clipped to it."""
     depth: NDArray[np.int32]
     name: NDArray[np.int32]
     """`depth` and `name`: (n,), level; region, `tasks_name` for an explicit task."""
     count: NDArray[np.int64]
     busy: NDArray[np.int64]
-    """`count` and `busy`: (n,), how many are merged into it, and how long they are together."""
+    """`count` and `busy`: (n,), number of slices merged into it, and their total length in ticks."""
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the columns by name."""
@@ -62,8 +62,7 @@ def joined(parts: Sequence[Slices]) -> Slices:
 
 
 class SliceReader:
-    """Reads the slices of ranges of time; names below `n_names` are those of regions, and `tasks_name` is that of
-    explicit tasks."""
+    """Reads the slices of time ranges; names are below `n_names`: regions, and `tasks_name` for explicit tasks."""
 
     def __init__(self, store: Store, marks: Marks, n_names: int, tasks_name: int) -> None:
         self._store, self._marks, self._n_names, self._tasks_name = store, marks, n_names, tasks_name
@@ -77,7 +76,7 @@ class SliceReader:
         return int(self._store.manifest["n_locations"])
 
     def n_events(self, locations: Sequence[int], start: int, stop: int) -> int:
-        """Return how many events of locations are between the marks around a range of time; nothing is read."""
+        """Return the number of events of locations between the marks around a time range; nothing is read."""
         return sum(high - low for low, high in (self._between(i, start, stop) for i in locations))
 
     def _between(self, location: int, start: int, stop: int) -> tuple[int, int]:
@@ -94,8 +93,9 @@ class SliceReader:
     ) -> tuple[Slices, int]:
         """Read the slices between two times, start <= time < stop.
 
-        Slices shorter than `shortest` ticks that are close together become one; it is doubled as long as there are more
-        than `MOST_SLICES`, and returned. `go_on` is called for each location; it may raise an error, to end this.
+        Slices shorter than `shortest` ticks that are close together become one. While there are more than `MOST_SLICES`
+        slices, `shortest` is doubled; its last value is returned. `go_on` is called for each location; it may raise an
+        error to cancel the read.
         """
         parts, shortest = self.read_each([(location, start, stop) for location in locations], shortest, go_on)
         return joined(parts), shortest
@@ -103,7 +103,7 @@ class SliceReader:
     def read_each(
         self, spans: Sequence[tuple[int, int, int]], shortest: int = 0, go_on: Callable[[], None] = lambda: None
     ) -> tuple[list[Slices], int]:
-        """Read the slices of several locations, each between times of its own: (location, start, stop); otherwise as
+        """Read the slices of several locations, each in a time range of its own, (location, start, stop); otherwise as
         `read`."""
         longest = max((stop - start for _, start, stop in spans), default=0)
         while True:
@@ -119,14 +119,14 @@ class SliceReader:
             shortest = max(2 * shortest, longest >> 14, 1)
 
     def of(self, location: int, start: int, stop: int, shortest: int = 0) -> tuple[Slices, NDArray[np.int64]]:
-        """Read the slices of one location, and the time of each name without what it calls."""
+        """Read the slices of one location, and the exclusive time of each name, in ticks."""
         collector = _Collector(self._n_names, shortest)
         for drawn in self._drawn(location, start, stop):
             collector.add(drawn)
         return _as_slices(collector.done(), location), collector.own
 
     def _drawn(self, location: int, start: int, stop: int) -> Iterator[kernels.Drawn]:
-        """Draw what is between two times."""
+        """Draw the slices between two times."""
         mark = self._marks.before(location, start)
         n = self._store.n_rows("events", location)
         top = self._marks.after(location, stop, n)
@@ -141,7 +141,7 @@ class SliceReader:
                 return
 
     def _events(self, location: int, start: int, stop: int) -> Columns:
-        """Read events of a location, or take those that were read lately."""
+        """Return events of a location, from the recently read ones if possible."""
         key = location, start, stop
         with self._lock:
             if key in self._recent:
@@ -182,7 +182,7 @@ class _Collector:
         self.own = np.zeros(n_names, np.int64)
 
     def add(self, drawn: kernels.Drawn) -> None:
-        """Add what was drawn."""
+        """Add drawn slices."""
         at, n = 0, drawn.time.size
         while at < n:
             rest = arrays.after(drawn, at)
@@ -195,7 +195,7 @@ class _Collector:
             self._open = arrays.doubled(self._open)
 
     def done(self) -> kernels.Collected:
-        """Return all that is collected."""
+        """Return all collected slices."""
         out = arrays.empty(kernels.Collected, self._open.begin.size)
         kernels.collect_rest(self._state, self._open, out)
         self._take(out)
@@ -205,6 +205,6 @@ class _Collector:
     def _take(self, out: kernels.Collected) -> None:
         n = int(self._state[kernels.N_SLICES])
         self._state[kernels.N_SLICES] = 0
-        # copies: of a large array little may be filled
+        # copies: only a small part of a large array may be filled
         found: Any = (column[:n].copy() for column in out)
         self._found.append(kernels.Collected(*found))

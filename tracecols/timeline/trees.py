@@ -1,5 +1,4 @@
-"""From the timeline to the trees: the report of exactly the range of time that is selected, at what is selected in
-it."""
+"""From the timeline to the trees: the report of exactly the selected time range, opened at the selection."""
 
 from __future__ import annotations
 
@@ -29,47 +28,47 @@ from tracecols.work.memory import Budget
 from tracecols.work.progress import Progress
 
 KEPT = 4
-"""Cubes of ranges of time that are kept: a page that is loaded again, or another selection in the same range, does not
-analyse it again."""
+"""Number of cubes of time ranges that are kept, so that reloading a page, or another selection in the same range, needs
+no new analysis."""
 
 
 WAIT = 0.25
-"""Seconds after which who waits for another analysis is asked whether they still do."""
+"""Seconds between checks whether a page that waits for another analysis still waits."""
 
 Report = Callable[[str, int, int], None]
 
 
 @contextmanager
 def _reported(report: Report, stage: str) -> Iterator[Progress]:
-    """Watch a stage of an analysis."""
+    """Report the progress of a stage of an analysis."""
     report(stage, 0, 1)
     yield partial(report, stage)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is selected in the timeline; times are ticks since the first event."""
+    """A selection in the timeline; times are ticks since the first event."""
 
     start: int
     stop: int
-    """`start` and `stop`: the range of time."""
+    """`start` and `stop`: the time range."""
     row: int = 0
-    """The row whose locations are selected; 0 is all of them."""
+    """The row whose locations are selected; 0 selects all locations."""
     property: str = ""
-    """Id of a property; empty for what costs most in the range."""
+    """Id of a property; empty for the one that costs most in the range."""
     call_path: int = -1
-    """Of the whole trace; -1 if none is selected."""
+    """Call path of the whole trace; -1 if none is selected."""
     slice: tuple[int, int, int] | None = None
     """Location, begin and depth of a region instance, if one is selected."""
     address: str = ""
-    """The address of the timeline without what is before its `#`, to come back."""
+    """The part of the timeline's address from its `#`, for the way back."""
 
 
 class Trees:
-    """Analyses ranges of time of a trace, one at a time, and writes them as reports.
+    """Analyses time ranges of a trace, one at a time, and writes them as reports.
 
-    `whole` is the cube of the whole trace, by the usual conventions; without one, it is analysed when its trees are
-    asked for.
+    `whole` is the cube of the whole trace, by the default conventions; without it, the whole trace is analysed when its
+    trees are requested.
     """
 
     def __init__(
@@ -84,15 +83,15 @@ class Trees:
         self._lock = Lock()
 
     def is_ready(self, selection: Selection) -> bool:
-        """Say whether the trees of a range are there without an analysis."""
+        """Return whether the trees of a range are available without an analysis."""
         return self._is_whole(selection.start, selection.stop) or (selection.start, selection.stop) in self._cubes
 
     def analyse(self, selection: Selection, report: Report, ask: Callable[[], None] = not_asked) -> None:
-        """Analyse a range, so that its trees are there.
+        """Analyse a range, so that its trees become available.
 
-        `report` is given a stage (`waiting` for another analysis, `cutting`, `analyzing`, `finding causes`), and what
-        is done and what is to be done of it. `ask` is called before each step of the analysis, between reports as well.
-        If one of them raises an error, the analysis ends. Raises QuestionError, AnalysisError: as `page`.
+        `report` receives a stage (`waiting` for another analysis, `cutting`, `analyzing`, `finding causes`), and how
+        much of it is done and how much there is to do. `ask` is called before each step of the analysis, also between
+        reports. If one of them raises an error, the analysis ends. Raises QuestionError, AnalysisError: as `page`.
         """
         self.check(selection)
         while not self._lock.acquire(timeout=WAIT):
@@ -116,12 +115,12 @@ class Trees:
             nodes_of(cube.system, row.locations.tolist()) if selection.row else (),
             selection.address,
         )
-        # start and end of the run are a part of the range that was selected
+        # start and end of the run are part of the selected range
         packed = pack(cube, with_startup=True, opened=opened, subdomains=self._timeline.subdomains)
         return "".join(page_of(packed, title_of(cube) or self._timeline.store.path.stem)).encode(errors="replace")
 
     def check(self, selection: Selection) -> None:
-        """Refuse a selection of what does not exist. Raises QuestionError."""
+        """Check a selection. Raises QuestionError if its range, row, call path or location does not exist."""
         timeline = self._timeline
         length = timeline.last - timeline.first
         if not 0 <= selection.start < selection.stop <= length + 1:
@@ -136,13 +135,13 @@ class Trees:
             raise QuestionError(f"there is no such location: there are {timeline.slices.n_locations}")
 
     def _is_whole(self, start: int, stop: int) -> bool:
-        """Say whether a range is the whole run, whose cube was given."""
+        """Return whether a range is the whole run and its cube was given."""
         return self._whole is not None and start == 0 and stop == self._timeline.last - self._timeline.first + 1
 
     def _cube(
         self, start: int, stop: int, report: Report | None = None, ask: Callable[[], None] = not_asked
     ) -> SeverityCube:
-        """Analyse what lies between two times: start <= time < stop."""
+        """Return the cube of a time range, start <= time < stop; analyse it if it is not kept."""
         timeline = self._timeline
         if self._whole is not None and self._is_whole(start, stop):
             return self._whole
@@ -159,8 +158,8 @@ class Trees:
         return found
 
     def _names(self, selection: Selection) -> tuple[list[str], int]:
-        """Return the names of the regions of the selected call path, or of what encloses the selected instance, from
-        the outermost to the innermost, and the location on which it is; -1 on any."""
+        """Return the region names, outermost first, of the selected call path or of the selected instance and those
+        around it, and the location of the instance; -1 for a call path."""
         timeline = self._timeline
         if selection.slice is not None:
             location, begin, depth = selection.slice
@@ -171,7 +170,7 @@ class Trees:
 
 
 def shown_property(cube: SeverityCube, property: str) -> str:
-    """Return the id of a property, or of the next one above it that has severities: waits may be cut at the ends of a
+    """Return the id of a property, or of its nearest ancestor with severities, as waits may be cut at the ends of a
     range; empty if there is none."""
     if property not in cube.properties.number:
         return ""
@@ -179,12 +178,12 @@ def shown_property(cube: SeverityCube, property: str) -> str:
 
 
 def call_path_named(cube: SeverityCube, names: Sequence[str], location: int = -1) -> int:
-    """Find the call path whose last regions have some names.
+    """Find the call path whose innermost regions have the given names.
 
-    Instances of a thread are known from where it begins, but its call paths go on above, to where it was created. So
-    that several call paths may fit: the first on which the location spent time is taken.
+    Instances of a thread are known from its begin, but its call paths continue above, to the creation of the thread. So
+    several call paths may match: the first one in which the location spent time is returned.
 
-    Names go from the outermost to the innermost, as they are shown; location -1 is any. Returns -1 if there is none.
+    Names are as displayed, outermost first; location -1 is any. Returns -1 if there is none.
     """
     calls: CallAxis = cube.call_paths
     fits = np.flatnonzero(_named(calls, names[-1]))
@@ -200,12 +199,12 @@ def call_path_named(cube: SeverityCube, names: Sequence[str], location: int = -1
 
 
 def _named(calls: CallAxis, name: str) -> NDArray[np.bool_]:
-    """Select the call paths that enter a region of a name, as it is shown."""
+    """Return a mask of the call paths that enter a region with this displayed name."""
     return calls.named(lambda own: printable(own) == name)
 
 
 def nodes_of(system: SystemAxis, locations: Sequence[int]) -> tuple[int, ...]:
-    """Return the node of the system tree that holds some locations and no others; where there is none, their leaves."""
+    """Return the node of the system tree that holds exactly the given locations; if there is none, their leaves."""
     n_below = [int(at >= 0) for at in system.location]
     for node in range(len(n_below) - 1, -1, -1):
         if system.parent[node] >= 0:

@@ -1,4 +1,4 @@
-"""Answers: data frames of declared columns that know how they are drawn."""
+"""Answers: data frames with declared columns and a matching plot."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tracecols.schema import Table
 
 
 class Drawing:
-    """How an answer is drawn: called, it draws the picture that fits the question; its attributes are those of pandas
-    (`plot.bar`)."""
+    """The `plot` accessor of an answer: a call draws the picture that fits the question; the attributes are those of
+    the pandas accessor (`plot.bar`)."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -21,8 +21,8 @@ class Drawing:
         return f"<Drawing of {self._answer.question or 'a frame'}: call it, or a method of pandas such as plot.bar>"
 
     def __call__(self, *arguments: Any, ax: Any = None, **options: Any) -> Any:
-        """Draw the picture of the question with matplotlib, in a new figure if no axes are given; with other arguments
-        what the `plot` of pandas draws with them. Raises MissingExtraError: without matplotlib (extra `plot`)."""
+        """Draw the picture of the question with matplotlib, in a new figure if no axes are given; other arguments are
+        passed to the `plot` of pandas. Raises MissingExtraError if matplotlib (extra `plot`) is not installed."""
         from tracecols.verbs.pictures import PICTURES, axes
 
         picture = PICTURES.get(self._answer.question)
@@ -39,14 +39,14 @@ class Drawing:
 class Answer(pd.DataFrame):  # type: ignore[misc]
     """The answer to a question about a trace: a data frame; `plot()` draws it.
 
-    Rows and columns that are chosen from it are an answer as well. Once columns are missing that the picture needs,
-    `plot` is that of pandas.
+    A selection of its rows and columns is an answer as well. If columns that the picture needs are missing, `plot` is
+    that of pandas.
     """
 
-    # pandas hands these on to what it makes of a frame
+    # pandas copies these attributes to frames derived from this one
     _metadata = ["question"]
     question: str = ""
-    """The method of `Trace` that it answers; empty for what was computed from an answer."""
+    """Name of the method of `Trace` that returned the answer; empty for frames computed from an answer."""
 
     @property
     def _constructor(self) -> type[Answer]:
@@ -54,12 +54,12 @@ class Answer(pd.DataFrame):  # type: ignore[misc]
 
     @property
     def plot(self) -> Drawing:
-        """Draws the answer (`Drawing`)."""
+        """The accessor that draws the answer (`Drawing`)."""
         return Drawing(self)
 
 
 def answer(table: Table, columns: Mapping[str, Any]) -> Answer:
-    """Make an answer of its columns, of which some of the declared ones may be missing."""
+    """Make an answer from its columns; some declared columns may be missing."""
     unknown = set(columns) - set(table.names)
     if unknown:
         raise TypeError(f"the answer {table.name} has no columns {sorted(unknown)}")
@@ -76,6 +76,6 @@ def answer(table: Table, columns: Mapping[str, Any]) -> Answer:
 
 
 def sorted_by(made: Answer, *columns: str) -> Answer:
-    """Order an answer by columns, the largest first; rows that are equal in them keep their order."""
+    """Sort an answer by columns, the largest first; the sort is stable."""
     result: Answer = made.sort_values(list(columns), ascending=False, kind="stable", ignore_index=True)
     return result

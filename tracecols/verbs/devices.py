@@ -1,4 +1,5 @@
-"""What users of accelerators ask: where training steps go, which rank is late and why, which kernels take the time."""
+"""Questions about accelerators: how devices spend training steps, which rank is late and why, which kernels take the
+time."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from tracecols.verbs.times import instances_of
 Ints = NDArray[np.int64]
 
 WHOLE = "whole run"
-"""What the only step of a program without steps is called."""
+"""Name of the only step of a program without steps."""
 
 
 class Steps(NamedTuple):
@@ -46,14 +47,14 @@ class Steps(NamedTuple):
     """(n,)"""
 
     def at(self, process: Ints, time: Ints) -> Ints:
-        """Return in which step of a process some times are; -1 in none."""
+        """Return the step of a process in which each time lies; -1 in none."""
         step = latest_before(self.process, self.begin, process, time)
         return np.where(time < pick(self.end, step), step, -1)
 
 
 def find_steps(trace: OpenedTrace, steps: str | None) -> Steps:
     """Return the training steps: instances of some regions on the first thread of each process that enters any; the
-    whole run if nothing is asked for and nothing is recorded. Raises AnalysisError if nothing is called so."""
+    whole run if `steps` is None and no phases are recorded. Raises AnalysisError if no region has that name."""
     model = trace.model
     tree, regions, process = model.call_paths, model.regions, np.asarray(model.facts.process, np.int64)
     first, last = (int(model.store.manifest[name] or 0) for name in ("first_time", "last_time"))
@@ -82,7 +83,7 @@ def find_steps(trace: OpenedTrace, steps: str | None) -> Steps:
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 COMPUTES, COMMUNICATES, COPIES, PENDING, WAITS = range(5)
-"""What may happen on a device at the same time."""
+"""Activities that may overlap on a device."""
 
 STATES = (
     "compute_seconds",
@@ -92,32 +93,33 @@ STATES = (
     "pending_seconds",
     "host_bound_seconds",
 )
-"""What a device does, of which only one holds at a time; the last two are idle."""
+"""Mutually exclusive states of a device; in the last two it is idle."""
 
 
 def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
-    """Return what the devices do in every training step: by step, rank and device.
+    """Return the activity of the devices in every training step: by step, rank and device.
 
     Parameters
     ----------
     steps : str, optional
         The region that is a step: its name, a shell pattern, or a name without running numbers (`ProfilerStep`). By
-        default what the recording calls phases, as `ProfilerStep#12` of PyTorch; the whole run if there are none.
+        default the regions recorded as phases, such as `ProfilerStep#12` of PyTorch; the whole run if there are none.
 
     Returns
     -------
     Answer
-        `step`, `rank`, `device`, `begin_seconds`, `end_seconds`, `seconds`; of these `compute_seconds` (kernels run,
-        none of which communicates), `overlapped_seconds` (kernels compute and communicate), `exposed_seconds` (kernels
-        only communicate), `copy_seconds` (only copies run) and `idle_seconds` (nothing runs), which add up to
-        `seconds`. Of idle time `host_bound_seconds`: nothing is launched that has not begun; null where no launches are
-        recorded. Of communication `waiting_seconds`: for kernels of other ranks. A step lasts as long as its region on
-        the host; what devices do for it afterwards counts in the next one. `plot()` draws bars.
+        `step`, `rank`, `device`, `begin_seconds`, `end_seconds`, `seconds`, which is the sum of `compute_seconds`
+        (kernels run, none of which communicates), `overlapped_seconds` (kernels compute and communicate),
+        `exposed_seconds` (kernels only communicate), `copy_seconds` (only copies run) and `idle_seconds` (nothing
+        runs). `host_bound_seconds` is the part of the idle time in which no launched operation is pending; null where
+        no launches are recorded. `waiting_seconds` is the part of communication spent waiting for kernels of other
+        ranks. A step lasts as long as its region on the host; work that devices do for it afterwards counts in the next
+        one. `plot()` draws bars.
 
     Raises
     ------
     AnalysisError
-        If nothing is called so.
+        If no region has that name.
     """
     model, readable = trace.model, trace.readable
     found = find_steps(trace, steps)
@@ -155,12 +157,12 @@ def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
 
 
 def _turn(steps: Steps) -> Ints:
-    """Return the which-th of its process each step is; (n,) int64."""
+    """Return the number of each step within its process, from 0; (n,) int64."""
     return np.arange(steps.process.size) - np.searchsorted(steps.process, steps.process)
 
 
 def _first_of_process(model: Model) -> Ints:
-    """Return a location of every process; (n_processes,) int64."""
+    """Return the first location of every process; (n_processes,) int64."""
     process = np.asarray(model.facts.process, np.int64)
     result = np.zeros(int(process.max(initial=-1)) + 1, np.int64)
     result[process[::-1]] = np.arange(process.size)[::-1]
@@ -168,8 +170,8 @@ def _first_of_process(model: Model) -> Ints:
 
 
 def _operations(model: Model) -> Columns:
-    """Return the kernels and copies of a slice: `location`, `begin`, `end`, `launch` (when they were launched, -1 not
-    known), `row`, and `what` they do."""
+    """Return the kernels and copies of a slice: `location`, `begin`, `end`, `launch` (time of the launch, -1 unknown),
+    `row`, and `what` (the activity)."""
     kernels, copies, regions = model.kernels, model.copies, model.regions
     communicates = (regions.paradigm == NCCL)[
         model.call_paths.whole.region[model.call_paths.path_of(kernels.call_path)]
@@ -191,8 +193,8 @@ def _operations(model: Model) -> Columns:
 
 
 def _states_of_steps(model: Model, steps: Steps) -> list[Ints]:
-    """Return of the devices of a slice step by step: number of the step, device, whether launches are known, and ticks
-    of `STATES` and of waiting."""
+    """Return for every step on every device of a slice: number of the step, device, whether launches are known, ticks
+    in each of `STATES`, and ticks of waiting."""
     of, locations = _operations(model), model.locations
     members = model.members[locations.is_device[model.members]]
     pairs = np.unique(
@@ -214,7 +216,7 @@ def _states_of_steps(model: Model, steps: Steps) -> list[Ints]:
 
 
 def _steps_of_devices(steps: Steps, process: Ints) -> tuple[Ints, Ints]:
-    """Return the steps of the process of each device, and the number of the device."""
+    """Return pairs of a step and a device of its process: number of the step, and index into `process`."""
     first, stop = (np.searchsorted(steps.process, process, side) for side in ("left", "right"))
     at = np.repeat(np.arange(process.size), stop - first)
     return np.arange(at.size) - np.repeat(np.cumsum(stop - first) - stop, stop - first), at
@@ -223,8 +225,8 @@ def _steps_of_devices(steps: Steps, process: Ints) -> tuple[Ints, Ints]:
 def _time_in_states(
     device: Ints, begin: Ints, end: Ints, what: Ints, window_device: Ints, window_begin: Ints, window_end: Ints
 ) -> list[Ints]:
-    """Return how long each of `STATES` holds in windows of devices, those of a device one after the other, and for how
-    long kernels wait; O(n log n)."""
+    """Return the ticks in each of `STATES`, and those in which kernels wait, for intervals of devices; intervals of a
+    device do not overlap; O(n log n)."""
     n, m = begin.size, window_begin.size
     where = np.concatenate([device, device, window_device, window_device])
     time = np.concatenate([begin, end, window_begin, window_end])
@@ -263,35 +265,35 @@ FAULTS = {
     ON_HOST: "host_seconds", ON_STREAM: "kernel_seconds", WAITING: "earlier_wait_seconds", LATENCY: "latency_seconds",
     BEFORE: "unrecorded_seconds",
 }  # fmt: skip
-"""What makes a rank late, and the column that says how much it costs others."""
+"""Reasons why a rank is late, and the columns with the waiting time of others due to each."""
 
 
 def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -> Answer:
-    """Return which ranks begin operations of NCCL and the like last, how long others wait for them, and what makes them
-    late; who is waited for longest first.
+    """Return the ranks that begin operations of NCCL and the like last, how long others wait for them, and why they are
+    late; the one that costs most first.
 
     Parameters
     ----------
     by : str
         `rank`, or `step` (step and rank).
     steps : str, optional
-        By step: the region that is a step, as of `training_steps`.
+        With `by="step"`: the region that is a step, as for `training_steps`.
 
     Returns
     -------
     Answer
-        (`step`,) `rank`, `n_operations` (in which somebody waits; not by step), `n_last` (in which this rank is waited
-        for), `wait_seconds` (what others wait for it), `share` (of all such waits). These are divided by what makes the
-        rank late: `host_seconds` (its host takes longer), `kernel_seconds` (kernels before on its streams take longer),
-        `earlier_wait_seconds` (it has waited for other ranks itself), `latency_seconds` (from launch to begin),
-        `unrecorded_seconds` (what lies before its recording begins). `fault` is the largest of these, `path` the call
-        path of the host, or the kernel, that takes most too long, and `path_seconds` what that costs. `plot()` draws
-        bars.
+        (`step`,) `rank`, `n_operations` (number of its operations in which a rank waits; not by step), `n_last` (number
+        of operations in which others wait for this rank), `wait_seconds` (their waiting time), `share` (of all such
+        waits). The waiting time is divided by the reason why the rank is late: `host_seconds` (its host takes longer),
+        `kernel_seconds` (earlier kernels on its streams take longer), `earlier_wait_seconds` (it has waited for other
+        ranks itself), `latency_seconds` (from launch to begin), `unrecorded_seconds` (before its recording begins).
+        `fault` is the reason with the largest share, `path` the call path of the host or the kernel with the largest
+        excess time, and `path_seconds` the waiting time it causes. `plot()` draws bars.
 
     Raises
     ------
     AnalysisError
-        If nothing is called so.
+        If no region has that name.
     """
     model, readable = trace.model, trace.readable
     check_choice(by, ("rank", "step"), "grouping (by)")
@@ -306,7 +308,7 @@ def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -
     fault = by_fault.argmax(0)
     mine = np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM)))
     masters = distinct(model.locations.master[model.locations.is_cpu])
-    # steps that differ in their number are one
+    # call paths that differ only in the number of a step are merged
     same = Merged(model, masters).below_steps[blame.call_path[mine]]
     path, ticks = _largest_path(key[mine], same, blame.ticks[mine], first.size)
     last, _ = number(combine(key, blame.cause))
@@ -328,8 +330,8 @@ def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -
 
 
 def _blame(model: Model) -> tuple[Columns, Ints]:
-    """Return what makes kernels late (`device_costs.BLAME`), and the process of every participant in operations in
-    which somebody waits."""
+    """Return the causes of late kernels (`device_costs.BLAME`), and the process of every participant in operations in
+    which a participant waits."""
     exact = model.with_quirks(CONVENTIONS[DEFAULT].quirks)
 
     def visit(of_slice: Model, stage: str) -> Any:
@@ -357,7 +359,7 @@ def _largest_path(key: Ints, path: Ints, ticks: Ints, n: int) -> tuple[Ints, Int
 
 
 def kernel_profile(trace: OpenedTrace, by: str = "region") -> Answer:
-    """Return the time of every kernel, and how long after their launches kernels begin, the longest first.
+    """Return the time of every kernel, and the latency from its launch to its begin, the kernels with most time first.
 
     Parameters
     ----------
@@ -368,10 +370,10 @@ def kernel_profile(trace: OpenedTrace, by: str = "region") -> Answer:
     -------
     Answer
         `region_name`, `paradigm` (`nccl` communicates), (`rank`,) `n_kernels`, `seconds`, `share` (of the time of all
-        kernels), `mean_seconds`, `min_seconds`, `max_seconds`; of those whose launches are recorded (`n_launched`)
-        `latency_seconds` and `max_latency_seconds` (from the ENTER of the launch to the begin; the mean and the
-        largest), `queue_length` and `max_queue_length` (how many kernels and copies were launched to the stream before,
-        and had not begun, at the launch). `plot()` draws bars.
+        kernels), `mean_seconds`, `min_seconds`, `max_seconds`; for the `n_launched` kernels whose launches are
+        recorded: `latency_seconds` and `max_latency_seconds` (mean and maximum from the ENTER of the launch to the
+        begin), `queue_length` and `max_queue_length` (mean and maximum number of kernels and copies launched to the
+        stream before that had not begun at the launch). `plot()` draws bars.
     """
     model, readable = trace.model, trace.readable
     check_choice(by, ("region", "rank"), "grouping (by)")
@@ -407,7 +409,7 @@ def kernel_profile(trace: OpenedTrace, by: str = "region") -> Answer:
 
 
 def _profile(model: Model, of_region: Ints, rank: NDArray[Any]) -> Ints:
-    """Return the kernels of a slice as `_merged` takes them."""
+    """Return the kernels of a slice, summed by `_merged`."""
     k, of = model.kernels, _operations(model)
     known = k.launch_enter >= 0
     queue = _queue_length(of)[: len(k)]
@@ -431,11 +433,11 @@ def _profile(model: Model, of_region: Ints, rank: NDArray[Any]) -> Ints:
 
 
 def _queue_length(of: Columns) -> Ints:
-    """Count for each kernel and copy what was launched to its stream before, and had not begun; 0 where its launch is
-    not known."""
+    """Count for each kernel and copy the operations launched to its stream before that had not begun at its launch; 0
+    if its launch is unknown."""
     known = np.flatnonzero(of.launch >= 0)
     n = known.size
-    # what begins when something is launched is no longer in the queue
+    # an operation that begins at the time of a launch is no longer in the queue
     is_launch = np.repeat([False, True], n)
     time = np.concatenate([of.begin[known], of.launch[known]])
     order = np.lexsort((np.tile(of.row[known], 2), is_launch, time, np.tile(of.location[known], 2)))
@@ -447,11 +449,11 @@ def _queue_length(of: Columns) -> Ints:
 
 
 N_KEYS, N_SUMS = 2, 5
-"""Rows of a table that is added up: keys, sums; all others are maxima."""
+"""Numbers of key rows and of summed rows of a table for `_merged`; the maximum is taken of all other rows."""
 
 
 def _merged(table: Ints) -> Ints:
-    """Join the columns of a table that have the same keys; (n_rows, n_groups)."""
+    """Merge the columns of a table that have equal keys; (n_rows, n_groups)."""
     group, first = number(combine(*table[:N_KEYS]))
     of, stop = Segments(group, first.size), N_KEYS + N_SUMS
     sums, largest = (of.sum(row) for row in table[N_KEYS:stop]), (of.max(row) for row in table[stop:])

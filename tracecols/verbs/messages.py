@@ -25,23 +25,23 @@ from tracecols.verbs.passes import (
 )
 
 POWERS = np.array([0, *(1 << k for k in range(63))], np.int64)
-"""Lengths at which the bins of a histogram begin unless others are given."""
+"""Default lower bounds of the bins of a histogram, in bytes."""
 
 
 def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
-    """Return what every process sends to every other one in point-to-point messages.
+    """Return the numbers and bytes of point-to-point messages between every pair of processes.
 
     Parameters
     ----------
     by : str
-        `rank`, `thread` or `subdomain` (of a trace that was opened with them): who sends and receives.
+        Grouping of senders and receivers: `rank`, `thread` or `subdomain` (if the trace was opened with subdomains).
 
     Returns
     -------
     Answer
-        A row per sender and receiver between which there are messages: `send_rank`, `recv_rank` (by thread also
-        `send_thread`, `recv_thread`; by subdomain `send_subdomain`, `recv_subdomain` in their place, null for locations
-        that belong to none), `n_messages`, `bytes`. `plot()` draws a matrix.
+        A row per pair of sender and receiver with messages: `send_rank`, `recv_rank` (by thread also `send_thread`,
+        `recv_thread`; by subdomain `send_subdomain`, `recv_subdomain` in their place, null for locations that belong to
+        none), `n_messages`, `bytes`. `plot()` draws a matrix.
 
     Examples
     --------
@@ -76,13 +76,13 @@ def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
 
 
 def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = None) -> Answer:
-    """Return how many messages there are of which length.
+    """Return the distribution of message lengths.
 
     Parameters
     ----------
     bins : int or sequence of int, optional
-        Number of bins of equal width, or the lengths in bytes at which they begin and the last one ends; by default
-        they begin at 0 and the powers of two.
+        Number of bins of equal width, or their edges in bytes including the end of the last bin; by default bins begin
+        at 0 and the powers of two.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = Non
 
 
 def comm_over_time(trace: OpenedTrace, bins: int = 50) -> Answer:
-    """Return how many messages and bytes are sent and received when.
+    """Return the numbers and bytes of messages sent and received over time.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def comm_over_time(trace: OpenedTrace, bins: int = 50) -> Answer:
     def visit(m: CompoundTable) -> NDArray[np.int64]:
         found = np.zeros((4, n), np.int64)
         for i, time in enumerate((m.send_time, m.recv_time)):
-            # the last interval has its end
+            # the last interval includes its end
             at = np.clip(np.searchsorted(edges, time, "right") - 1, 0, n - 1)
             np.add.at(found[2 * i], at, 1)
             np.add.at(found[2 * i + 1], at, m.length)

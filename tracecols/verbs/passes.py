@@ -1,4 +1,4 @@
-"""Go through the tables of a trace slice by slice, and add up what is found."""
+"""Passes over the tables of a trace, slice by slice, and sums of their results."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ Result = TypeVar("Result")
 
 
 def over_messages(model: Model, visit: Callable[[Any], Result]) -> list[Result]:
-    """Visit the messages slice by slice; what a slice computes is dropped when it has been visited. `visit(messages)`
-    gets the table of a slice and returns what is small."""
+    """Visit the messages slice by slice; the tables of a slice are freed after its visit. `visit(messages)` gets the
+    table of a slice and returns a small result."""
     with model.divided() as run:
         return list(run.stages(lambda of_slice, _stage: visit(of_slice.get("messages")), [TABLES["messages"].stage]))
 
 
 def over_locations(model: Model, locations: NDArray[np.int64], visit: Callable[[int], Result]) -> list[Result]:
-    """Visit locations, as many at once as there are threads; `visit(location)` returns what is small."""
+    """Visit locations in `model.jobs` threads; `visit(location)` returns a small result."""
     with ThreadPoolExecutor(model.jobs) as pool:
         return list(pool.map(visit, locations.tolist()))
 
 
 def add_up(key: NDArray[np.int64], *values: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
-    """Add up values of the same key; the keys in ascending order, and the sums: Python integers where some might exceed
-    64 bits."""
+    """Sum values of equal keys; return the distinct keys in ascending order and the sums, as Python integers if some
+    might exceed 64 bits."""
     keys, at = np.unique(key, return_inverse=True)
     return keys, *(reduce_at(at, column, keys.size) for column in values)
 
 
 def add_up_all(parts: list[tuple[NDArray[np.int64], ...]], n_values: int) -> tuple[NDArray[np.int64], ...]:
-    """Add up what `add_up` returned for several slices."""
+    """Sum the results of `add_up` for several slices."""
     nothing = np.zeros(0, np.int64)
     columns = [np.concatenate([nothing, *(part[i] for part in parts)]) for i in range(n_values + 1)]
     return add_up(*columns)
 
 
 def check_choice(given: object, known: tuple[str, ...], what: str) -> None:
-    """Refuse what is none of some words. Raises AnalysisError if it is none of them."""
+    """Check that a value is one of some words. Raises AnalysisError if it is not."""
     if not isinstance(given, str) or given not in known:
         there_are = f"there are {', '.join(known)}"
         hint = did_you_mean(given, known, there_are) if isinstance(given, str) else there_are
@@ -59,8 +59,8 @@ SUBDOMAIN = "subdomain"
 
 
 def check_grouping(readable: Readable, given: object, known: tuple[str, ...]) -> None:
-    """Refuse what is none of some groupings, and subdomains of a trace that was opened without them. Raises
-    AnalysisError if it is none of them."""
+    """Check that a value is one of some groupings, or `subdomain`. Raises AnalysisError if it is not, or if the trace
+    was opened without subdomains."""
     if given == SUBDOMAIN and readable.subdomains is None:
         raise AnalysisError(
             "nothing is known of subdomains of the application\n"
@@ -70,14 +70,14 @@ def check_grouping(readable: Readable, given: object, known: tuple[str, ...]) ->
 
 
 def check_count(given: object, what: str) -> int:
-    """Return a number, of `what`, of which there is at least one. Raises AnalysisError if it is none."""
+    """Return a number of `what` as int. Raises AnalysisError if it is not a whole number from 1."""
     if not is_whole_number(given) or given < 1:
         raise AnalysisError(f"{show(given)} is not a number of {what}\n  give a whole number from 1")
     return int(given)
 
 
 def interval_edges(model: Model, bins: object) -> NDArray[np.int64]:
-    """Divide the time of the recording into intervals of equal length, to the tick; (n_bins + 1,) int64."""
+    """Divide the time of the recording into intervals whose lengths differ by at most one tick; (n_bins + 1,) int64."""
     n = check_count(bins, "intervals (bins)")
     manifest = model.store.manifest
     first, last = int(manifest["first_time"]), int(manifest["last_time"])

@@ -1,4 +1,4 @@
-"""How answers are drawn, with matplotlib."""
+"""Pictures of answers, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import pandas as pd
 from tracecols.errors import MissingExtraError
 
 ROWS = 15
-"""Bars of a picture, at most."""
+"""Maximum number of bars of a picture."""
 
 SERIES = 8
-"""Areas of a picture, at most; the others are one."""
+"""Maximum number of areas of a picture; the remaining ones are combined."""
 
 
 def axes(ax: Any = None) -> Any:
-    """Return axes to draw on, those of a new figure if none are given. Raises MissingExtraError: without matplotlib."""
+    """Return axes to draw on, those of a new figure if none are given. Raises MissingExtraError if matplotlib is not
+    installed."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -30,18 +31,18 @@ def axes(ax: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture."""
+    """The picture for an answer."""
 
     draw: Callable[[pd.DataFrame, Any], Any]
     """`draw(answer, ax)` returns the axes."""
     needs: frozenset[str]
-    """Columns."""
+    """Columns that the answer must have."""
 
 
 def _matrix(
     frame: pd.DataFrame, ax: Any, rows: list[str], columns: list[str], values: str, labels: tuple[str, str, str]
 ) -> Any:
-    """Draw sums by who and whom as a matrix; empty where there is nothing."""
+    """Draw sums by two groupings as a matrix; cells without data are empty."""
     rows, columns = ([c for c in some if c in frame] for some in (rows, columns))
     table = pd.DataFrame(frame).pivot_table(index=rows, columns=columns, values=values, aggfunc="sum", observed=True)
     image = ax.imshow(table.to_numpy(float, na_value=np.nan), aspect="auto", cmap="viridis")
@@ -80,7 +81,8 @@ WAITING = ("waits", "is waited for", "seconds")
 
 
 def _who(frame: pd.DataFrame, about: str) -> list[str]:
-    """Return the columns that say who a row is about: rank and thread, or the subdomain where it is of no rank."""
+    """Return the columns that identify a row's subject: rank and thread, or the subdomain if there is no rank
+    column."""
     found = [f"{about}rank", f"{about}thread"]
     return found if found[0] in frame else [f"{about}subdomain"]
 
@@ -138,19 +140,19 @@ def draw_flat_profile(frame: pd.DataFrame, ax: Any) -> Any:
 
 
 def draw_recording_costs(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw what recording takes as bars."""
+    """Draw the time of recording as bars."""
     ax.set_ylabel("region")
     return _bars(frame, ax, frame.region_name, {"cost_seconds": "recording"}, "time of recording, seconds")
 
 
 def draw_load_imbalance(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw what imbalance costs as bars."""
+    """Draw the time lost by imbalance as bars."""
     ax.set_ylabel("region")
     return _bars(frame, ax, frame.region_name, {"lost_seconds": "lost"}, "lost by imbalance, seconds")
 
 
 def draw_time_profile(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw shares over time as areas, the largest groups below."""
+    """Draw shares over time as stacked areas, the largest groups at the bottom."""
     by = next(c for c in ("region_name", "paradigm", "path", "rank", "subdomain") if c in frame)
     table = pd.DataFrame(frame).pivot_table(
         index="begin_seconds", columns=by, values="share", aggfunc="sum", fill_value=0.0, observed=True
@@ -189,7 +191,7 @@ def draw_iterations(frame: pd.DataFrame, ax: Any) -> Any:
 
 
 def draw_top_instances(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw when the instances are, and who causes them."""
+    """Draw the time intervals of the instances and the times of their causes."""
     frame = frame.dropna(subset=["begin_seconds"])
     names = [f"{r}.{t}" for r, t in zip(frame["rank"], frame.thread, strict=True)]
     at = np.arange(len(frame))
@@ -216,14 +218,14 @@ FAULTS = {
 
 
 def draw_training_steps(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw what devices do in the first steps as bars."""
+    """Draw the activity of devices in the first steps as bars."""
     names = pd.Series([f"{step}, rank {rank}" for step, rank in zip(frame["step"], frame["rank"], strict=True)])
     ax.set_ylabel("step and rank")
     return _bars(frame, ax, names, STEP_PARTS, "seconds")
 
 
 def draw_stragglers(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw what others wait for ranks as bars, by what makes these late."""
+    """Draw the waiting time caused by each rank as bars, divided by the reason why the rank is late."""
     ax.set_ylabel("rank that is late")
     return _bars(frame, ax, frame["rank"].reset_index(drop=True), FAULTS, "waiting of others, seconds")
 
@@ -259,4 +261,4 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
         "kernel_profile": Picture(draw_kernel_profile, frozenset({"region_name", "seconds"})),
     }
 )
-"""By the name of the question."""
+"""The pictures by name of the question."""

@@ -1,4 +1,4 @@
-"""What the recording of regions costs: events, bytes and time; and which regions tell less than that."""
+"""The cost of recording regions (events, bytes and time), and the regions that are not worth it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from tracecols.severity.reduction import reduce_at
 from tracecols.verbs.answers import Answer, answer, sorted_by
 
 KINDS = ("user", "communication", "run time")
-"""Regions of the program, those of them that call MPI, OpenMP or the like somewhere, and these themselves: USR, COM and
-the others of scorep-score."""
+"""Kinds of regions: of the program; of the program and calling MPI, OpenMP or the like, also indirectly; of MPI, OpenMP
+or the like. They are USR, COM and the others of scorep-score."""
 
 RECORDS = 2 * (9 + 2)
-"""Bytes of ENTER and LEAVE in OTF2, with their time stamps, beside the significant ones of the region's number."""
+"""Bytes of an ENTER and a LEAVE record of OTF2 with their time stamps, without the significant bytes of the region's
+number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What recording takes, by region (all of one name)."""
+    """The cost of recording by region (all regions of one name)."""
 
     name: NDArray[np.object_]
     paradigm: NDArray[np.object_]
@@ -36,29 +37,29 @@ class Recording:
     """(n_regions,): number in `KINDS`."""
     visits: NDArray[np.int64]
     ticks: NDArray[np.int64]
-    """`visits` and `ticks`: (n_regions,), how often they are entered, and the time in them without what they call."""
+    """`visits` and `ticks`: (n_regions,), number of visits and exclusive time."""
     n_bytes: NDArray[np.int64]
-    """(n_regions,): of the records of entering and leaving in an OTF2 archive, without counters."""
+    """(n_regions,): bytes of the ENTER and LEAVE records in an OTF2 archive, without counters."""
     is_left_out: NDArray[np.bool_]
-    """(n_regions,): whether they cost more than they tell: they are called often, for about as long as recording takes,
-    and nothing in them communicates or waits."""
+    """(n_regions,): whether recording them is not worth its cost: they are called often, take about as long as their
+    recording, and nothing in them communicates or waits."""
     n_events: int
-    """All events of the trace."""
+    """Number of events of the trace."""
     all_ticks: int
-    """The time of all locations."""
+    """Time of all locations, in ticks."""
     resolution: int
 
     def cost(self, chosen: NDArray[np.bool_] | None = None) -> float:
-        """Return the seconds that entering and leaving regions, or some of them, takes to record, about."""
+        """Return the approximate time in seconds for recording the visits of all or the chosen regions."""
         return float(2 * self.visits[slice(None) if chosen is None else chosen].sum() * EVENT)
 
     def share(self, chosen: NDArray[np.bool_] | None = None) -> float:
-        """Return the same as a share of the time of all locations, at most 1."""
+        """Return the cost as a share of the time of all locations, at most 1."""
         return min(self.cost(chosen) * self.resolution / self.all_ticks, 1.0) if self.all_ticks else 0.0
 
 
 def recording_of(model: Model) -> Recording:
-    """Return what the recording of the regions of a trace takes."""
+    """Return the cost of recording the regions of a trace."""
     tree, regions, table = model.call_paths.whole, model.regions, model.get("profile")
     number, names = pd.factorize(regions.name)
     path = model.call_paths.path_of(table.call_path)
@@ -85,7 +86,7 @@ def recording_of(model: Model) -> Recording:
 
 
 def _kinds(tree: CallPaths, is_run_time: NDArray[np.bool_], group: NDArray[np.int64], n: int) -> NDArray[np.int8]:
-    """Say what regions are; (n,) int8."""
+    """Return the kind of each region, a number in `KINDS`; (n,) int8."""
     before = np.concatenate([[0], np.cumsum(is_run_time)])
     calls_any = before[tree.end] > before[:-1]
     kind = np.zeros(n, np.int8)
@@ -95,15 +96,15 @@ def _kinds(tree: CallPaths, is_run_time: NDArray[np.bool_], group: NDArray[np.in
 
 
 def recording_costs(trace: OpenedTrace) -> Answer:
-    """Return what the recording of each region takes, those with most events first.
+    """Return the cost of recording each region, those with most events first.
 
     Returns
     -------
     Answer
-        `region_name` and `paradigm`; `kind`: `user`, `communication` (MPI, OpenMP or the like is called somewhere in
-        it) or `run time` (that is it); `visits`, `mean_seconds` (exclusive, of a visit), `n_events` and `bytes` (of
-        entering and leaving, in OTF2, without counters), `cost_seconds` (100 ns an event), `is_left_out` (it costs more
-        than it tells: `tracecols filter`).
+        `region_name` and `paradigm`; `kind`: `user`, `communication` (calls MPI, OpenMP or the like, also indirectly)
+        or `run time` (MPI, OpenMP or the like itself); `visits`, `mean_seconds` (exclusive, of a visit), `n_events` and
+        `bytes` (of ENTER and LEAVE in OTF2, without counters), `cost_seconds` (100 ns an event), `is_left_out` (not
+        worth its cost: `tracecols filter` leaves it out).
     """
     r = recording_of(trace.model)
     there = r.visits > 0

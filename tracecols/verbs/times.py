@@ -38,10 +38,10 @@ from tracecols.verbs.passes import (
 
 
 class Groups:
-    """Call paths in groups: by the name of their region, by its paradigm, or each by itself.
+    """Groups of call paths: by name of the region, by its paradigm, or every call path by itself.
 
-    `of` is the group of every call path, `n` the number of groups, and `column` what the column of their names is
-    called.
+    `of` is the group of every call path, `n` the number of groups, and `column` the name of the column with the names
+    of groups.
     """
 
     def __init__(self, model: Model, readable: Readable, by: str) -> None:
@@ -64,16 +64,16 @@ class Groups:
         return pd.Categorical(self.names[group])
 
     def columns(self, group: NDArray[np.int64]) -> dict[str, Any]:
-        """Return the columns that say which groups they are."""
+        """Return the columns that identify the groups."""
         found: dict[str, Any] = {self.column: self.named(group)}
         return found if self.column != "region_name" else {**found, "paradigm": pd.Categorical(self.paradigm[group])}
 
 
 def _is_outermost(group: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which call paths, in depth-first order, are below no other of their group; (n,) bool."""
+    """Return a mask of the call paths, in depth-first order, that have no ancestor of the same group; (n,) bool."""
     n = group.size
     order = np.lexsort((np.arange(n), group))
-    # the farthest end of those before it in its group
+    # the largest end of the preceding call paths of the group
     reach = np.maximum.accumulate(end[order] + group[order] * (n + 1))
     before = np.concatenate([[-1], reach[:-1]]) if n else reach
     result = np.empty(n, bool)
@@ -82,7 +82,7 @@ def _is_outermost(group: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[n
 
 
 def flat_profile(trace: OpenedTrace, by: str = "region") -> Answer:
-    """Return the time of every region, all locations together, the longest first.
+    """Return the time of every region, summed over all locations, the longest first.
 
     Parameters
     ----------
@@ -93,21 +93,21 @@ def flat_profile(trace: OpenedTrace, by: str = "region") -> Answer:
     -------
     Answer
         `region_name` and `paradigm` (or `path`, or `paradigm`), `visits`, `exclusive_seconds`, `inclusive_seconds` (not
-        by paradigm; of recursive calls the outermost count), `share` (of the exclusive time). What explicit tasks do is
-        there twice, on the call path on which they were scheduled and on the call paths below TASKS, and once in what
-        `share` refers to. `plot()` draws bars.
+        by paradigm; of recursive calls, only the outermost count), `share` (of the exclusive time). The time of
+        explicit tasks is counted twice, on the call path on which they were scheduled and on the call paths below
+        TASKS, but once in the total that `share` refers to. `plot()` draws bars.
     """
     model, readable = trace.model, trace.readable
     check_choice(by, ("region", "path", "paradigm"), "grouping (by)")
     tree, table = model.call_paths, model.get("profile")
     groups = Groups(model, readable, by)
     exclusive, visits = (reduce_at(table.call_path, table[c], len(tree)) for c in ("exclusive", "visits"))
-    # sums over call paths may exceed 64 bits though those of each do not
+    # sums over call paths may exceed 64 bits even if the values of single call paths do not
     exclusive = widened(exclusive)
     before = np.concatenate([[0], np.cumsum(exclusive)])
     inclusive = before[tree.end] - before[:-1]
     group, own, n_visits = add_up(groups.of, exclusive, visits)
-    # the time of explicit tasks is where they were scheduled as well
+    # the time of explicit tasks is also counted on the call path on which they were scheduled
     in_tasks = np.zeros(len(tree), bool)
     for root in np.flatnonzero(tree.region == model.regions.tasks).tolist():
         in_tasks[root : tree.end[root]] = True
@@ -126,26 +126,26 @@ def flat_profile(trace: OpenedTrace, by: str = "region") -> Answer:
 
 
 def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
-    """Return how unequally the exclusive time of every region is distributed, what costs most first.
+    """Return the imbalance of the exclusive time of every region, the costliest first.
 
     Parameters
     ----------
     over : str
-        `rank` or `thread`: between whom.
+        `rank` or `thread`: the units compared.
 
     Returns
     -------
     Answer
         `region_name`, `paradigm`, `mean_seconds`, `min_seconds`, `max_seconds`, `max_rank` (and `max_thread`),
-        `imbalance` (greatest by mean), `lost_seconds` (what the others wait in all if they meet after it). `plot()`
-        draws bars.
+        `imbalance` (maximum divided by mean), `lost_seconds` (total waiting time of the others if all synchronise after
+        it). `plot()` draws bars.
     """
     model, readable = trace.model, trace.readable
     check_choice(over, ("rank", "thread"), "distribution (over)")
     table, groups = model.get("profile"), Groups(model, readable, "region")
     cpus = np.flatnonzero(model.locations.is_cpu)
     order = cpus[np.lexsort((readable.thread[cpus], readable.rank[cpus]))]
-    # who is compared: the CPU threads, or the ranks, in order
+    # units compared: the CPU threads, or the ranks, in order
     if over == "thread":
         members = order
         number = np.full(model.n_locations, -1, np.int64)
@@ -166,7 +166,7 @@ def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
         ticks = ticks.astype(object)
     total = np.add.reduceat(ticks, start) if start.size else ticks
     most = np.maximum.reduceat(ticks, start) if start.size else ticks
-    # who never enters a region has spent nothing in it
+    # the minimum is 0 if a rank or thread never enters the region
     least = np.where(counts < n, 0, np.minimum.reduceat(ticks, start) if start.size else ticks)
     is_most = np.flatnonzero(ticks == np.repeat(most, counts))
     chosen = is_most[np.unique(group[is_most], return_index=True)[1]]
@@ -189,23 +189,23 @@ def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
 
 
 def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> Answer:
-    """Return what the CPU threads do when: exclusive time by intervals.
+    """Return the activity of the CPU threads over time: exclusive time by intervals.
 
     Parameters
     ----------
     bins : int
         Number of intervals of equal length from the first event to the last.
     by : str
-        `paradigm`, `region`, `path`, `rank` or `subdomain` (of a trace that was opened with them).
+        `paradigm`, `region`, `path`, `rank` or `subdomain` (if the trace was opened with subdomains).
 
     Returns
     -------
     Answer
         A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all
-        CPU threads in the interval). All of the time that CPU threads spend on call paths is there, until the end of
-        the recording. The time of explicit tasks is where they run, once: on the call paths below TASKS, and
-        outside of the regions of a task on the call path on which it was scheduled (`flat_profile` has all of it there
-        as well). `plot()` draws areas.
+        CPU threads in the interval). All time that CPU threads spend on call paths is included, until the end of the
+        recording. The time of explicit tasks is counted once: on the call paths below TASKS, and outside of the regions
+        of a task on the call path on which it was scheduled (`flat_profile` counts all of it there as well). `plot()`
+        draws areas.
     """
     model, readable = trace.model, trace.readable
     check_grouping(readable, by, ("paradigm", "region", "path", "rank"))
@@ -248,7 +248,7 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
 
 
 def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
-    """Return how long every CPU thread has nothing to do.
+    """Return the idle and waiting time of every CPU thread.
 
     Parameters
     ----------
@@ -258,8 +258,9 @@ def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
     Returns
     -------
     Answer
-        `rank`, `thread`, `total_seconds` (its core is reserved), `idle_seconds` (without work outside of parallel
-        regions), `waiting_seconds` (in the wait states of `waits`), `share`. `plot()` draws bars.
+        `rank`, `thread`, `total_seconds` (for which its core is reserved), `idle_seconds` (without work, outside of
+        parallel regions), `waiting_seconds` (in the wait states of `waits`), `share` (of idle and waiting time in the
+        total). `plot()` draws bars.
     """
     model, readable = trace.model, trace.readable
     waits = states_with_causes(model, conventions)
@@ -284,12 +285,12 @@ def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
 
 
 def iterations(trace: OpenedTrace, region: str) -> Answer:
-    """Return the instances of a region on every location, numbered: how long each iteration takes.
+    """Return the numbered instances of a region on every location: the duration of each iteration.
 
     Parameters
     ----------
     region : str
-        Its name, or a shell pattern; of instances that are in each other the outermost counts.
+        Its name, or a shell pattern; of nested instances, only the outermost counts.
 
     Returns
     -------
@@ -300,7 +301,7 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
     Raises
     ------
     AnalysisError
-        If nothing is called so.
+        If no region has that name.
     """
     model, readable = trace.model, trace.readable
     tree, names = model.call_paths, model.regions.name
@@ -328,8 +329,8 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
 
 
 def instances_of(model: Model, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], ...]:
-    """Return the instances of some call paths that are in no other of these, location by location: location, call path,
-    number on the location from 0, begin, and end, -1 of what never ends; in ticks."""
+    """Return the outermost instances of the chosen call paths, location by location: location, call path, number on the
+    location from 0, begin, and end (-1 if it never ends); times in ticks."""
     tree = model.call_paths
     heads = np.flatnonzero(chosen & _is_outermost(np.where(chosen, 0, 1 + np.arange(len(tree))), tree.end))
 

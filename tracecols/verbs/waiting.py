@@ -32,8 +32,8 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     Parameters
     ----------
     by : str
-        `rank`, `thread`, `path` (rank and call path) or `subdomain` (of a trace that was opened with them): what is
-        distinguished of victims and culprits.
+        Grouping of victims and culprits: `rank`, `thread`, `path` (rank and call path) or `subdomain` (if the trace was
+        opened with subdomains).
     conventions : str
         As for `analyze`.
 
@@ -86,7 +86,7 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
 
 
 def _together(columns: NDArray[np.int64], n_keys: int) -> NDArray[np.int64]:
-    """Add up occurrences and ticks of the same keys, and take their longest; (n_keys + 3, n_groups) int64."""
+    """Sum occurrences and ticks of equal keys, and take the maximum of the last row; (n_keys + 3, n_groups) int64."""
     order = np.lexsort(columns[:n_keys][::-1])
     columns = columns[:, order]
     if not order.size:
@@ -107,12 +107,12 @@ def waits_by_cause(
     property: str | None = None,
     conventions: str = DEFAULT,
 ) -> Answer:
-    """Return who waits for whom in all wait states that say who causes them, or what waits for one cause.
+    """Return who waits for whom in all wait states with known causes, or the waits for one cause.
 
     Parameters
     ----------
     cause : str, optional
-        A call path, a region, or a shell pattern: only waits for somebody who comes in it.
+        A call path, a region, or a shell pattern: only waits whose cause is in it.
     rank, thread : int, optional
         Only waits for this rank, this thread.
     property : str, optional
@@ -177,8 +177,8 @@ def _paths_called(model: Model, text: str) -> NDArray[np.bool_]:
 def _longest_of(
     keys: NDArray[np.int64], ticks: NDArray[np.int64], begin: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], ...]:
-    """Add up waits of the same keys: the keys, (n_keys, n_groups), and how many they are, their ticks, those of the
-    longest one and when it begins, (n_groups,); all int64."""
+    """Group waits by equal keys: return the keys, (n_keys, n_groups), and the number of waits, their total ticks, and
+    ticks and begin of the longest one, (n_groups,) each; all int64."""
     order = np.lexsort((begin, -ticks, *keys[::-1]))
     keys, ticks, begin = keys[:, order], ticks[order], begin[order]
     is_first = np.append(True, (np.diff(keys, axis=1) != 0).any(axis=0))[: order.size]
@@ -190,7 +190,7 @@ def _longest_of(
 COLUMNS = (
     "severity", "begin", "end", "location", "call_path", "cause_location", "cause_call_path", "cause_time",
 )  # fmt: skip
-"""Of an instance, as integers."""
+"""Integer columns of an instance."""
 
 
 def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: str = DEFAULT) -> Answer:
@@ -209,8 +209,8 @@ def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: s
     -------
     Answer
         `severity` (in the unit of the property), `begin_seconds`, `end_seconds`, `rank`, `thread`, `path`,
-        `cause_rank`, `cause_thread`, `cause_path`, `cause_seconds` (null where the pattern does not say). `plot()`
-        draws a timeline.
+        `cause_rank`, `cause_thread`, `cause_path`, `cause_seconds` (null if the pattern does not know the cause).
+        `plot()` draws a timeline.
 
     Raises
     ------
@@ -242,8 +242,8 @@ def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: s
 def worst_instances(
     model: Model, name: str, n: int, conventions: str = DEFAULT
 ) -> tuple[Property, dict[str, NDArray[np.int64]]]:
-    """Find the `n` worst instances of a property, by id or title, as integers: `COLUMNS`, the worst first; of equals
-    the one that begins first."""
+    """Find the `n` worst instances of a property, by id or title, as integer columns `COLUMNS`, the worst first;
+    equally bad ones in order of begin."""
 
     def visit(
         of_slice: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches

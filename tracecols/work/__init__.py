@@ -1,1 +1,1 @@
-"""Who does the work and where: threads, worker processes, memory, scratch files."""
+"""Execution of work: threads, worker processes, memory, scratch files."""

@@ -1,9 +1,9 @@
-"""Advice to the system about files that are mapped into memory: what will be read, and what is not needed.
+"""Advice to the system about files that are mapped into memory: which parts will be read, and which are not needed.
 
-A system reads as much around each page that is looked at as the device reads ahead: with 8 MB an analysis of 10^9
-events, whose temporary files of 5 GB did not fit into the page cache, had read 437 GB before it compared any waits. So
-files are mapped to be read page by page (`read_at_random`), and who knows what will be read says so: a page that is
-read by itself takes about 100 us, one that is read with its neighbours less than 10.
+Around each page that is accessed, a system reads as much as the device's read-ahead: with 8 MB an analysis of 10^9
+events, whose temporary files of 5 GB did not fit into the page cache, had read 437 GB before it compared any waits.
+Files are therefore mapped for reading page by page (`read_at_random`), and callers announce what they will read: a page
+that is read by itself takes about 100 us, one that is read with its neighbours less than 10.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 EVERY = 64
-"""One of so many rows is looked at to find what will be read: where these are far apart little else is near them."""
+"""One of this many rows is sampled to find what will be read: if the samples are far apart, little else is near
+them."""
 
 FEW = 1 << 13
-"""Rows that are read page by page: to say what will be read costs more unless these are more."""
+"""Fewer rows than this are read page by page: announcing them costs more."""
 
 PART = 1 << 16
 """Bytes that are read together."""
 
 
 def read_at_random(pages: mmap.mmap) -> None:
-    """Let the system read no more of a mapped file than what is looked at, and what is asked for here."""
+    """Make the system read only those pages of a mapped file that are accessed, or announced by this module."""
     if hasattr(mmap, "MADV_RANDOM"):
         pages.madvise(mmap.MADV_RANDOM)
 
 
 def let_go(pages: mmap.mmap) -> None:
-    """Let the system take back the pages of a mapped file, which count as memory of the process until it does."""
+    """Return the pages of a mapped file to the system; until then they count as memory of the process."""
     if hasattr(mmap, "MADV_DONTNEED"):
         pages.madvise(mmap.MADV_DONTNEED)
 
@@ -48,7 +49,7 @@ class _Place(NamedTuple):
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> _Place | None:
-        """Return that of an array; None for one in memory, or where the system takes no advice."""
+        """Return the place of an array; None if it is in memory, or if the system takes no advice."""
         first, base = array, array.base
         while isinstance(base, np.ndarray | memoryview):
             first, base = (base, base.base) if isinstance(base, np.ndarray) else (first, base.obj)
@@ -59,8 +60,8 @@ class _Place(NamedTuple):
         return cls(base, address - address_of_first + len(base) - first.nbytes, array.itemsize)
 
     def expect(self, parts: Iterable[tuple[int, int]]) -> None:
-        """Let the system read the elements from the first to the second number of some parts, which may be empty or go
-        beyond the end of the array."""
+        """Prefetch the elements first <= i < stop of some parts, which may be empty or extend beyond the end of the
+        array."""
         for first, stop in parts:
             if first < stop:
                 begin = (self.offset + self.itemsize * first) // PART * PART
@@ -69,19 +70,18 @@ class _Place(NamedTuple):
 
 
 def expect(array: NDArray[Any], parts: Iterable[tuple[int, int]] | None = None) -> None:
-    """Let the system read an array, whose elements follow each other, if it is in a file: all of it, or the elements
-    from the first to the second number of some parts."""
+    """Prefetch a contiguous array if it is in a file: all of it, or the elements first <= i < stop of some parts."""
     if array.size and (place := _Place.of(array)) is not None:
         place.expect([(0, array.size)] if parts is None else parts)
 
 
 def some_of(rows: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
-    """Return rows that others are near to: some of many, none of few."""
+    """Return a sample of rows near which the others are: every `EVERY`-th of many, none of few."""
     return rows[::EVERY] if rows.size >= FEW else rows[:0]
 
 
 def expect_near(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> None:
-    """Let the system read what is near some elements of an array, if it is in a file; negative ones are none."""
+    """Prefetch the neighbourhood of some elements of an array, if it is in a file; negative rows are ignored."""
     if rows.size and (place := _Place.of(array)) is not None:
         place.expect(parts_near(rows, PART // place.itemsize))
 
@@ -89,8 +89,8 @@ def expect_near(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> No
 def expect_ranges(
     array: NDArray[Any], begin: NDArray[np.signedinteger[Any]], end: NDArray[np.signedinteger[Any]]
 ) -> None:
-    """Let the system read some ranges of an array, if it is in a file: all of them, or, if there are many, what is near
-    the beginnings of many."""
+    """Prefetch some ranges of an array, if it is in a file: all of them, or, if there are many, the neighbourhood of a
+    sample of their beginnings."""
     if begin.size >= FEW:
         expect_near(array, some_of(begin))
     elif (place := _Place.of(array)) is not None:
@@ -101,15 +101,15 @@ def expect_ranges(
 
 
 def parts_near(rows: NDArray[np.signedinteger[Any]], size: int) -> list[tuple[int, int]]:
-    """Return from where to where parts of so many rows go that some rows are in, those that follow each other together;
-    negative rows are none."""
+    """Return first and stop of the parts of `size` rows that contain some rows, with adjacent parts merged; negative
+    rows are ignored."""
     part = np.unique(rows[rows >= 0].astype(np.int64) // size)
     return parts_between(size * part, size * (part + 1), size)
 
 
 def parts_between(begin: NDArray[np.int64], end: NDArray[np.int64], size: int) -> list[tuple[int, int]]:
-    """Return from where to where parts of so many rows go that some ranges of rows lie in, which begin in ascending
-    order and are not empty; those that follow each other together."""
+    """Return first and stop of the parts of `size` rows that overlap some ranges of rows, with adjacent parts merged.
+    The ranges begin in ascending order and are not empty."""
     first, stop = begin // size, np.maximum.accumulate((end - 1) // size + 1)
     head = np.flatnonzero(np.append(True, first[1:] > stop[:-1])[: first.size])
     last = np.append(head[1:], first.size)[: head.size] - 1
@@ -124,8 +124,8 @@ def take(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> NDArray[A
 
 @contextmanager
 def in_order(*arrays: NDArray[Any]) -> Iterator[None]:
-    """Let the system read ahead in arrays that are gone through from the first element to the last, if they are in
-    files; of several places in turn it would read more than there is memory for."""
+    """Let the system read ahead in arrays that are traversed from the first element to the last, if they are in files;
+    for several places in turn it would read more than there is memory for."""
     with ExitStack() as stack:
         for place in map(_Place.of, arrays):
             if place is not None:

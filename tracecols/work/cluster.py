@@ -1,8 +1,8 @@
-"""Workers in processes and on machines of their own: a Dask cluster (extra `dask`), imported only when it is used.
+"""Workers in separate processes and on other machines: a Dask cluster (extra `dask`), imported only when it is used.
 
-Scheduler and network carry the names of tasks. What tasks are given and what they find is in a scratch folder that
-the client and all workers see: one file for each function, result and kept value, written aside and renamed when it is
-complete. A task that runs again, since its worker was lost, finds what is done.
+Scheduler and network carry only the names of tasks. Their inputs and results are in a scratch folder that the client
+and all workers see: one file for each function, result and kept value, written under another name and renamed when it
+is complete. A task that runs again, since its worker was lost, finds what is already done.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tracecols.work.memory import Budget
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 SCRATCH = ".tracecols-cluster-"
-"""What the names of scratch folders begin with."""
+"""Prefix of the names of scratch folders."""
 
 PATIENCE = 300.0
 """Seconds without any worker, or without the scheduler, after which an analysis gives up."""
 
 RETRIES = 2
-"""How often a task is run again that failed for a reason that may pass (a file system that does not answer, no
+"""Number of times a task is run again if it failed for a reason that may pass (a file system that does not answer, no
 memory)."""
 
 LOADED = 1 << 29
@@ -52,15 +52,15 @@ MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
-"""Environment in which the C library keeps memory that is freed, as the command line lets it."""
+"""Environment in which the C library keeps freed memory, as in commands."""
 
 QUIET = {
     "distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s",
     "distributed.worker.memory.monitor-interval": "500ms",
 }  # fmt: skip
-"""What worker processes of this machine do less often than Dask lets them, or not at all: to look at the stacks of
-their threads every 10 ms, at their event loop every 20 ms, at their memory every 100 ms. That takes 5 % of a processor
-for each worker and 8 % for the scheduler."""
+"""Settings with which worker processes of this machine do less often than by Dask's defaults, or not at all: look at
+the stacks of their threads every 10 ms, at their event loop every 20 ms, at their memory every 100 ms. The defaults
+take 5 % of a processor for each worker and 8 % for the scheduler."""
 
 
 def import_distributed() -> Any:
@@ -91,8 +91,8 @@ def cannot_write(path: Path, error: OSError) -> ClusterError:
 
 
 def save(path: Path, value: object) -> None:
-    """Write a value, anything that can be pickled, to a file that appears complete or not at all; what two write at a
-    time is the same. Functions that no module has go along (cloudpickle). Raises ClusterError if it cannot be written.
+    """Pickle a value to a file that appears complete or not at all; concurrent writers write the same value. Functions
+    that are in no module are pickled by value (cloudpickle). Raises ClusterError if it cannot be written.
     """
     import cloudpickle
 
@@ -114,7 +114,7 @@ def load(path: Path) -> Any:
 
 
 class Loaded:
-    """The values that this process has read: those that every task needs, and of the others the most recent ones."""
+    """The values that this process has read: those that every task needs, and the most recent of the others."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -123,7 +123,7 @@ class Loaded:
         self._root = Path()
 
     def begin(self, root: Path) -> None:
-        """Forget what belongs to analyses that are over, when a task of another one begins."""
+        """Forget the values of analyses that are over when a task of another one begins."""
         with self._lock:
             if root == self._root:
                 return
@@ -132,13 +132,13 @@ class Loaded:
                 self._size -= self._values.pop(path)[1]
 
     def forget(self, root: Path) -> None:
-        """Forget what belongs to an analysis."""
+        """Forget the values of an analysis."""
         with self._lock:
             for path in [p for p in self._values if p.is_relative_to(root)]:
                 self._size -= self._values.pop(path)[1]
 
     def get(self, path: Path, *, always: bool = False) -> Any:
-        """Return a value; it is read if it is not held. Raises FileNotFoundError if there is none."""
+        """Return a value, reading it if it is not held. Raises FileNotFoundError if there is none."""
         with self._lock:
             found = self._values.get(path)
             if found is None:
@@ -155,7 +155,7 @@ class Loaded:
 
 
 loaded = Loaded()
-"""Those of this process."""
+"""The values that this process has read."""
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
@@ -163,14 +163,14 @@ loaded = Loaded()
 
 @contextmanager
 def told_of_loss() -> Iterator[None]:
-    """Turn what Dask raises when the connection to its scheduler ends into an error that says so. Raises ClusterError
-    if the scheduler is lost."""
+    """Convert the exceptions that Dask raises when the connection to its scheduler ends. Raises ClusterError if the
+    scheduler is lost."""
     client = import_distributed().client
     closed = getattr(client, "ClosedClientError", client.CommClosedError)
     try:
         yield
     except TimeoutError:
-        # the connection is there, and something else did not come in time
+        # the connection exists, and something else timed out
         raise
     except (OSError, closed) as error:
         raise ClusterError(
@@ -180,7 +180,7 @@ def told_of_loss() -> Iterator[None]:
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Keep Dask and what it is made of from logging to the terminal: what they find is raised as errors as well."""
+    """Keep Dask and its libraries from logging to the terminal: their problems are raised as errors as well."""
     loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
     before = [[(handler, handler.level) for handler in logger.handlers] for logger in loggers]
     # a logger without a handler writes to the error stream all the same
@@ -199,8 +199,8 @@ def without_logs() -> Iterator[None]:
 
 
 def load_or_make(path: Path, make: Callable[[], Any], *, always: bool = False) -> Any:
-    """Return the value in a file; who asks for one that is not there makes it and writes it. `always` is whether every
-    task needs it."""
+    """Return the value in a file; if there is none, make it and write it. `always` tells whether every task needs
+    it."""
     try:
         return loaded.get(path, always=always)
     except FileNotFoundError:
@@ -210,15 +210,15 @@ def load_or_make(path: Path, make: Callable[[], Any], *, always: bool = False) -
 
 
 class Failure:
-    """An error that is the result of a task, and would be so again."""
+    """An error that is the result of a task, and would be again if the task was repeated."""
 
     def __init__(self, error: TracecolsError) -> None:
         self.error = error
 
 
 def perform(root: Path, folder: Path, number: int, item: object) -> None:
-    """Do one task, on a worker: apply the function that is in a folder to an item, and leave there the result and
-    how much was done."""
+    """Execute a task on a worker: apply the function that is in a folder to an item, and write the result and the
+    amount done to the folder."""
     path = folder / f"{number}.result"
     if path.exists():
         return
@@ -233,8 +233,8 @@ def perform(root: Path, folder: Path, number: int, item: object) -> None:
 
 
 def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
-    """Say what a worker has and sees; it is sent as it is here, since the worker may have another tracecols or
-    none."""
+    """Return what a worker has installed and sees; this function is sent by value, since the worker may have another
+    tracecols or none."""
     import hashlib
     import importlib
     import os
@@ -288,9 +288,9 @@ class Cluster:
     slots, memory : int
         Tasks that run at the same time, and the bytes for each of them.
     budget : Budget
-        What the client may take; None if it has no limit.
+        Budget of the client, which has no limit.
     capacity : int or None
-        Bytes for what a task holds of the whole trace.
+        Bytes for the data of the whole trace that a task holds.
     """
 
     def __init__(self, client: Any, folder: Path, jobs: int) -> None:
@@ -299,7 +299,7 @@ class Cluster:
         self.slots = max(1, sum(w["nthreads"] for w in workers))
         limits = [w["memory_limit"] // max(1, w["nthreads"]) for w in workers if w["memory_limit"]]
         self.memory: int | None = min(limits, default=None)  # type: ignore[type-var]
-        # every task holds it by itself
+        # every task holds these data separately
         self.budget, self.capacity = Budget(), self.memory
         self._numbers = count()
 
@@ -313,8 +313,8 @@ class Cluster:
         return path
 
     def check(self, sees: Mapping[str, Path]) -> None:
-        """Refuse workers that have another tracecols, or do not see what they need: what they have to read, by what it
-        is called. Raises ClusterError."""
+        """Refuse workers that have another tracecols, or do not see the files they need: `sees` has their paths by
+        names for messages. Raises ClusterError."""
         token = uuid.uuid4().hex
         (self.folder / token).write_bytes(b"")
         given = str(self.folder), {name: str(path) for name, path in sees.items()}, token
@@ -362,7 +362,7 @@ class Cluster:
                 )
 
     def go_on(self) -> None:
-        """Let all work go on: a cluster ends its tasks when nobody wants more."""
+        """Let all work continue: a cluster cancels its tasks when no more results are wanted."""
 
     def map(
         self,
@@ -371,8 +371,9 @@ class Cluster:
         report: Report = not_reported,
         ahead: int | None = None,
     ) -> Iterator[Result]:
-        """Yield what a function makes of items, in their order; what tasks report arrives with their results, which
-        wait in files however many they are. Raises ClusterError if workers, or the scheduler, are lost for good."""
+        """Yield the results of a function for each item, in the order of the items; reports of tasks arrive with their
+        results, any number of which wait in files. Raises ClusterError if workers, or the scheduler, are lost for
+        good."""
         given = list(items)
         folder = self.new_folder("tasks")
         save(folder / "function", function)
@@ -464,7 +465,7 @@ class Cluster:
 
 
 def check_client(client: Any) -> None:
-    """Refuse what is no client that works. Raises ClusterError."""
+    """Refuse anything but a working client. Raises ClusterError."""
     distributed = import_distributed()
     if not isinstance(client, distributed.Client) or client.asynchronous:
         raise ClusterError(
@@ -489,11 +490,11 @@ def check_client(client: Any) -> None:
 
 @contextmanager
 def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -> Iterator[Cluster]:
-    """Work on a cluster for a while; the scratch folder, which all machines have as `parent`, is removed in the end.
+    """Work on a cluster; the scratch folder in `parent`, which all machines see under this path, is removed at the end.
 
     A client that is killed leaves its scratch folder; the next one on the same machine with the same `parent` removes
-    it. `sees` is what else workers have to see: what it is called, and where it is. Raises ClusterError if the cluster
-    cannot be used. Raises MissingExtraError if Dask is not installed.
+    it. `sees` has the paths of further files that workers must see, by names for messages. Raises ClusterError if the
+    cluster cannot be used. Raises MissingExtraError if Dask is not installed.
     """
     check_client(client)
     hint = "give a folder that all machines see and may write to: {}"
@@ -514,22 +515,22 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
             cluster.check({name: path.absolute() for name, path in sees.items()})
             yield cluster
         finally:
-            # tasks that still run find no folder any more to write to, so that nothing comes while it is removed
+            # tasks that still run then find no folder to write to, so that no file appears while it is removed
             with suppress(OSError):
                 folder.rename(outer / "left")
             loaded.forget(folder)
 
 
 def default_scratch(given: str | Path | None, beside: Path) -> Path:
-    """Return where scratch folders are: as asked for, or beside something that all machines see."""
+    """Return where scratch folders are made: in the given folder, or beside a path that all machines see."""
     return Path(given) if given is not None else beside.absolute().parent
 
 
 def _own_security(folder: Path) -> Any:
     """Return certificates that only the processes of one cluster know; None, with a warning, if they cannot be made.
 
-    They are files of a folder that ends with the cluster: those in memory would be written to the folder of temporary
-    files each time a connection is made, and stay there if the process is killed at that moment.
+    They are files of a folder that is removed with the cluster: certificates in memory would be written to the folder
+    of temporary files for each connection, and stay there if the process is killed at that moment.
     """
     distributed = import_distributed()
     try:
@@ -555,7 +556,7 @@ def _own_security(folder: Path) -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the text of the error that an error of Dask comes from."""
+    """Return the text of the original error that led to an error of Dask."""
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -563,9 +564,9 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
-    """Start worker processes on this machine and return their client; they end with the context.
+    """Start worker processes on this machine and yield their client; they end with the context.
 
-    They speak by TLS with certificates of their own: whoever reaches a scheduler can let its workers execute anything.
+    They use TLS with their own certificates: anyone who can connect to a scheduler can execute anything on its workers.
 
     Raises ClusterError if they cannot be started. Raises MissingExtraError if Dask is not installed.
     """
@@ -573,7 +574,7 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     import dask
     from distributed.deploy.local import LocalCluster
 
-    # a process that is killed leaves it, and the next command removes it
+    # a killed process leaves the folder, and the next command removes it
     with (
         temporary_folder() as folder,
         dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": str(folder), **QUIET}),
@@ -598,13 +599,13 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
             with distributed.Client(cluster) as client:
                 yield client
         finally:
-            # when all have ended it may fail to strike a lost worker off its list that was never on it
+            # after all have ended, it may fail to remove a lost worker from its list that was never on it
             with suppress(KeyError):
                 cluster.close()
 
 
 def _address_in(path: Path, seconds: float) -> str:
-    """Return the address that a scheduler wrote to a file, which may take it some seconds. Raises ClusterError if there
+    """Return the address that a scheduler writes to a file, waiting some seconds for it. Raises ClusterError if there
     is none."""
     until = time.monotonic() + seconds
     while True:
@@ -619,7 +620,7 @@ def _address_in(path: Path, seconds: float) -> str:
         except OSError as error:
             why, may_come = f"cannot read {path}: {error.strerror or error}", False
         except ValueError:
-            # it may be there in part
+            # it may be written in part
             why, may_come = f"{path} is not a file of a scheduler: it is not JSON", True
         if not may_come or time.monotonic() > until:
             raise ClusterError(f"{why}\n  'dask scheduler --scheduler-file {path}' writes it")
@@ -627,8 +628,8 @@ def _address_in(path: Path, seconds: float) -> str:
 
 
 def _tls_context(address: str) -> ssl.SSLContext | None:
-    """Return what a client needs to speak to a scheduler by TLS, from Dask's configuration; None for other addresses.
-    Raises ClusterError if nothing, or something that cannot be used, is configured."""
+    """Return the TLS context for a connection to a scheduler, from Dask's configuration; None for addresses without
+    TLS. Raises ClusterError if the configuration is missing or unusable."""
     from distributed import Security
 
     if not address.startswith("tls://"):
@@ -650,8 +651,8 @@ def _tls_context(address: str) -> ssl.SSLContext | None:
 
 
 def _wait_for_answer(address: str, where: str, seconds: float) -> None:
-    """Wait until a scheduler answers: a client waits for ever if something takes its connection and says nothing.
-    Raises ClusterError if it does not."""
+    """Wait until a scheduler answers: a client would wait forever for a peer that accepts its connection and sends
+    nothing. Raises ClusterError if it does not."""
     from distributed.comm import get_address_host_port, parse_address
 
     try:
@@ -670,7 +671,7 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
             with ExitStack() as stack:
                 peer = stack.enter_context(socket.create_connection(host_and_port, timeout=left))
                 peer.settimeout(max(1.0, until - time.monotonic()))
-                # schedulers say first who they are
+                # schedulers send the first message
                 is_mute = True
                 with suppress(TimeoutError):
                     if context is not None:
@@ -699,8 +700,8 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
 
 @contextmanager
 def connected_to(address: str | None, scheduler_file: Path | None = None) -> Iterator[Any]:
-    """Connect to a scheduler, or to that of a file that `dask scheduler --scheduler-file` writes; certificates for TLS
-    are those of Dask's configuration. Raises ClusterError if it does not answer. Raises MissingExtraError if Dask is
+    """Connect to a scheduler by its address or by the file that `dask scheduler --scheduler-file` writes, with the TLS
+    certificates of Dask's configuration. Raises ClusterError if it does not answer. Raises MissingExtraError if Dask is
     not installed."""
     distributed = import_distributed()
     import dask

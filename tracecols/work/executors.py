@@ -1,4 +1,4 @@
-"""Who does the work: the threads of this process, or the workers of a cluster (`tracecols.work.cluster`). Both run the
+"""Executors of work: the threads of this process, or the workers of a cluster (`tracecols.work.cluster`). Both run the
 same functions."""
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Report = Callable[[int], None]
-"""Called with how much more is done."""
+"""Called with the additional amount done."""
 
 Task = Callable[[Item, Report], Result]
-"""What is done with an item. It may report how much it has done; on a cluster it is pickled."""
+"""A function that processes an item. It may report the amount done; on a cluster it is pickled."""
 
 
 def not_reported(_n: int) -> None:
-    """Report nothing to anybody."""
+    """Ignore a report."""
 
 
 def not_asked() -> None:
-    """Let all work go on."""
+    """Let all work continue."""
 
 
 class Executor(Protocol):
-    """Who does the work.
+    """The interface of executors.
 
     Attributes
     ----------
     jobs : int
         Threads of this process.
     folder : Path or None
-        Through which those who work exchange what they found; None where they share the memory of this process.
+        Folder through which workers exchange results; None if they share the memory of this process.
     slots : int
-        How many tasks run at the same time.
+        Number of tasks that run at the same time.
     memory : int or None
         Bytes for each of them; None if there is no limit.
     budget : Budget
-        What this process may take.
+        Memory and scratch folder of this process.
     capacity : int or None
-        Bytes for what a task holds of the whole trace; None if there is no limit.
+        Bytes for the data of the whole trace that a task holds; None if there is no limit.
     """
 
     @property
@@ -72,7 +72,7 @@ class Executor(Protocol):
     def capacity(self) -> int | None: ...
 
     def go_on(self) -> None:
-        """Raise an error if the work is to end; asked now and then by each who works."""
+        """Raise an error if the work is to end; workers call this from time to time."""
 
     def map(
         self,
@@ -82,7 +82,7 @@ class Executor(Protocol):
         ahead: int | None = None,
     ) -> Iterator[Result]:
         """Yield the results of a task for each item, in the order of the items; at most `ahead` of them wait in memory
-        until they are asked for."""
+        to be consumed."""
 
 
 class Stopped(Exception):
@@ -114,7 +114,8 @@ class Threads:
 
     @property
     def capacity(self) -> int | None:
-        """What all tasks may take, in memory and in files: they share what is held of the whole trace."""
+        """Bytes that all tasks may take together, in memory and in files, since they share the data of the whole
+        trace."""
         in_memory = self.budget.of_task(1)
         return None if in_memory is None else in_memory + free_for_files(self.budget.scratch)
 
@@ -127,9 +128,9 @@ class Threads:
     ) -> Iterator[Result]:
         """Yield the results of a task for each item, in the order of the items.
 
-        If one fails the others end when they report. A single task is executed by the thread that asks for it.
+        If one fails, the others end when they next report. A single task is executed by the calling thread.
 
-        `ahead` is how many results may wait for who asks for them, where they are large; by default all.
+        `ahead` limits the number of results that wait to be consumed, for large results; by default there is no limit.
         """
         chosen = list(items)
         if len(chosen) < 2:
@@ -163,7 +164,7 @@ class Threads:
                     yield begun.popleft().result()
                     begun.extend(pool.submit(run, item) for item in islice(left, 1))
             except Stopped:
-                # if none has failed all of this work is to end (`beside`)
+                # if no task has failed, all of this work is to end (`beside`)
                 if not failed:
                     raise
                 raise failed[0] from None
@@ -176,9 +177,9 @@ class Threads:
 
 @contextmanager
 def beside(function: Callable[[Callable[[], None]], Result], ask: Callable[[], None]) -> Iterator[Callable[[], Result]]:
-    """Begin work in a thread of its own, and yield what waits for its result; when the context ends, the work has.
+    """Start work in a separate thread, and yield a function that waits for its result; the context ends after the work.
 
-    `function` is given what it is to call now and then: `ask`, and what raises an error if the context ends before.
+    `function` gets a callable to call from time to time: it calls `ask`, and raises an error if the context is ending.
     """
     is_over = Event()
 
@@ -198,8 +199,8 @@ def beside(function: Callable[[Callable[[], None]], Result], ask: Callable[[], N
 def side_by_side(
     jobs: int, function: Callable[[Item], Result], items: Iterable[Item], ahead: int | None = None
 ) -> Iterator[Result]:
-    """Yield the results of a function for each item, in the order of the items, which so many threads compute side by
-    side; `ahead` as for `Threads.map`. One thread alone is that which asks."""
+    """Yield the results of a function for each item, in the order of the items, computed by `jobs` threads; `ahead` as
+    for `Threads.map`. With one job, the calling thread computes them."""
     if jobs < 2:
         return map(function, items)
     return Threads(jobs).map(lambda item, _report: function(item), items, ahead=ahead)

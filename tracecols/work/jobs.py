@@ -1,4 +1,4 @@
-"""How many threads."""
+"""The number of threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tracecols.given.arguments import is_whole_number, show
 
 
 def n_jobs(jobs: int | None) -> int:
-    """Return the number of threads to use: as asked for, or the cores this process may use. Raises TracecolsError if it
-    is not a number of threads."""
+    """Return the number of threads to use: the given one, or that of the cores this process may use. Raises
+    TracecolsError if it is not a number of threads."""
     if jobs is not None:
         if not is_whole_number(jobs) or jobs < 1:
             raise TracecolsError(

@@ -24,24 +24,25 @@ from tracecols.work.memory import Held
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, reserve
 
 BLOCK = 1 << 18
-"""Rows that are computed together, so that what is made of them on the way takes little memory."""
+"""Rows that are computed at once, so that temporary arrays take little memory."""
 
 SMALL = 1 << 20
-"""Bytes of an array, at most, that is never worth a file."""
+"""Bytes up to which an array is never worth a file."""
 
 SHARE, SHARE_OF_BLOCKS = 64, 4
-"""An array that takes no more than this part of the memory of all arrays is held in memory: most of such arrays are
-needed for a short time, in which a file is only just made. Those of blocks may take more, for which memory is left."""
+"""An array that takes at most 1/`SHARE` of the memory of all arrays is held in memory: most such arrays are needed for
+little longer than it takes to make a file. Arrays for blocks may take 1/`SHARE_OF_BLOCKS`, for which memory is left."""
 
 MOST_FILES = 256
-"""Files at a time, each of which keeps a descriptor; further arrays are in memory."""
+"""Maximum number of files at a time, each of which keeps a descriptor; further arrays are in memory."""
 
 INTERVAL = 0.02
 """Seconds after which the resident pages of files are counted again: no more than 30 MB come in the meantime."""
 
 
 FEWEST = 1 << 14
-"""Rows that are computed together, however little memory there is: what lies near fewer is read again for others."""
+"""Minimum number of rows computed at once, however little memory there is: with fewer, data near them is read again for
+others."""
 
 
 def blocks(n: int, size: int | None = None) -> Iterator[slice]:
@@ -51,7 +52,7 @@ def blocks(n: int, size: int | None = None) -> Iterator[slice]:
 
 
 def resident_of_files() -> int:
-    """Return the bytes of files that are in the memory of this process; 0 where the system does not say."""
+    """Return the bytes of files that are in the memory of this process; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[2]) * mmap.PAGESIZE
@@ -60,9 +61,9 @@ def resident_of_files() -> int:
 
 
 class _Pages:
-    """The mapped files of this process, whose pages leave its memory when they are more than a limit.
+    """The mapped files of this process, whose pages are released from its memory when they exceed a limit.
 
-    What leaves it stays in the page cache of the system as long as nothing else needs the memory, and is read again
+    Released pages stay in the page cache of the system as long as nothing else needs the memory, and are read again
     from there, or from the file.
     """
 
@@ -73,7 +74,7 @@ class _Pages:
         self._is_watched = False
 
     def add(self, mapped: mmap.mmap, most: int) -> None:
-        """Watch the pages of one more file; `most` is the bytes that may be in memory."""
+        """Watch the pages of one more file; `most` is the number of bytes that may be in memory."""
         with self._lock:
             self._mapped.add(mapped)
             self._most = most
@@ -82,11 +83,11 @@ class _Pages:
                 Thread(target=self._watch, name="tracecols-pages", daemon=True).start()
 
     def __len__(self) -> int:
-        """Return how many files are mapped."""
+        """Return the number of mapped files."""
         return len(self._mapped)
 
     def release(self) -> None:
-        """Let all pages leave the memory of this process."""
+        """Release all pages from the memory of this process."""
         with self._lock:
             for mapped in list(self._mapped):
                 mapped.madvise(mmap.MADV_DONTNEED)
@@ -103,7 +104,7 @@ class _Pages:
 
 
 _pages = _Pages()
-"""Those of this process."""
+"""The mapped files of this process."""
 
 
 class _MappedFile(mmap.mmap):
@@ -113,7 +114,7 @@ class _MappedFile(mmap.mmap):
 
     @classmethod
     def of(cls, descriptor: int, size: int) -> _MappedFile:
-        """Map so many bytes of a file, whose descriptor is closed with it; what is new in the file is 0.
+        """Map `size` bytes of a file, whose descriptor is closed with the mapping; new bytes of the file are zero.
 
         Raises
         ------
@@ -132,7 +133,7 @@ class _MappedFile(mmap.mmap):
 
 
 def _file_of(array: NDArray[Any]) -> _MappedFile | None:
-    """Return the file that all of an array is in, if it is in one."""
+    """Return the mapped file that an array fills completely; None if there is none."""
     base: Any = array
     while isinstance(base, np.ndarray | memoryview):
         base = base.base if isinstance(base, np.ndarray) else base.obj
@@ -140,11 +141,10 @@ def _file_of(array: NDArray[Any]) -> _MappedFile | None:
 
 
 class LargeArrays:
-    """Makes arrays that an analysis holds of the whole trace; `jobs` threads compute their blocks.
+    """Makes the arrays of the size of the whole trace that an analysis holds; `jobs` threads compute their blocks.
 
-    They may take together `memory` bytes in memory, and half as many of pages of files. Files are made in `folder`, by
-    default where `tempfile` puts them (`TMPDIR`). They have no names, so that nothing is left of them however the
-    process ends.
+    Together they may take `memory` bytes in memory, and half as many in pages of files. Files are made in `folder`, by
+    default where `tempfile` puts them (`TMPDIR`). They have no names, so that none remains however the process ends.
     """
 
     def __init__(self, memory: int | None = None, folder: Path | None = None) -> None:
@@ -152,26 +152,27 @@ class LargeArrays:
         self._share = SHARE
 
     def block_of(self, row_bytes: int, most: int | None = None) -> int:
-        """Return how many rows are computed together that need so many bytes each for a short time: no more than a
-        part (`SHARE_OF_BLOCKS`) of what all arrays may take in memory, and than `most`, by default `BLOCK`."""
+        """Return the number of rows to compute at once if each temporarily needs `row_bytes`: as many as take
+        1/`SHARE_OF_BLOCKS` of the memory of all arrays, but at least `FEWEST` and at most `most`, by default
+        `BLOCK`."""
         most = BLOCK if most is None else most
         return most if self._memory is None else min(most, max(FEWEST, self._memory // SHARE_OF_BLOCKS // row_bytes))
 
     def briefly(self) -> LargeArrays:
-        """Return what makes arrays that are needed while a block of rows (`block_of`) is computed: in memory, also
-        where arrays that are needed for longer have taken all of it, unless a block has far more than was expected."""
+        """Return a maker of arrays that are needed only while a block of rows (`block_of`) is computed: they are in
+        memory, even if longer-lived arrays have taken all of it, unless a block is far larger than expected."""
         found = copy(self)
         found._share = SHARE_OF_BLOCKS
         return found
 
     def by_threads(self, jobs: int) -> LargeArrays:
-        """Return what makes the same arrays, in the same memory, whose blocks so many threads compute side by side."""
+        """Return a maker of the same arrays, in the same memory, whose blocks are computed by `jobs` threads."""
         found = copy(self)
         found.jobs = jobs
         return found
 
     def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Make an array of n elements, which may be anything. Raises AnalysisError if there is no disk space for its
+        """Make an array of n elements with arbitrary values. Raises AnalysisError if there is no disk space for its
         file."""
         return self._made(n, dtype, np.empty)
 
@@ -180,7 +181,7 @@ class LargeArrays:
         return self._made(n, dtype, np.zeros)
 
     def _made(self, n: int, dtype: DTypeLike, make: Callable[..., NDArray[Any]]) -> NDArray[Any]:
-        """Make an array; what is in a file is 0."""
+        """Make an array; in a file its elements are zero."""
         size = n * np.dtype(dtype).itemsize
         if self._memory is None or size <= max(SMALL, self._memory // self._share) or len(_pages) >= MOST_FILES:
             return make(n, dtype)
@@ -197,8 +198,8 @@ class LargeArrays:
         return found
 
     def with_room(self, array: NDArray[Any], filled: int, room: int | None = None) -> NDArray[Any]:
-        """Return the first elements with room for so many, by default twice as many as before; the array must not be
-        used any more, since its file is made longer."""
+        """Return an array of the first `filled` elements with room for `room`, by default twice as many as before; the
+        old array must not be used any more, since its file is made longer."""
         room = 2 * array.size if room is None else room
         file = _file_of(array)
         if file is not None:
@@ -209,14 +210,14 @@ class LargeArrays:
 
     @staticmethod
     def trimmed(array: NDArray[Any], filled: int) -> NDArray[Any]:
-        """Return the first elements of an array that nothing else refers to; memory after them is given back."""
+        """Return the first elements of an array that nothing else refers to; the memory after them is freed."""
         if not array.flags.owndata:
             return array[:filled]
-        # numpy resizes no array whose end is watched
+        # numpy does not resize an array that has weak references
         return array[:filled].copy() if weakref.getweakrefcount(array) else arrays.trimmed(array, filled)
 
     def computed(self, n: int, dtype: DTypeLike, compute: Callable[[slice], Any]) -> NDArray[Any]:
-        """Make an array of n elements block by block: `compute(rows)` gives those of a slice of rows."""
+        """Make an array of n elements block by block: `compute(rows)` returns those of a slice of rows."""
         found = self.empty(n, dtype)
 
         def put(rows: slice) -> None:
@@ -227,7 +228,7 @@ class LargeArrays:
         return found
 
     def joined(self, most: int, dtype: DTypeLike, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
-        """Put arrays one after the other, which are made one by one and have so many elements together at most."""
+        """Concatenate arrays that are made one by one and have at most `most` elements in all."""
         found, n = self.empty(most, dtype), 0
         for part in parts:
             found[n : n + part.size] = part
@@ -237,9 +238,9 @@ class LargeArrays:
     def chosen(
         self, n: int, is_chosen: Callable[[slice], NDArray[np.bool_]], dtype: DTypeLike = np.int64
     ) -> NDArray[Any]:
-        """Find those of n rows that are chosen, ascending; `is_chosen(rows)` says which of a slice of rows are."""
+        """Return the chosen ones of n rows, ascending; `is_chosen(rows)` returns the mask of a slice of rows."""
 
-        # a bit for each row is held until it is known how many there are
+        # one bit per row is held until the number of chosen rows is known
         def bits_of(rows: slice) -> tuple[int, NDArray[np.uint8]]:
             found = is_chosen(rows)
             return int(np.count_nonzero(found)), np.packbits(found)
@@ -252,7 +253,7 @@ class LargeArrays:
         return self.joined(sum(counts), dtype, side_by_side(self.jobs, chosen_of, range(1, len(bits)), self.jobs))
 
     def _mapped(self, size: int, shorter: _MappedFile | None = None) -> NDArray[np.uint8]:
-        """Make a file of so many bytes, or make one longer, and map it."""
+        """Make a file of `size` bytes, or make one longer, and map it."""
         try:
             if shorter is None:
                 with tempfile.TemporaryFile(dir=self._folder, prefix="tracecols-") as file:
@@ -271,7 +272,7 @@ class LargeArrays:
 
 
 def ascends(values: NDArray[Any]) -> bool:
-    """Whether no element is smaller than the one before."""
+    """Return whether no element is smaller than the one before."""
     return all(
         bool(
             (

@@ -1,4 +1,4 @@
-"""How much memory there is, and how much of it an analysis may take."""
+"""The available memory, and how much of it an analysis may take."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def physical() -> int | None:
-    """Return the bytes of memory of the machine; None where they are not known."""
+    """Return the bytes of memory of the machine; None if not known."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -25,16 +25,16 @@ def physical() -> int | None:
 
 
 FULL = 0.9
-"""Part of what an analysis may take from which on it keeps nothing that is free."""
+"""Fraction of the memory limit of an analysis above which it keeps no freed memory."""
 
 INTERVAL = 0.02
-"""Seconds after which it is looked at again how much this process holds."""
+"""Seconds between two looks at how much memory this process holds."""
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process holds; 0 where the system does not say."""
+    """Return the bytes of memory that this process holds; 0 if the system does not report it."""
     try:
-        # without an object for each path: it is asked fifty times a second
+        # without a `Path` object: this is called fifty times a second
         with open(f"{_PROC}/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -43,8 +43,8 @@ def resident() -> int:
 
 @contextmanager
 def within(memory: int | None) -> Iterator[None]:
-    """Let the heap keep what is freed while there is work (`WORKING`), but give back the pages on which nothing is
-    whenever this process holds nearly as many bytes as it may, and at the end.
+    """Let the heap keep freed memory while there is work (`WORKING`), but give back its empty pages whenever this
+    process holds nearly as many bytes as it may, and at the end.
 
     Of 1.2 GB that 5 x 10^7 events took with `--memory 1GB`, 0.8 were free (`multizone`, 8 x 4).
     """
@@ -61,13 +61,13 @@ def within(memory: int | None) -> Iterator[None]:
         stop.set()
         watch.join()
         set_heap(RESTING)
-        # of a small trace there is nothing to give back; to look for garbage took a twentieth of its time
+        # a small trace has nothing to give back; collecting garbage took a twentieth of its time
         if resident() > BASE:
             give_back()
 
 
 def _keep_below(most: int, stop: Event) -> None:
-    """Give back what is free when this process holds more than some bytes, and again when that grows."""
+    """Give back free memory when this process holds more than `most` bytes, and again when that grows."""
     kept = 0
     while not stop.wait(INTERVAL):
         held = resident()
@@ -84,16 +84,16 @@ BASE = 260_000_000
 
 
 class Budget(NamedTuple):
-    """What the analyses of this process may take."""
+    """The resources that the analyses of this process may take."""
 
     memory: int | None = None
-    """Bytes in all; by default half of what is free when it is asked for."""
+    """Bytes in all; None if there is no limit."""
     scratch: Path | None = None
-    """Where files are made for what exceeds it; by default where `tempfile` puts them (`TMPDIR`)."""
+    """Folder of files for data that exceed the memory; by default where `tempfile` puts them (`TMPDIR`)."""
 
     @classmethod
     def default(cls, memory: int | None = None, scratch: Path | None = None) -> Budget:
-        """Return a budget; the memory is half of what is free unless something else is said."""
+        """Return a budget; by default its memory is half of the free memory, but at least `LEAST`."""
         if memory is None:
             free = available()
             memory = None if free is None else max(free // 2, LEAST)
@@ -116,14 +116,14 @@ class Budget(NamedTuple):
 
 
 class Held:
-    """Count the bytes that several hold in memory together."""
+    """Count the bytes that several owners hold in memory together."""
 
     def __init__(self) -> None:
         self._lock, self._size = Lock(), 0
         self._given: deque[int] = deque()
 
     def take(self, size: int, most: int) -> bool:
-        """Hold so many bytes more, unless there would be more than `most`."""
+        """Add `size` bytes, unless there would be more than `most`; return whether they were added."""
         with self._lock:
             self._settle()
             fits = self._size + size <= most
@@ -131,7 +131,7 @@ class Held:
             return fits
 
     def give(self, size: int) -> None:
-        """Hold so many bytes less; without the lock, since the garbage collector may run this while the same thread has
+        """Subtract `size` bytes; without the lock, since the garbage collector may run this while the same thread holds
         it."""
         self._given.append(size)
 
@@ -148,14 +148,14 @@ class Held:
 
 
 class Turns:
-    """Lets tasks run at the same time as far as the memory suffices for all of them together."""
+    """Lets tasks run at the same time as long as the memory suffices for all of them together."""
 
     def __init__(self, memory: int | None = None) -> None:
         self._memory, self._taken, self._changed = memory, 0, Condition()
 
     @contextmanager
     def take(self, size: int) -> Iterator[None]:
-        """Wait until there are so many bytes for a task, or until no other one runs."""
+        """Wait until `size` bytes are available for a task, or until no other one runs."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._memory is None or not self._taken or self._taken + size <= self._memory
@@ -170,8 +170,8 @@ class Turns:
 
 
 def available() -> int | None:
-    """Return the bytes of memory that this process can still get: what is free on the machine, or in the control group
-    (container, batch job) that it is in; None where neither is known."""
+    """Return the bytes of memory that this process can still get: those free on the machine, or in its control group
+    (container, batch job); None if neither is known."""
     found = [n for n in (_free_of_machine(), *_free_of_groups()) if n is not None]
     return min(found, default=physical())
 
@@ -186,7 +186,7 @@ def _free_of_machine() -> int | None:
 
 
 def _free_of_groups() -> Iterator[int]:
-    """Yield what is free in the control groups that this process is in, version 1 or 2, and in those around them."""
+    """Yield the bytes that are free in the control groups of this process, version 1 or 2, and in those around them."""
     try:
         lines = (_PROC / "self" / "cgroup").read_text().splitlines()
     except OSError:
@@ -201,20 +201,20 @@ def _free_of_groups() -> Iterator[int]:
 
 
 def _free_in(roots: Iterable[Path], path: str, limit: str, usage: str, evictable: str) -> Iterator[int]:
-    """Yield what is free in a control group and those around it, where they limit memory. In a container the group may
-    be known by another path than inside of it: its own is then the root."""
+    """Yield the bytes that are free in a control group and those around it, if they limit memory. In a container the
+    path of the group may be the one outside of it: the group is then at the root."""
     parts = [part for part in path.split("/") if part not in ("", "..")]
     for root in roots:
         for n in range(len(parts), -1, -1):
             group = root.joinpath(*parts[:n])
             most, used = _number_in(group / limit), _number_in(group / usage)
             if most is not None and used is not None:
-                # the system takes the pages of files back
+                # the system can take back the pages of files
                 yield max(most - used + _statistic(group / "memory.stat", evictable), 0)
 
 
 def _number_in(path: Path) -> int | None:
-    """Return the number that a file holds; None if there is none, as where `max` means no limit."""
+    """Return the number that a file holds; None if there is none, such as `max` for no limit."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -222,7 +222,7 @@ def _number_in(path: Path) -> int | None:
 
 
 def _statistic(path: Path, name: str) -> int:
-    """Return one of the numbers of a control group; 0 where it is not known."""
+    """Return one of the numbers of a control group; 0 if it is not known."""
     try:
         found = dict(line.split(maxsplit=1) for line in path.read_text().splitlines() if line)
         return int(found[name])

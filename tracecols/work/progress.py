@@ -1,11 +1,11 @@
-"""How far long work is: whom to tell, and how stages share one report."""
+"""Progress of long work: the function that reports it, and how stages share one report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Called with what is done and what is to be done."""
+"""Called with the amount done and the total."""
 
 SCAN = 0.6
 """Share of an analysis that its scan takes: 0.53 to 0.64 on a recorded and two generated traces of 2 to 10 M events;
@@ -13,7 +13,7 @@ the rest is the search."""
 
 
 def shares_of(report: Progress | None, total: int, *shares: float) -> list[Progress | None]:
-    """Divide a report among stages that follow each other and count in units of their own; None if it is not shown."""
+    """Divide a report among consecutive stages, each of which counts in its own units; None if it is not shown."""
     if report is None:
         return [None] * len(shares)
 

@@ -1,4 +1,4 @@
-"""Folders to work in: each belongs to one process, and what a killed process leaves is removed by the next one."""
+"""Scratch folders: each belongs to one process, and the next process removes those that a killed one leaves."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tracecols.errors import AnalysisError
 
 try:
     import fcntl
-except ImportError:  # where there are no such locks, what is left behind stays
+except ImportError:  # without such locks, folders of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
 
 MAKE_ROOM = "make room there, or name a folder with more: scratch=FOLDER, or TMPDIR in the environment"
 MAKE_ROOM_IN_SHELL = "make room there, or name a folder with more: --scratch FOLDER, or TMPDIR in the environment"
-"""What to do where temporary files cannot be written."""
+"""What to do if temporary files cannot be written."""
 
 
 def free_for_files(parent: Path | None = None) -> int:
@@ -36,16 +36,16 @@ def free_for_files(parent: Path | None = None) -> int:
 
 
 def reserve(descriptor: int, size: int) -> None:
-    """Make a file that is to be mapped so many bytes long; what is new in it is 0.
+    """Extend a file that is to be mapped to `size` bytes; new bytes are zero.
 
-    Disk space is reserved for all of them where the file system can: to write to a mapped page for which there is none
-    ends the process. Raises OSError if there is no space.
+    Disk space is reserved for all of them if the file system can: writing to a mapped page without disk space ends the
+    process. Raises OSError if there is no space.
     """
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(descriptor, 0, size)
         except OSError as error:
-            # not every file system can
+            # not every file system can do this
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                 raise
     if os.fstat(descriptor).st_size < size:
@@ -64,8 +64,9 @@ def bytes_in(folder: Path) -> int:
 class ScratchFolder:
     """An empty folder of this process; it disappears with this object, at the latest when the program ends.
 
-    The process holds a lock on it. A killed process leaves its folder without a lock: whoever makes the next one of the
-    same name on the same machine removes it, after calling `rescue` with it. Raises OSError if it cannot be made.
+    The process holds a lock on it. A killed process leaves its folder without a lock: the next process that makes one
+    of the same name on the same machine removes it, after calling `rescue` with it. Raises OSError if it cannot be
+    made.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class ScratchFolder:
                 lock = _lock(self.path)
                 break
             except (BlockingIOError, FileNotFoundError):
-                # somebody took it for one that was left, in the moment before it was locked
+                # another process took it for an abandoned one before it was locked
                 continue
         self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
@@ -104,7 +105,7 @@ def temporary_folder(parent: Path | None = None) -> ScratchFolder:
 
 
 def _lock(path: Path) -> int | None:
-    """Lock a folder and return its descriptor; None where there are no such locks. Raises BlockingIOError,
+    """Lock a folder and return its descriptor; None if there are no such locks. Raises BlockingIOError,
     FileNotFoundError if another process holds it, or it is gone."""
     if fcntl is None:
         return None
@@ -132,7 +133,7 @@ def _remove(path: Path, lock: int | None, process: int) -> None:
 
 
 def _sweep(parent: Path, before: str, after: str, rescue: Callable[[Path], None] | None) -> None:
-    """Remove the folders that no process holds any more."""
+    """Remove the folders on which no process holds a lock any more."""
     if fcntl is None:
         return
     try:

@@ -1,1 +1,1 @@
-"""The documentation site: its configuration, and what is added to pages when it is built. Not part of the wheel."""
+"""The documentation site: its configuration, and content added to pages when it is built. Not part of the wheel."""

@@ -1,5 +1,5 @@
-"""How Sphinx builds the site: ``sphinx-build -W --keep-going -c tracecols/docs/site tracecols/docs OUT``; nothing is
-fetched from the network."""
+"""Sphinx configuration of the site: ``sphinx-build -W --keep-going -c tracecols/docs/site tracecols/docs OUT``; nothing
+is fetched from the network."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ extensions = [
 root_doc = "index"
 exclude_patterns = ["site", "__pycache__"]
 
-# The outputs that are saved in a notebook are shown. Notebooks are not executed here: tests/docs/test_tutorial.py
-# executes them and compares what they print with what is saved, so that saved outputs are current wherever the tests
-# pass.
+# The outputs saved in notebooks are shown. Notebooks are not executed here: tests/docs/test_tutorial.py executes them
+# and compares their output with the saved one, so that saved outputs are current if the tests pass.
 nb_execution_mode = "off"
 nb_merge_streams = True
 

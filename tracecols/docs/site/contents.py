@@ -1,5 +1,5 @@
-"""Which pages there are, which table of contents each is in, and where their links lead. Needs no Sphinx, so that a
-cheap test can ask."""
+"""Pages of the site, their tables of contents, and their links. Needs no Sphinx, so that a cheap test can check
+them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tracecols.docs.site.declared import LISTS, property_pages
 
 START = "index"
 GENERATED = {"properties": ["properties/*"]}
-"""Pages that a table of contents is added to when the site is built (`complete`)."""
+"""Entries of the tables of contents that are added to pages when the site is built (`complete`), by page."""
 
 
 def complete(name: str, text: str) -> str:
-    """Return a page with what the site adds to it: lists that follow from declarations, and a table of contents."""
+    """Return a page with the content that the site adds: lists made from declarations, and a table of contents."""
     if name in LISTS:
         text += f"\n{LISTS[name]()}"
     if name in GENERATED:
@@ -25,7 +25,7 @@ def complete(name: str, text: str) -> str:
 
 
 def write_property_pages(folder: Path) -> None:
-    """Write the pages of all properties to tracecols/docs, and remove those of properties that are declared no more."""
+    """Write the pages of all properties to tracecols/docs, and remove those of properties that no longer exist."""
     place = folder / "properties"
     place.mkdir(exist_ok=True)
     made = property_pages()
@@ -34,13 +34,13 @@ def write_property_pages(folder: Path) -> None:
             path.unlink()
     for name, text in made.items():
         path = place / f"{name}.md"
-        # pages that are not written again are not read again
+        # Sphinx does not read pages again that are not written
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """Return the text of every page of a folder by name, of notebooks that of their Markdown cells."""
+    """Return the text of every page of a folder by name; for notebooks, the text of their Markdown cells."""
     found = {}
     for path in sorted([*folder.rglob("*.md"), *folder.rglob("*.ipynb")]):
         name = path.relative_to(folder)
@@ -55,7 +55,7 @@ def pages(folder: Path) -> dict[str, str]:
 
 
 def listed(name: str, text: str, every: list[str]) -> list[str]:
-    """Return the entries of the tables of contents of a page; `every` page is needed for patterns."""
+    """Return the entries of the tables of contents of a page; `every` lists all pages, to expand patterns."""
     entries = list(GENERATED.get(name, []))
     for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         entries += [line.strip() for line in block.splitlines() if line.strip() and not line.startswith(":")]
@@ -99,7 +99,7 @@ def broken_links(path: Path, text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """Return what links to the headings of a page are called."""
+    """Return the anchors of the headings of a page."""
     headings = re.findall(
         r"^#{1,4} (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
     )

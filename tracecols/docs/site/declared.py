@@ -1,5 +1,5 @@
-"""What the site lists that follows from declarations: tables, steps, properties, rules and constraints. Needs no
-Sphinx, so that a cheap test can ask."""
+"""Lists of the site that are made from declarations: tables, steps, properties, rules and constraints. Needs no Sphinx,
+so that a cheap test can check them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _since(column: Column) -> str:
 
 
 def _facts(fact: Fact, above: str = "") -> list[str]:
-    """Describe what an object holds, line by line."""
+    """Return the table rows that describe the entries of an object."""
     lines = []
     for entry in (*fact.entries, *((fact.each,) if fact.each is not None and fact.kind == "object" else ())):
         name = f"{above}{entry.name}"
@@ -99,7 +99,7 @@ STAGE_DOCS = {
 
 
 def steps() -> str:
-    """Draw the steps of an analysis and list what each reads and makes."""
+    """Draw the steps of an analysis, and list the inputs and outputs of each."""
     lines = [
         "```mermaid",
         "flowchart TD",
@@ -126,7 +126,7 @@ def steps() -> str:
 
 
 def as_in_scalasca(conventions: str, patterns: Iterable[Family] = ()) -> set[str]:
-    """Return the properties of the conventions `exact` that are the same as those of Scalasca; of others none."""
+    """Return the properties of the conventions `exact` that are the same as those of Scalasca; for others, none."""
     if conventions != "exact":
         return set()
     others = {p.id: replace(p, conventions=conventions) for p in declared("scalasca", patterns)}
@@ -179,7 +179,7 @@ def rules() -> str:
 
 
 def constraints() -> str:
-    """Describe what a valid trace satisfies."""
+    """Describe the constraints that a valid trace satisfies."""
     lines = ["| holds | else counted as | source | |", "|---|---|---|---|"]
     for c in CONSTRAINTS:
         doc = " ".join((c.find.__doc__ or "").split())
@@ -202,7 +202,7 @@ def described(p: Property, others: list[Property]) -> str:
 
 
 def property_pages(patterns: Iterable[Family] = ()) -> dict[str, str]:
-    """Describe every property on a page of its own, by id; once where several conventions agree."""
+    """Return a page for every property, by id; conventions with the same description share a section."""
     titles: dict[str, str] = {}
     found: dict[str, dict[str, list[str]]] = {}
     for conventions in CONVENTIONS:
@@ -227,4 +227,4 @@ LISTS: dict[str, Callable[[], str]] = {
     "rules": rules,
     "constraints": constraints,
 }
-"""What is added to pages when the site is built, by page."""
+"""Functions that make the lists added to pages when the site is built, by page."""

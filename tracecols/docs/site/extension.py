@@ -1,4 +1,4 @@
-"""What the site has besides its pages: drawings of wait states, a live report, the help of all commands, and a check
+"""Content of the site besides its pages: drawings of wait states, a live report, the help of all commands, and a check
 that every page is in a section."""
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tracecols.work.scratch import temporary_folder
 
 PROPERTIES = "properties/"
 REPORT = "hybrid_2x3.html"
-"""The live report, beside the start page; report.md shows it."""
+"""The live report, in the folder of the start page; report.md shows it."""
 
 
 def add_timeline(page: str, name: str) -> str:
-    """Return the page of a property with its timeline and the program that it was drawn of, after the title."""
+    """Return the page of a property with its timeline, and the program drawn there, after the title."""
     shown = EXAMPLES[name]
     caption = f"By the rules of EXPERT: {shown.caption}" if shown.conventions == "expert" else shown.caption
     picture = draw(shown.make(), name, caption)
@@ -57,7 +57,7 @@ def add_timeline(page: str, name: str) -> str:
 
 
 def inline_attachments(text: str) -> str:
-    """Return a notebook whose attached pictures are part of the text that shows them."""
+    """Return a notebook with attached pictures inlined into the text that shows them."""
     notebook = json.loads(text)
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -69,14 +69,13 @@ def inline_attachments(text: str) -> str:
 
 
 def prepare_source(app: Sphinx, name: str, source: list[str]) -> None:
-    """Add to a page what is made for the site only."""
+    """Add the content to a page that is made only for the site."""
     source[0] = complete(name, source[0])
     if name.removeprefix(PROPERTIES) in EXAMPLES and name.startswith(PROPERTIES):
         source[0] = add_timeline(source[0], name.removeprefix(PROPERTIES))
     elif app.env.doc2path(name).suffix == ".ipynb":
         source[0] = inline_attachments(source[0])
-    # drawn where Markdown is shown with Mermaid; its script would come from the network, and a table below says the
-    # same
+    # Mermaid diagrams are removed: its script would come from the network, and a table below has the same content
     source[0] = re.sub(r"\n```mermaid\n.*?\n```\n(\nThick arrows.*?\n)?", "\n", source[0], flags=re.DOTALL)
 
 
@@ -103,7 +102,7 @@ class Commands(SphinxDirective):
 
 
 def check_contents(app: Sphinx, env: BuildEnvironment) -> None:
-    """Fail with a clear message where pages are in no section."""
+    """Fail with a clear message if pages are in no section."""
     lost = without_section(Path(app.srcdir))
     if lost:
         raise ExtensionError(
@@ -113,7 +112,7 @@ def check_contents(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def write_report(app: Sphinx, failed: Exception | None) -> None:
-    """Analyse a small real trace and write its report beside the pages."""
+    """Analyse a small real trace and write its report to the output folder."""
     if failed is not None or app.builder.format != "html":
         return
     archive = Path(tracecols.__file__).parents[1] / "tests" / "data" / "hybrid_2x3"
@@ -128,10 +127,10 @@ _sidebars: dict[str, str] = {}
 def keep_sidebar(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """List sections and their pages beside every page, but not the pages of all properties, which would take most of
-    the build.
+    """List sections and their pages in the sidebar of every page, but not the pages of all properties, which would take
+    most of the build time.
 
-    The list is the same for all of those, so it is made once.
+    The list is the same for all property pages, so it is made once for them.
     """
     make: Callable[..., str] = context["toctree"]
 
@@ -147,12 +146,12 @@ def keep_sidebar(
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register what this module adds."""
+    """Register the directive and the event handlers of this module."""
     app.add_directive("commands", Commands)
     app.connect("builder-inited", lambda app: write_property_pages(Path(app.srcdir)))
     app.connect("source-read", prepare_source)
     app.connect("env-check-consistency", check_contents)
-    # before the theme asks for it
+    # before the theme uses it
     app.connect("html-page-context", keep_sidebar, priority=400)
     app.connect("build-finished", write_report)
     return {"version": tracecols.__version__, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,1 +1,1 @@
-"""How values travel: tables of columns, steps and what they keep for each other, partitions of a trace."""
+"""Data flow of an analysis: tables of columns, steps and their results, partitions of a trace."""

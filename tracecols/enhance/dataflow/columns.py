@@ -1,10 +1,10 @@
-"""Tables of columns: declared, computed when first asked for, in memory or in a scratch file.
+"""Tables of columns: declared, computed on first access, in memory or in a scratch file.
 
 Five classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
-`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, `PiecedColumns` has the rows of
-several of them one after the other, and `ColumnSlice` is some rows of any of them. All have `len()`, `names`,
-`column(name)` and `rows(name, start, stop)`; all but the last `several_at(names, index)`,
-`fill(arrays, begin, end)` and `search(name, values)`.
+`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, `PiecedColumns` concatenates the rows
+of several sources, and `ColumnSlice` is a range of rows of any of them. All have `len()`, `names`, `column(name)` and
+`rows(name, start, stop)`; all but the last `several_at(names, index)`, `fill(arrays, begin, end)` and `search(name,
+values)`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Column = NDArray[Any] | Callable[[], NDArray[Any]]
 
 
 class ColumnSource(Protocol):
-    """What `Columns` and `SpilledColumns` have in common."""
+    """The interface of `Columns`, `SpilledColumns` and `PiecedColumns`."""
 
     names: tuple[str, ...]
 
@@ -46,18 +46,18 @@ class ColumnSource(Protocol):
     def several_at(
         self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
     ) -> list[NDArray[Any]]:
-        """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
+        """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
 
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
-        """Fill arrays, by the names of columns, with the rows of some ranges, ascending, one range after the other."""
+        """Fill `arrays`, keyed by column name, with the rows of some ranges, ascending, one range after the other."""
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
-        """Find where values belong in an ascending column; (n_values,) int64."""
+        """Find insertion positions of values in an ascending column; (n_values,) int64."""
 
 
 class Columns:
-    """Columns of `n` rows by name, as attributes and items; one that is a function is computed once, when it is first
-    asked for."""
+    """Columns of `n` rows by name, as attributes and items. A column given as a function is computed once, on first
+    access."""
 
     def __init__(self, n: int, columns: Mapping[str, Column]) -> None:
         self._n, self._columns = n, dict(columns)
@@ -100,7 +100,7 @@ class Columns:
         return self[name]
 
     def pop(self, name: str) -> NDArray[Any]:
-        """Return a whole column, and hold it no more."""
+        """Return a whole column, and remove it from the table."""
         found = self[name]
         self._columns = {n: column for n, column in self._columns.items() if n != name}
         return found
@@ -112,16 +112,16 @@ class Columns:
     def several_at(
         self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
     ) -> list[NDArray[Any]]:
-        """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
+        """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
         return [pick(self[name], index, null) for name in names]
 
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
-        """Fill arrays, by the names of columns, with the rows of some ranges, one range after the other."""
+        """Fill `arrays`, keyed by the names of columns, with the rows of some ranges, one range after the other."""
         for name, values in arrays.items():
             values[:] = self[name].take(ranges(begin, end - begin))
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
-        """Find where values belong in an ascending column; (n_values,) int64."""
+        """Find insertion positions of values in an ascending column; (n_values,) int64."""
         return np.searchsorted(self[name], values)
 
     def computed(self) -> Columns:
@@ -129,21 +129,21 @@ class Columns:
         return Columns(self._n, {name: self[name] for name in self._columns})
 
     def copy(self) -> Columns:
-        """Return the same columns in arrays of their own."""
+        """Return the same columns as copies."""
         return Columns(self._n, {name: self[name].copy() for name in self._columns})
 
     def at(self, name: str, index: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
-        """Return a column at some rows, anything at negative ones; (n_index,)."""
+        """Return a column at the rows `index`; values at negative rows are undefined; (n_index,)."""
         return pick(self[name], index)
 
     def take(self, index: NDArray[np.int64]) -> Columns:
-        """Return some rows, in the order of their numbers in `index`; (n_index,)."""
+        """Return the rows `index`, in that order; (n_index,)."""
         return Columns(index.size, {name: self[name].take(index) for name in self._columns})
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSlice:
-    """Rows `start` .. `stop` - 1 of columns: those of one location among those of several."""
+    """Rows `start` .. `stop` - 1 of columns, for instance those of one of several locations."""
 
     source: ColumnSource
     start: int
@@ -167,9 +167,9 @@ class ColumnSlice:
 
 
 def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
-    """Join slices that follow each other in their source, and leave out those without rows.
+    """Merge slices that are adjacent in their source, and drop those without rows.
 
-    What is in few sources is read with few calls, however many slices there are.
+    Rows of few sources are then read with few calls, however many slices there are.
     """
     found: list[ColumnSlice] = []
     source, start, stop = None, 0, 0
@@ -185,13 +185,13 @@ def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
 
 
 def joined_column(slices: Sequence[ColumnSlice], name: str, dtype: type) -> NDArray[Any]:
-    """Return a column of several slices (`merged`), one after the other; empty, of `dtype`, if there is none."""
+    """Return a column of several slices (`merged`), concatenated; empty, with `dtype`, if there are none."""
     return joined([rows.column(name) for rows in slices]) if slices else np.zeros(0, dtype)
 
 
 def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
-    """Return the columns of several tables, at least one, with the same columns, one table after the other; each is
-    read when it is first asked for."""
+    """Return the rows of one or more tables with the same columns, one table after the other; each column is read on
+    first access."""
 
     def column(name: str) -> NDArray[Any]:
         return joined([source.column(name) for source in sources])
@@ -200,8 +200,7 @@ def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
 
 
 class PiecedColumns:
-    """The rows of several sources, at least one, with the same columns, one source after the other; each is read where
-    it is."""
+    """The rows of one or more sources with the same columns, one source after the other, without copying them."""
 
     def __init__(self, pieces: Sequence[ColumnSource]) -> None:
         self._pieces = tuple(pieces)
@@ -229,10 +228,10 @@ class PiecedColumns:
     def several_at(
         self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
     ) -> list[NDArray[Any]]:
-        """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
+        """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
         found = [np.full(index.size, null, self._pieces[0].rows(name, 0, 0).dtype) for name in names]
         n = len(self._pieces)
-        # narrow numbers are sorted by counting
+        # narrow integers are sorted by radix sort
         piece = (np.searchsorted(self._start, index, "right") - 1).astype(np.min_scalar_type(-n - 1))
         order = np.argsort(piece, kind="stable")
         bounds = np.searchsorted(piece[order], np.arange(n + 1, dtype=piece.dtype))
@@ -244,7 +243,7 @@ class PiecedColumns:
         return found
 
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
-        """Fill arrays, by the names of columns, with the rows of some ranges, ascending, one range after the other."""
+        """Fill `arrays`, keyed by column name, with the rows of some ranges, ascending, one range after the other."""
         done = 0
         for piece, (start, stop) in zip(self._pieces, pairwise(self._start), strict=True):
             here = slice(np.searchsorted(end, start, "right"), np.searchsorted(begin, stop))
@@ -255,28 +254,28 @@ class PiecedColumns:
             done += n
 
     def piece_with(self, start: int, stop: int) -> tuple[ColumnSource, int]:
-        """Return the piece in memory that has all rows with start <= row < stop, and how many rows are before it; all
-        pieces if there is none."""
+        """Return the source in memory that has all rows with start <= row < stop, and the number of rows before it; all
+        sources and 0 if there is none."""
         k = min(bisect_right(self._start, start), len(self._pieces)) - 1
         if stop <= self._start[k + 1] and isinstance(self._pieces[k], Columns):
             return self._pieces[k], self._start[k]
         return self, 0
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
-        """Find where values belong in an ascending column; (n_values,) int64."""
+        """Find insertion positions of values in an ascending column; (n_values,) int64."""
         found: NDArray[np.int64] = np.sum([piece.search(name, values) for piece in self._pieces], axis=0)
         return found
 
 
 def pieced(pieces: Sequence[ColumnSource]) -> ColumnSource:
-    """Return the rows of several sources with the same columns, at least one, one source after the other."""
+    """Return the rows of one or more sources with the same columns, one source after the other."""
     return pieces[0] if len(pieces) == 1 else PiecedColumns(pieces)
 
 
 class CompoundTable(Columns):
-    """A declared table; columns that later steps need may be beside the declared ones.
+    """A declared table; it may have further columns that later steps read.
 
-    `counts` says by description how much of what was recorded could not be matched or contradicts itself.
+    `counts` has, by description, the number of recorded items that could not be matched or are inconsistent.
     """
 
     def __init__(
@@ -298,7 +297,7 @@ class CompoundTable(Columns):
         return f"table {self.table.name}"
 
     def read_only(self) -> CompoundTable:
-        """Return the same table; its columns, made when they are first asked for, cannot be written to."""
+        """Return the same table with read-only columns, which are computed on first access."""
 
         def column(name: str) -> NDArray[Any]:
             return read_only(self[name])
@@ -311,12 +310,12 @@ class CompoundTable(Columns):
 
         columns: dict[str, Any] = {c.name: self.declared(c.name) for c in self.table.columns}
         if not len(self):
-            # pandas finds out what texts are by looking at them
+            # pandas infers the type of strings from their values
             columns |= {c.name: pd.Series([], dtype="str") for c in self.table.columns if c.dtype == "string"}
         return pd.DataFrame(columns, copy=False)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Hand the declared columns to whoever speaks Arrow (Arrow PyCapsule interface); numbers are not copied."""
+        """Export the declared columns through the Arrow PyCapsule interface; numbers are not copied."""
         import pyarrow as pa
 
         from tracecols.store.arrow import arrow_schema, as_batch
@@ -325,7 +324,7 @@ class CompoundTable(Columns):
         return pa.Table.from_batches([batch]).__arrow_c_stream__(requested_schema)
 
     def declared(self, name: str) -> NDArray[Any]:
-        """Return a column with its declared type; texts are objects."""
+        """Return a column with its declared type; strings are objects."""
         dtype = self.table[name].dtype
         return self[name] if dtype == "string" else self[name].astype(dtype, copy=False)
 
@@ -338,12 +337,12 @@ def read_only(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int = -1) -> NDArray[Any]:
-    """Take `values[index]`, and `null` where the index is negative."""
+    """Return `values[index]`, and `null` where the index is negative."""
     if not values.size:
         return np.full(index.size, null, values.dtype)
     expect_near(values, some_of(index))
-    # for many indices `take` needs two thirds of the time of values[index], and half where these are not int64; but it
-    # copies all values where they are not next to each other, as where one value is that of all rows
+    # for many indices `take` needs two thirds of the time of values[index], and half if the indices are not int64; but
+    # it copies all values if they are not contiguous, for instance if one value is broadcast to all rows
     taken = values.take(index, 0) if values.flags.c_contiguous else values[index]
     if index.size and index.min() < 0:
         taken[index < 0] = null
@@ -351,5 +350,5 @@ def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int 
 
 
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate arrays, at least one; a single one is not copied."""
+    """Concatenate one or more arrays; a single one is not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

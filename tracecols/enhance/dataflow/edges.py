@@ -1,4 +1,4 @@
-"""What waits for what, as edges from event to event, or to a hub where all wait for all."""
+"""Dependences as edges between events, or between events and a hub if all wait for all."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Edges from node to node or hub, by their tails."""
+    """Edges between nodes and hubs, in the order of their tails."""
 
     start: NDArray[np.int32]
-    """(n_all + 1,): first edge out of every node or hub; hubs are n_nodes and more."""
+    """(n_all + 1,): first edge out of every node or hub; hubs are numbered from n_nodes on."""
     head: NDArray[np.int32]
     """(n,)"""
     is_inferred: NDArray[np.bool_]
-    """(n,): whether it only was concluded that the head waited for the tail."""
+    """(n,): whether the dependence of the head on the tail was inferred, not recorded."""
     length: Rows
-    """(n,) int64: bytes that are transferred along it."""
+    """(n,) int64: bytes that are transferred along the edge."""
     steps: NDArray[np.int8]
-    """(n,): latencies on the way (`replay.costs`); 0 for what is no transfer."""
+    """(n,): number of latencies along the edge (`replay.costs`); 0 if nothing is transferred."""
 
     def __len__(self) -> int:
         return self.head.size
 
     @property
     def tail(self) -> NDArray[np.int32]:
-        """Where they come from; (n,) int32."""
+        """Tails of the edges; (n,) int32."""
         return np.repeat(np.arange(self.start.size - 1, dtype=np.int32), np.diff(self.start))
 
     def where(self, mask: NDArray[np.bool_]) -> Edges:
-        """Return some of them."""
+        """Return the edges that a mask selects."""
         start = np.append(0, np.cumsum(mask))[self.start].astype(np.int32)
         return replace(
             self,
@@ -49,8 +49,8 @@ class Edges:
 
 
 class EdgeCollector:
-    """Edges as they are found, and the hubs between them, which are numbered from `n_nodes` on; nodes that are rows of
-    events need int64."""
+    """Collector of edges and of hubs, which are numbered from `n_nodes` on; nodes that are rows of events need
+    int64."""
 
     def __init__(self, n_nodes: int, node_type: type[np.signedinteger[Any]] = np.int32) -> None:
         self.n_nodes = self.n = n_nodes
@@ -58,14 +58,14 @@ class EdgeCollector:
         self._found: list[maxplus.FoundEdges] = []
 
     def hubs(self, n: int) -> Rows:
-        """Make hubs; return their numbers."""
+        """Create `n` hubs, and return their numbers."""
         self.n += n
         return np.arange(self.n - n, self.n)
 
     def add(
         self, tail: Rows, head: Rows, *, is_inferred: bool = False, length: Rows | int = 0, steps: Rows | int = 0
     ) -> None:
-        """Add edges; those from or to nothing (-1) are left out. Lengths and steps are of all, or one of each."""
+        """Add edges; edges from or to null (-1) are skipped. `length` and `steps` have one value, or one per edge."""
         kept = np.flatnonzero((tail >= 0) & (head >= 0))
         if not kept.size:
             return
@@ -82,19 +82,19 @@ class EdgeCollector:
         )
 
     def is_head(self) -> NDArray[np.bool_]:
-        """Return which nodes and hubs have an edge to them; (n_all,) bool."""
+        """Return a mask of the nodes and hubs that are heads of edges; (n_all,) bool."""
         result = np.zeros(self.n, bool)
         for e in self._found:
             result[e.head] = True
         return result
 
     def add_edges(self, edges: Edges) -> None:
-        """Add edges of the same nodes."""
+        """Add edges between the same nodes."""
         self._found.append(maxplus.FoundEdges(edges.tail, edges.head, edges.is_inferred, edges.length, edges.steps))
 
     def take(self, other: EdgeCollector, node: Callable[[NDArray[np.int32]], NDArray[np.int64]] | None = None) -> None:
-        """Add the edges and hubs of another one, which is emptied; `node` returns the numbers that its nodes have here,
-        by default the same."""
+        """Add the edges and hubs of another collector, which is emptied; `node` converts numbers of its nodes to
+        numbers in this one, by default unchanged."""
         shift, n_nodes = self.n - other.n_nodes, other.n_nodes
         self.n += other.n - n_nodes
         while other._found:
@@ -107,7 +107,7 @@ class EdgeCollector:
             self._found.append(e)
 
     def listed(self) -> maxplus.FoundEdges:
-        """Return all edges in the order in which they were added; the collector is empty then."""
+        """Return all edges in the order in which they were added, and empty the collector."""
         found, self._found = self._found, []
         no_node, nothing = np.zeros(0, self._node_type), arrays.empty(maxplus.FoundEdges, 0)
         whole: list[tuple[NDArray[Any], ...]] = [(no_node, no_node, *nothing[2:])]
@@ -115,7 +115,7 @@ class EdgeCollector:
         return maxplus.FoundEdges(*map(np.concatenate, zip(*whole, strict=True)))  # type: ignore[arg-type]
 
     def edges(self) -> Edges:
-        """Return all edges; the collector is empty then."""
+        """Return all edges by their tails, and empty the collector."""
         found, self._found = self._found, []
         start = np.zeros(self.n + 1, np.int32)
         for e in found:
@@ -129,10 +129,10 @@ class EdgeCollector:
         return result
 
     def add_in_order(self, tail: Rows, head: Rows, time: Rows) -> None:
-        """Add edges within processes. One that the recorded times contradict may close a cycle: it is the one to leave
-        out then.
+        """Add edges within processes. Edges that contradict the recorded times may close cycles; they are marked as
+        inferred, so that they can be dropped.
 
-        `tail` and `head` are nodes, -1 none; `time` is when nodes were recorded, (n_nodes,).
+        `tail` and `head` are nodes, -1 none; `time` is the recorded time of every node, (n_nodes,).
         """
         known = np.flatnonzero((tail >= 0) & (head >= 0))
         late = time[tail[known]] > time[head[known]]
@@ -149,17 +149,17 @@ class EdgeCollector:
         length: Rows | int = 0,
         steps: Rows | int = 0,
     ) -> None:
-        """Let everybody who receives wait for all of the same group who send."""
+        """Make every receiver wait for all senders of its group, through a hub."""
         kept = (enter >= 0) & (leave >= 0)
         group, enter, leave = group[kept], enter[kept], leave[kept]
         from_some, to_some = from_some[kept], to_some[kept]
         groups, first = number(group)
         hub = self.hubs(first.size)[groups]
         length, steps = (np.broadcast_to(np.asarray(v, np.int64), kept.shape)[kept] for v in (length, steps))
-        # a hub without sources would be one without a time
+        # a hub without sources would have no time
         sends = np.zeros(first.size, bool)
         sends[groups[from_some]] = True
-        # where the recording ends with the ENTER that is both
+        # at the end of a recording, the same ENTER may be both enter and leave
         to_some = to_some & sends[groups] & (leave != enter)
         self.add(enter[from_some], hub[from_some])
         self.add(hub[to_some], leave[to_some], length=length[to_some], steps=steps[to_some])
@@ -176,17 +176,17 @@ class EdgeCollector:
         length: Rows | int,
         steps: Rows | int,
     ) -> None:
-        """Let everybody wait for those of the same group who come before, through a chain of hubs.
+        """Make every receiver wait for the preceding senders of its group, through a chain of hubs.
 
         `order` has the elements, group by group, in the order of the chain; `enter` and `leave` are nodes; `sees` is
-        for each element how many positions of `order` it waits for.
+        the position in `order` before which each element waits for all elements of its group.
         """
         n = order.size
         hub = self.hubs(n)
         in_order = group[order]
         is_head = np.append(True, in_order[1:] != in_order[:-1]) if n else np.zeros(0, bool)
         first = np.where(sends[order], enter[order], -1)
-        # a hub has a source if it or one before it in the chain has: nothing waits for one without, which has no time
+        # a hub has a time if it or a preceding hub of the chain has a source: nothing waits for hubs without
         position = np.arange(n)
         begin = np.maximum.accumulate(np.where(is_head, position, 0)) if n else position
         n_before = np.cumsum(first >= 0)

@@ -1,4 +1,4 @@
-"""Group-wise numbers: occurrence within a group, dense keys, segments."""
+"""Group-wise operations: occurrence within a group, dense keys, segments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tracecols.kernels import groups
 
 
 def mask_of(kinds: Iterable[int]) -> NDArray[np.bool_]:
-    """Return which of all event kinds are among some: a mask that is indexed by kinds; (256,) bool."""
+    """Return a mask of some event kinds, indexed by kind; (256,) bool."""
     mask = np.zeros(256, bool)
     mask[list(kinds)] = True
     return mask
 
 
 def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
-    """Make one int64 key of several integer columns; equal where all are equal.
+    """Combine integer columns into one int64 key; keys are equal if all columns are equal.
 
-    Columns are packed side by side while they fit into 62 bits, else numbered first.
+    Columns are packed as long as they fit into 62 bits; otherwise their values are numbered first.
     """
     result = np.zeros(keys[0].size, np.int64)
     if not result.size:
@@ -38,7 +38,7 @@ def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
         if (high - low + 1) * room >= 1 << 62:
             result, first = groups.number_groups(result)
             room = first.size
-        # the columns are fresh copies: work in them
+        # `values` is a copy, and can be modified in place
         values -= low
         if room > 1:
             result *= high - low + 1
@@ -50,12 +50,12 @@ def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def number(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number distinct keys in order of first appearance; return each element's number and the first element of each."""
+    """Number distinct keys in order of first appearance; return each element's number and each key's first element."""
     return groups.number_groups(key)
 
 
 def number_ascending(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct keys in ascending order, and which of them each element has; sorts the distinct ones only."""
+    """Return the distinct keys in ascending order, and the position of each element's key; sorts distinct keys only."""
     group, first = groups.number_groups(key)
     order = np.argsort(key[first], kind="stable")
     return key[first[order]], positions(order)[group]
@@ -72,21 +72,20 @@ def number_chronologically(
 
 
 def positions(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return at which position of an order, such as `numpy.argsort` returns, each element is."""
+    """Return the inverse of a permutation such as `numpy.argsort` returns: the position of each element."""
     found = np.empty(order.size, np.int64)
     found[order] = np.arange(order.size)
     return found
 
 
 def ranges(first: NDArray[np.signedinteger[Any]], size: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Return the numbers of some ranges, one range after the other, from where each begins and how many numbers it
-    has."""
+    """Return the integers of some ranges, one range after the other, given the first integer and the size of each."""
     end = np.cumsum(size)
     return np.arange(int(end[-1]) if end.size else 0) + np.repeat(first - (end - size), size)
 
 
 def bounded(sizes: NDArray[np.int64], most: int) -> list[slice]:
-    """Divide things into runs of neighbours of at most so much together, or of a single one that is larger."""
+    """Divide elements into runs of neighbours of total size `most` at most; a larger element is a separate run."""
     found, start, filled = [], 0, 0
     for i, size in enumerate(sizes.tolist()):
         if i > start and filled + size > most:
@@ -103,7 +102,7 @@ def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class Segments:
-    """Reductions per group, 0 .. n_groups - 1; what is found of those without elements has no meaning."""
+    """Reductions per group, 0 .. n_groups - 1; results for groups without elements are undefined."""
 
     def __init__(self, group: NDArray[np.int64], n_groups: int) -> None:
         self.group, self.n_groups = group, n_groups
@@ -114,24 +113,24 @@ class Segments:
         return result.astype(values.dtype, copy=False)
 
     def max(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Largest value of each group; (n_groups,)."""
+        """Return the largest value of each group; (n_groups,)."""
         return self._reduce(values, groups.MAX, np.iinfo(np.int64).min)
 
     def min(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Smallest value of each group."""
+        """Return the smallest value of each group."""
         return self._reduce(values, groups.MIN, np.iinfo(np.int64).max)
 
     def sum(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum of each group, in int64."""
+        """Return the sum of each group, in int64."""
         return self._reduce(values.astype(np.int64, copy=False), groups.SUM, 0)
 
     def any(self, values: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether any value of each group is true."""
+        """Return whether any value of each group is true."""
         result: NDArray[np.bool_] = self.sum(values) > 0
         return result
 
     def first(self) -> NDArray[np.int64]:
-        """First element of each group."""
+        """Return the first element of each group."""
         return self.min(np.arange(self.group.size))
 
     def count(self) -> NDArray[np.int64]:
@@ -140,15 +139,15 @@ class Segments:
 
 
 SPARSE = 8
-"""Of so many ascending keys for each that is wanted the wanted ones are searched for one by one, without a pass over
-all keys."""
+"""If there are more ascending keys per wanted key than this, the wanted keys are searched one by one, without a pass
+over all keys."""
 
 WIDEST = 1 << 62
-"""Ascending keys that differ by less than this are found in blocks of numbers."""
+"""Ascending keys are searched in blocks of numbers if their range is less than this."""
 
 
 def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find each wanted key in `keys`; its position, or -1. Of equal keys the first."""
+    """Find each wanted key in `keys`; the position of the first equal key, or -1."""
     if keys.size and (keys[1:] >= keys[:-1]).all():
         if SPARSE * wanted.size >= keys.size and int(keys[-1]) - int(keys[0]) < WIDEST:
             return groups.find_ascending(keys, wanted)
@@ -162,9 +161,9 @@ def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
 def pair_nested(
     is_open: NDArray[np.bool_], is_close: NDArray[np.bool_], of: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Pair brackets: for each opening element its closing one, -1 if it is never closed.
+    """Pair brackets: return for each opening element its closing element, -1 if it is never closed.
 
-    `of` is the sequence of each element, ascending, by default one; a bracket that one opens no other closes.
+    `of` is the sequence of each element, ascending, by default one for all; brackets are paired within a sequence.
     """
     depth = np.cumsum(is_open, dtype=np.int64) - np.cumsum(is_close, dtype=np.int64) + is_close
     role = is_open.astype(np.int8)
@@ -178,10 +177,10 @@ def pair_nested(
 def pair_with_previous(
     key: NDArray[np.int64], is_first: NDArray[np.bool_], is_second: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Pair each second with the first that directly precedes it among the elements of the same key; -1 for those
-    without partner, and for elements that are neither, which are passed over.
+    """Pair each second element with the first element that directly precedes it among those of the same key; -1 for
+    elements without a partner, and for elements that are neither, which are skipped.
 
-    Identifiers are reused: a pair is two neighbours, so an identifier may serve any number of times.
+    Since a pair is two neighbours, an identifier may be reused any number of times.
     """
     role = is_first.astype(np.int8)
     role[is_second] = 2
@@ -190,7 +189,7 @@ def pair_with_previous(
 
 
 def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find for the k-th element of each key on the right the k-th with that key on the left; -1 if none."""
+    """Find for the k-th element of each key on the right the k-th element with that key on the left; -1 if none."""
     group, first = groups.number_groups(np.concatenate([left, right]))
     return groups.join_in_order(group[: left.size], group[left.size :], first.size)
 
@@ -201,9 +200,9 @@ def latest_before(
     wanted_key: NDArray[np.signedinteger[Any]],
     wanted_time: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Find the last element of a key with time <= the wanted time; its position, -1 if there is none.
+    """Find the last element of each wanted key with time <= the wanted time; its position, -1 if there is none.
 
-    Of elements with the same time that which is last.
+    Among elements with the same time, the last one is found.
     """
     key, time, *wanted = (np.ascontiguousarray(a, np.int64) for a in (key, time, wanted_key, wanted_time))
     found = np.empty(wanted_key.size, np.int64)
@@ -218,7 +217,7 @@ def latest_before(
 
 
 def latest(values: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the last value so far that is not negative in each group, -1 if none; equal groups are side by side."""
+    """Return the last non-negative value up to each element in its group, -1 if none; groups are contiguous."""
     if not values.size:
         return values
     at = np.maximum.accumulate(np.where(values >= 0, np.arange(values.size), -1))

@@ -1,4 +1,4 @@
-"""Rows that one partition makes for others."""
+"""Rows that one partition sends to others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tracecols.enhance.dataflow.spill import Spill
 
 
 class OutgoingRows:
-    """Rows that a partition makes for others, in the order of those who get them: `kept`.
+    """Rows that a partition sends to others, in the order of the receivers: `kept`.
 
-    `spill` keeps them; without it they are computed when they are asked for. `relative` columns are close to another
-    one (see `Spill.keep`).
+    `spill` stores them; without it, columns are computed on first access. `relative` columns have values close to those
+    of another column (see `Spill.keep`).
     """
 
     def __init__(
@@ -31,6 +31,6 @@ class OutgoingRows:
         return self.kept.rows(name, start, self.n if stop is None else stop)
 
     def between(self, name: str, low: int, high: int) -> tuple[int, int]:
-        """Find the rows of an ascending column with low <= value < high; the first, and one past the last."""
+        """Find the rows with low <= value < high in an ascending column; the first, and one past the last."""
         start, stop = self.kept.search(name, [low, high])
         return int(start), int(stop)

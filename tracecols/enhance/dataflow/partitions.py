@@ -1,4 +1,4 @@
-"""How a trace is divided: partitions of whole processes, and buckets of collective operations."""
+"""Division of a trace: partitions of whole processes, windows of processes, buckets of collective operations."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.grouping import bounded
 
 PARTITION_ROWS = 1 << 18
-"""Call instances, attributed events and parts of all events (`EVENTS`) of a partition, at least, four times as many
-once there are 16 partitions, and more if one process has them or there would be too many partitions; a trace that has
-fewer is one partition."""
+"""Minimum size of a partition in call instances, attributed events and 1 / `EVENTS` of all events: four times as much
+once there are 16 partitions, and more if one process is larger or there would be too many partitions. A smaller trace
+is one partition."""
 
 EVENTS = 16
-"""Events that count as one call instance, so that a long trace with few of these is divided, too: of 10^7 events on
-124,000 call paths with 60,000 of them an analysis takes 1.15 GB in place of 1.76, and all threads have work."""
+"""Events that count as one call instance, so that a long trace with few of these is divided, too: with 10^7 events on
+124,000 call paths and 60,000 call instances an analysis takes 1.15 GB in place of 1.76, and all threads have work."""
 
 N_PARTITIONS, MOST_PARTITIONS = 64, 512
-"""Partitions, at most, of processes of the same size; and where there is little memory."""
+"""Maximum number of partitions if processes have the same size, and if there is little memory."""
 
 PER_SLOT = 4
-"""Partitions for each that is worked on at a time, so that none waits long for the last."""
+"""Partitions per concurrent task, so that no thread waits long for the last one."""
 
 ROW_BYTES = 150
-"""Bytes of memory that a task takes for each call instance, attributed event and part of all events of its partition,
-about, root causes included: 2 x 10^7 events of `halo` with 256 processes take 64 B more for each with partitions of
-3.6 M of them than with those of 0.25 M, and 10^7 of `multizone` with 256 processes of 4 threads 41 B more. What
-grows with messages and windows is limited apart (`work.memory.Turns`)."""
+"""Approximate bytes of memory of a task per unit of size of its partition (`PARTITION_ROWS`), root causes included: 2 x
+10^7 events of `halo` with 256 processes take 64 B more per unit with partitions of 3.6 M units than with those of 0.25
+M, and 10^7 of `multizone` with 256 processes of 4 threads 41 B more. Memory that grows with messages and windows is
+limited separately (`work.memory.Turns`)."""
 
 BUCKET_ROWS, MEMBER_BYTES, LEAST_MEMBERS = 1 << 20, 450, 1 << 14
-"""Participants of collective operations that are matched together, at most; bytes of memory that a task takes for each,
-about (430 with the points of root causes, in `multizone`); how many there are together, however little memory there
-is."""
+"""Maximum number of participants of collective operations that are matched together; approximate bytes of memory of a
+task per participant (430 with the points of root causes, in `multizone`); minimum number of participants, however
+little memory there is."""
 
 
 class Partition(NamedTuple):
-    """Whole processes that a step works on together."""
+    """Whole processes that a step processes together."""
 
     number: int
     """From 0."""
     members: NDArray[np.int64]
-    """(n,): their locations."""
+    """(n,): locations of the processes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What steps that look at the events within processes work on together: a partition, or a part of one."""
+    """Unit of work of steps on the events within processes: a partition, or a part of one."""
 
     number: int
     partition: int
-    """`number` and `partition`: from 0; the number of the partition."""
+    """`number` and `partition`: number of the window, from 0, and of its partition."""
     members: NDArray[np.int64]
     """(n,): locations."""
     first: NDArray[np.int64] | None = None
     stop: NDArray[np.int64] | None = None
-    """`first` and `stop`: (n, n_counted), how much of what a location has is before and up to the end of the window
-    (`enhance.scan.gaps`); None for a whole partition."""
+    """`first` and `stop`: (n, n_counted), numbers of rows of each location before the begin and before the end of the
+    window (`enhance.scan.gaps`); None for a whole partition."""
     numbers: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 7), np.int64))
     """(n, 7): the numbers of its operations in the whole process (`enhance.scan.numbering.Numbering`)."""
     around: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
-    """(n, 4): the attributed events of each location with which a team begins that is open before the window, FORK and
-    begin, and with which one ends that is open after it, end and JOIN; -1 none."""
+    """(n, 4): attributed events of each location: FORK and begin of the team that is open at the begin of the window,
+    end and JOIN of the team that is open at its end; -1 none."""
 
 
 class Bucket(NamedTuple):
@@ -74,7 +74,7 @@ class Bucket(NamedTuple):
     """From 0."""
     low: int
     high: int
-    """`low` and `high`: keys (`enhance.mpi.collectives`) of its operations: low <= key < high."""
+    """`low` and `high`: keys (`enhance.mpi.collectives`) of the operations: low <= key < high."""
 
 
 EVERYTHING = Bucket(0, 0, int(np.iinfo(np.int64).max))
@@ -89,7 +89,7 @@ class Division:
     process: NDArray[np.int32]
     """(n_locations,): process of every location."""
     windows: tuple[Window, ...] = ()
-    """In the order of the partitions, and those of a partition in the order of time; by default the partitions."""
+    """In the order of the partitions, within a partition in order of time; by default one for each partition."""
 
     def __post_init__(self) -> None:
         if not self.windows:
@@ -120,13 +120,13 @@ def undivided(process: NDArray[np.int32]) -> Division:
 def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1, memory: int | None = None) -> Division:
     """Divide a trace into partitions of about the same size; the locations of one process stay together.
 
-    `sizes` are the call instances and attributed events of every location, and a part of its events (`EVENTS`);
-    `memory` the bytes for each of these; a process is not divided, however many it needs.
+    `sizes` are the call instances, attributed events and 1 / `EVENTS` of the events of every location; `slots` is the
+    number of concurrent tasks, `memory` the bytes per task. A process is never divided, whatever it needs.
     """
     total = int(sizes.sum())
     if total <= PARTITION_ROWS:
         return undivided(process)
-    # as small as memory and caches like; but every partition has messages for every other one, so many cost more
+    # small partitions suit memory and caches, but every partition sends messages to every other one, so many cost more
     capacity = max(
         PARTITION_ROWS,
         min(total // max(16, PER_SLOT * slots), 4 * PARTITION_ROWS),
@@ -139,8 +139,8 @@ def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1,
 
 
 def whole_processes(sizes: NDArray[np.int64], process: NDArray[np.int32], most: int) -> list[NDArray[np.int64]]:
-    """Divide locations into groups of whole processes, in the order of these, of at most so much together or of a
-    single process."""
+    """Divide locations into groups of whole processes, in the order of processes; the total size of a group is at most
+    `most`, unless it is a single process."""
     by_process = np.argsort(process, kind="stable")
     starts = np.flatnonzero(np.diff(process[by_process], prepend=-1))
     of_process = np.add.reduceat(sizes[by_process], starts) if starts.size else starts

@@ -1,5 +1,5 @@
 """How the results of steps reach other steps: in memory, beyond a budget in scratch files, or in files that all workers
-of a cluster see. It is decided here, and nowhere else."""
+of a cluster see. Only this module decides that."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from tracecols.work.memory import Budget, Held
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, bytes_in, temporary_folder
 
 SMALLEST = 1 << 12
-"""Bytes of columns on a cluster below which they go with the values that hold them: to open a file costs more."""
+"""On a cluster, columns with fewer bytes are stored with the values that hold them: opening a file costs more."""
 
 BUDGET, OFTEN = 1 << 26, 64
-"""Bytes of columns that are held in memory, at most, and how many times as many there may be with those that are read
-again and again: in files columns are packed, and to read them costs more than to write them. What is read once costs
-no more than fresh pages of memory."""
+"""Maximum bytes of columns held in memory, and the factor for columns that are read repeatedly: columns in files are
+packed, and reading them costs more than writing them. Reading a column once costs no more than fresh pages of
+memory."""
 
 PIECE = 64 * packing.GROUP
-"""Rows that are coded together."""
+"""Rows that are encoded together."""
 
 WORD = 8
-"""Bytes of the words that codes are in."""
+"""Bytes of the words that hold codes."""
 
 NOTHING = np.zeros(0, np.int64)
 """Base of codes that are relative to no column."""
@@ -50,20 +50,20 @@ NOTHING = np.zeros(0, np.int64)
 
 @dataclass
 class StoredColumn:
-    """Where a column is in a scratch file and how it is coded."""
+    """Position of a column in a scratch file, and its encoding."""
 
     offset: int
     n: int
     """`offset` and `n`: first byte; number of rows."""
     dtype: np.dtype[Any]
     base: str | None = None
-    """Column that its codes are relative to."""
+    """Column that the codes are relative to."""
     codes: packing.Codes | None = None
-    """None if its values are in the file as they are."""
+    """None if the values are stored unencoded."""
 
     @classmethod
     def written(cls, file: BinaryIO, name: str, columns: Columns, base: str | None) -> StoredColumn:
-        """Write a column to the end of a file."""
+        """Append a column to a file."""
         array = columns[name]
         # words are mapped into memory
         file.write(bytes(-file.tell() % WORD))
@@ -93,8 +93,8 @@ class StoredColumn:
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
-    """Fill an array with what is in a file; for few bytes that takes half the time of `numpy.fromfile` (11 instead of
-    25 us for 1 kB). Raises EOFError if the file ends before the array is full. Raises OSError if it cannot be read."""
+    """Fill an array from a file; for few bytes that takes half the time of `numpy.fromfile` (11 instead of 25 us for 1
+    kB). Raises EOFError if the file ends before the array is full, and OSError if it cannot be read."""
     rest = array.data.cast("B")
     with open(path, "rb", buffering=0) as file:
         file.seek(offset)
@@ -107,13 +107,13 @@ def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
 
 
 def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
-    """Write an array to a file. `numpy.ndarray.tofile` does not report a full disk for what fits into the buffers of
-    the C library. Raises OSError if it cannot be written, at the latest when the file is closed."""
+    """Write an array to a file. `numpy.ndarray.tofile` does not report a full disk for data that fits into the buffers
+    of the C library. Raises OSError if the array cannot be written, at the latest when the file is closed."""
     file.write(np.ascontiguousarray(array).data if array.size else b"")
 
 
 def words_of(codes: packing.Codes, parts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return from where to where the words of some rows go, which are whole groups."""
+    """Return the ranges of words that hold the codes of some ranges of rows, extended to whole groups."""
     last = codes.starts.size - 1
     return [
         (int(codes.starts[first // packing.GROUP]), int(codes.starts[min(stop // packing.GROUP, last)]))
@@ -122,8 +122,8 @@ def words_of(codes: packing.Codes, parts: Sequence[tuple[int, int]]) -> list[tup
 
 
 class SpilledColumns:
-    """Columns in a scratch file, integers as codes of few bits, those that are `relative` to another one of the
-    difference; every access reads the file.
+    """Columns in a scratch file; every access reads the file. Integers are stored as codes of few bits, those of a
+    column in `relative` as codes of the difference from another column.
 
     Raises OSError if it cannot be written.
     """
@@ -168,7 +168,7 @@ class SpilledColumns:
     def several_at(
         self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
     ) -> list[NDArray[Any]]:
-        """Return columns at some rows, and `null` at negative ones; (n_index,) each."""
+        """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
         mapped = self._mapped()
         row = index.astype(np.int64, copy=False)
         parts = parts_near(some_of(row), packing.GROUP)
@@ -191,7 +191,7 @@ class SpilledColumns:
         return values
 
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
-        """Fill arrays, by the names of columns, with the rows of some ranges, one range after the other."""
+        """Fill `arrays`, keyed by the names of columns, with the rows of some ranges, one range after the other."""
         mapped, parts = self._mapped(), parts_between(begin, end, packing.GROUP)
         for name, values in arrays.items():
             column = self._stored[name]
@@ -207,7 +207,7 @@ class SpilledColumns:
             packing.unpack(stored, 0, column.codes, begin, end, base, values)
 
     def _mapped(self) -> NDArray[np.uint8]:
-        """Map the part of the file that has these columns into memory: of many places in it few bytes are needed."""
+        """Map the part of the file that holds these columns into memory, since few bytes at many positions are read."""
         first, end = self._extent
         before = first % mmap.ALLOCATIONGRANULARITY
         if first == end:
@@ -218,17 +218,17 @@ class SpilledColumns:
         return np.frombuffer(pages, np.uint8, offset=before)
 
     def _in(self, column: StoredColumn, mapped: NDArray[np.uint8]) -> NDArray[Any]:
-        """Return a column, or the words of its codes, among the bytes of all columns."""
+        """Return the values of a column, or the words of its codes, as a view of the bytes of all columns."""
         first = column.offset - self._extent[0]
         return mapped[first : first + column.nbytes].view(column.dtype if column.codes is None else np.uint64)
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
-        """Find where values belong in an ascending column of integers without nulls that is not relative to another
-        one; (n_values,) int64."""
+        """Find insertion positions of values in an ascending column of integers without nulls that is not relative to
+        another column; (n_values,) int64."""
         column, found = self._stored[name], np.zeros(len(values), np.int64)
         assert column.codes is not None  # integers are coded
         for i, value in enumerate(values):
-            # those of the group before the first one that begins there
+            # the position is in the group before the first group that begins at or after the value
             group = int(np.searchsorted(column.codes.lows, value)) - 1
             if group >= 0:
                 first = group * packing.GROUP
@@ -238,14 +238,14 @@ class SpilledColumns:
 
 
 def _when_forgotten(columns: ColumnSource, function: Callable[..., None], *given: Any) -> weakref.finalize[..., Any]:
-    """Call a function once columns are not referred to any more, but not at the end of the program."""
+    """Call a function when columns are no longer referenced, but not at exit of the program."""
     found = weakref.finalize(columns, function, *given)
     found.atexit = False
     return found
 
 
 class _Once:
-    """A value that is made once, whichever thread asks for it first."""
+    """A value that is computed once, by the first thread that requests it."""
 
     def __init__(self) -> None:
         self._lock, self._done, self._value = Lock(), False, None
@@ -258,22 +258,22 @@ class _Once:
 
 
 class _Remover:
-    """Removes files of columns in a thread of its own: to give back the pages of a gigabyte takes half a second.
+    """Removes files of columns in a background thread: releasing the pages of a gigabyte takes half a second.
 
-    Where the system does not remove open files, and at the end of the program, they go with their folder.
+    If the system cannot remove open files, and at exit of the program, they are removed with their folder.
     """
 
     def __init__(self) -> None:
-        # the garbage collector may put something in while the same thread does
+        # the garbage collector may put a path while the same thread is in put()
         self._paths: SimpleQueue[Path] = SimpleQueue()
         self._begin = _Once()
 
     def begin(self) -> None:
-        """Be ready to remove files."""
+        """Start the thread that removes files."""
         self._begin.get(lambda: Thread(target=self._go_on, name="tracecols-files", daemon=True).start())
 
     def remove(self, path: Path) -> None:
-        """Let a file be removed."""
+        """Queue a file for removal."""
         self._paths.put(path)
 
     def _go_on(self) -> None:
@@ -283,31 +283,30 @@ class _Remover:
 
 
 _remover = _Remover()
-"""That of this process."""
+"""The remover of this process."""
 
 
 class Spill:
-    """What the steps of an analysis keep for each other: values by name and number of their slice, and columns.
+    """Storage for results that steps of an analysis keep for each other: values by name and slice number, and columns.
 
-    Values stay in memory, and so do columns until they exceed a budget; the others go to files of a scratch folder. On
-    a cluster all are in files of a folder that client and workers see: one for each value, and one for the columns of
-    each task.
+    Values stay in memory, and so do columns within a budget; further columns go to files in a scratch folder. On a
+    cluster, all go to files in a folder that client and workers see: one file for each value, and one for the columns
+    of each task.
 
-    What is kept lives until the end of the `with` this is used in; in one process at most as long as this, on a cluster
-    at most as long as the folder. Columns of one process that are not referred to any more make room before that:
-    others have their place in memory, or their file is removed. On a cluster this and what it keeps can be pickled.
+    Stored results live until the end of the `with` statement, in one process at most as long as this object, on a
+    cluster at most as long as the folder. In one process, columns that are no longer referenced are freed earlier:
+    their bytes return to the budget, or their file is removed. On a cluster, this and its results can be pickled.
 
     Parameters
     ----------
     beside : Spill, optional
-        Another one with which this shares the budget.
+        Another spill, which shares its budget with this one.
     budget : Budget, optional
-        What may be held in memory, and where files are made.
+        Bytes that may be held in memory, and where scratch folders are created.
     folder : Path, optional
         A folder that all workers of a cluster see.
     task : str, optional
-        Which task of a cluster keeps columns. One that runs twice, since a worker is lost, writes another file each
-        time.
+        The task of a cluster that stores columns. If it is repeated because a worker is lost, it writes to a new file.
     """
 
     def __init__(
@@ -332,13 +331,13 @@ class Spill:
         self._scratch: ScratchFolder | None = None
 
     def _large_arrays(self, budget: Budget) -> LargeArrays:
-        """Return what makes arrays of the whole trace; on a cluster they go to files as values."""
+        """Return the allocator of arrays of the whole trace; on a cluster these are stored as values."""
         return LargeArrays(budget.large, budget.scratch) if self.folder is None else LargeArrays()
 
     @classmethod
     def between(cls, executor: Executor, what: str, beside: Spill | None = None) -> Spill:
-        """Return what those who work together keep things with: if they do not share memory, in a new folder, whose
-        name begins with `what`."""
+        """Return the spill that the workers of an executor share. If they do not share memory, it uses a new folder,
+        whose name begins with `what`."""
         if executor.folder is None:
             return cls(beside, budget=executor.budget)
         return cls(folder=Path(mkdtemp(prefix=f"{what}-", dir=executor.folder)))
@@ -351,7 +350,7 @@ class Spill:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release what is kept: it can no longer be read."""
+        """Free the stored results, which can no longer be read."""
         with self._lock:
             held, scratch = self._held, self._scratch
             self._held, self._scratch, self._values = [], None, {}
@@ -363,13 +362,13 @@ class Spill:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def of_task(self, task: str) -> Spill:
-        """Return what a task keeps columns with: on a cluster it has a file of its own."""
+        """Return the spill for the columns of a task, which on a cluster have a separate file."""
         return self if self.folder is None else Spill(folder=self.folder, task=task)
 
     def get(self, name: str, number: int, make: Callable[[], Any], *, always: bool = False) -> Any:
-        """Return a value by its name and the number of its slice; it is made if it is not there.
+        """Return a value by its name and slice number; it is computed if it does not exist.
 
-        Of the threads of this process the first one that asks makes it, and the others wait.
+        The first thread of this process that requests a value computes it, and the others wait.
 
         `always` is whether every task needs it.
         """
@@ -380,9 +379,9 @@ class Spill:
         return once.get(make)
 
     def forget(self, names: Collection[str]) -> None:
-        """Free the values of some names, of all slices: no later step reads them.
+        """Free the values with some names, of all slices, because no later step reads them.
 
-        Those in a shared folder stay: a task that is done again on another worker may read them.
+        Values in a shared folder stay: a task that is repeated on another worker may read them.
         """
         with self._lock:
             self._values = {key: once for key, once in self._values.items() if key[0] not in names}
@@ -390,11 +389,11 @@ class Spill:
     def keep(
         self, columns: Columns, relative: Mapping[str, str] | None = None, borrowed: bool = False, often: bool = False
     ) -> ColumnSource:
-        """Return the same columns, which all are computed, in memory or in a file; -1 is null.
+        """Compute all columns, and return them in memory or in a file; -1 is null.
 
-        `relative` are columns whose values are close to those of another one, so that they take fewer bytes. If arrays
-        are `borrowed`, they will be written to again: what stays in memory is copied. What is read `often` stays in
-        memory rather than others. Raises AnalysisError, ClusterError if the file cannot be written.
+        `relative` maps columns to columns with similar values, relative to which they take fewer bytes. If arrays are
+        `borrowed`, they will be overwritten by their owner: columns that stay in memory are copied. Columns that are
+        read `often` have a larger budget of memory. Raises AnalysisError or ClusterError if the file cannot be written.
         """
         size = sum(columns[name].nbytes for name in columns.names)
         most = self._most_often if often else self._most_held
@@ -420,7 +419,7 @@ class Spill:
 
     @property
     def n_written(self) -> int:
-        """Bytes of the files of this process."""
+        """Bytes in the files of this process."""
         with self._lock:
             scratch = self._scratch
         return 0 if scratch is None else bytes_in(scratch.path)
@@ -435,14 +434,12 @@ class Spill:
 
 
 def large_arrays(spill: Spill | None, jobs: int = 1) -> LargeArrays:
-    """Return what makes arrays of the whole trace, with so many threads; in memory if a step is given nothing to keep
-    them with."""
+    """Return the allocator of arrays of the whole trace, with `jobs` threads; in memory if there is no spill."""
     return (LargeArrays() if spill is None else spill.large).by_threads(jobs)
 
 
 def keep(columns: Columns, spill: Spill | None, borrowed: bool = False, often: bool = False) -> ColumnSource:
-    """Keep the columns that a step makes; in memory if it is given nothing to keep them with. Borrowed arrays will be
-    written to again; what is read often stays in memory rather than others."""
+    """Store the columns that a step computes (`Spill.keep`); in memory if there is no spill."""
     if spill is None:
         return columns.copy() if borrowed else columns.computed()
     return spill.keep(columns, borrowed=borrowed, often=often)

@@ -1,30 +1,30 @@
-"""The words an analysis is declared in: steps, what they read and make, and the stages they run in.
+"""Declaration of an analysis: steps, the values they read and make, and the stages they run in.
 
 A step is a function that the decorator `step` declares: its parameters are the names of the values it reads, the
-decorator says in which stage it runs and what the values are called that it returns. Within a stage every step works on
-one slice of the trace, independently of all others:
+decorator gives its stage and the names of the values it returns. Within a stage, every step works on one slice of the
+trace, independently of all others:
 
 * `within`: one partition, which holds whole processes, or a window of one process (`enhance.scan.windows`; steps of
   later stages read the values of all windows of their partition as `own_x`). It makes the tables within processes, and
   the rows that leave the partition.
-* `receive`: one partition and what was sent to it: the messages it receives.
-* `send`: one partition and what became of its sends: the messages it sends.
+* `receive`: one partition and the messages sent to it.
+* `send`: one partition and the matches of its sends: the messages it sends.
 * `bucket`: one range of collective operations, with their participants of all partitions.
-* `global`: the calls of all processes that one-sided communication, non-blocking collective operations, files and the
-  start and end of MPI join.
-* `clocks`: once: the clock conditions of all others together.
+* `global`: the calls of all processes that are joined at once: one-sided communication, non-blocking collective
+  operations, files, start and end of MPI.
+* `clocks`: once: the clock conditions of all other stages.
 
 Root causes are found in further stages:
 
-* `causes`: once: all synchronisation points in order, and who waits for whom.
+* `causes`: once: all synchronisation points in order, and which location waits for which.
 * `path`: once: the critical path.
 * `spent`: one partition: its time by call path between these points.
-* `delays`: one partition, and what those did who waited for it.
-* `sweep`: once: what waits cost, from the end of the trace to its beginning.
-* `on_path`: one partition: what its call paths take on the critical path, and in which phases or bins of time the
+* `delays`: one partition, and the activities of the locations that waited for it.
+* `sweep`: once: the costs of waits, from the end of the trace to its beginning.
+* `on_path`: one partition: the time of its call paths on the critical path, and the phases or bins of time in which the
   causes of waits lie.
-* `charges`: one partition: what its call paths are charged with.
-* `run`: once: what that means for the whole run.
+* `charges`: one partition: the costs charged to its call paths.
+* `run`: once: the results for the whole run.
 
 `model.tables.STEPS` lists the steps of tracecols; `model.model` runs them.
 """
@@ -41,19 +41,19 @@ WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CLOCKS, CAUSES, PATH, SPENT, DELAYS, SWEE
     "within", "receive", "send", "bucket", "global", "clocks",
     "causes", "path", "spent", "delays", "sweep", "on_path", "charges", "run",
 )  # fmt: skip
-"""In the order in which they run."""
+"""The stages in the order in which they run."""
 
 BESIDE = {SPENT: PATH, ON_PATH: SWEEP}
-"""Stages that run at the same time as the one before, which one thread goes through."""
+"""Stages that run concurrently with a preceding stage, which uses only one thread."""
 
 ANY = ""
-"""The stage of a step that works in any of them, on the slice it is asked for."""
+"""The stage of a step that can run in any stage, on the slice of that stage."""
 
 ONCE = (GLOBAL, CLOCKS, CAUSES, PATH, SWEEP, RUN)
-"""Those that run once, for the whole trace."""
+"""Stages that run once, for the whole trace."""
 
 IN_WINDOWS = frozenset(STAGES) - {CLOCKS}
-"""Those whose values are the same if the steps within processes look at windows of long ones."""
+"""Stages whose values do not change if the steps within processes work on windows of long processes."""
 
 GIVEN = {
     "facts": "`Facts`: what is known of the whole trace: definitions, call paths, communicators.",
@@ -67,28 +67,28 @@ GIVEN = {
     "quirks": "Which peculiarities of the reference root causes have.",
     "jobs": "Threads that a step may use: more than one where no other slice is worked on meanwhile.",
 }
-"""Values that exist before any step runs, and what they are."""
+"""Values that exist before any step runs, with their descriptions."""
 
 EVERY = "every_"
-"""A parameter of a step that begins so is the list of the values of all partitions, windows or buckets, in the order of
-their numbers."""
+"""A parameter of a step with this prefix is the list of the values of all partitions, windows or buckets, in the order
+of their numbers."""
 
 OWN = "own_"
-"""A parameter of a step that begins so is the list of the values of the windows of its partition, in the order of
+"""A parameter of a step with this prefix is the list of the values of the windows of its partition, in order of
 time."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Input(NamedTuple):
-    """A value that a step reads: that of its slice, or (`EVERY`, `OWN`) the list of those of several slices."""
+    """A value that a step reads: that of its slice, or (`EVERY`, `OWN`) the list of the values of several slices."""
 
     name: str
     scope: str = ""
 
     @classmethod
     def of(cls, parameter: str) -> Input:
-        """Return what the name of a parameter asks for."""
+        """Return the input that a parameter refers to by its name."""
         scope = next((prefix for prefix in (EVERY, OWN) if parameter.startswith(prefix)), "")
         return cls(parameter.removeprefix(scope), scope)
 
@@ -100,16 +100,15 @@ class Step(NamedTuple):
     """A step of an analysis."""
 
     function: Callable[..., Any]
-    """Gets the values of `reads` in that order and returns what it makes: the value, or a tuple if there are
-    several."""
+    """Takes the values of `reads` in that order and returns the values of `makes`: one value, or a tuple of several."""
     stage: str
     """One of `STAGES`, or `ANY`."""
     reads: tuple[Input, ...]
-    """What other steps make, or what is in `GIVEN`."""
+    """Values that other steps make, or that are in `GIVEN`."""
     makes: tuple[str, ...]
     """Names of the values it returns."""
     keeps: tuple[str, ...] = ()
-    """Those of them that steps of other stages or partitions read."""
+    """Those of these values that steps of other stages or partitions read."""
 
     @property
     def name(self) -> str:
@@ -143,7 +142,7 @@ def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Func
 
 def collect(modules: Iterable[ModuleType]) -> tuple[Step, ...]:
     """Return the steps that some modules declare, in an order in which they can run. Raises ValueError if two steps
-    make the same value, no step makes a value that another reads, or steps read each other's values in a circle."""
+    make the same value, no step makes a value that another reads, or the steps have cyclic dependences."""
     found = [
         declared
         for module in modules

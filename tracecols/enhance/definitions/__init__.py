@@ -1,1 +1,1 @@
-"""What the definitions of a trace say: regions, locations, communicators, topologies, the order of events."""
+"""The definitions of a trace: regions, locations, communicators, topologies, and the order of events."""

@@ -1,7 +1,7 @@
-"""Ranks in communicators to processes, and back.
+"""Conversion between ranks in communicators and processes.
 
-A communicator that a recording names but does not define is -1. It has no members that are known, so nothing is joined
-on it: a rank in it is not a process, and each process has such a communicator of its own.
+A communicator that is recorded but not defined is -1. Its members are unknown, so no events are joined on it: ranks in
+it have no process, and it counts as a separate communicator for each process.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Communicators:
     Attributes
     ----------
     size : (n,) int64
-        Number of members; 1 for self, of an inter-communicator those of both groups (see `size_of`).
+        Number of members; 1 for self, the sum of both groups for an inter-communicator (see `size_of`).
     is_self : (n,) bool
-        Whether each process has one of its own (MPI_COMM_SELF).
+        Whether each process has a separate one (MPI_COMM_SELF).
     is_inter : (n,) bool
-        Whether it is an inter-communicator, which joins two groups.
+        Whether it is an inter-communicator, which connects two groups.
     world : (n_processes,) int64
-        MPI_COMM_WORLD of each process, -1 where all have the same: processes that are spawned, or that connect to
-        others, have worlds of their own.
+        MPI_COMM_WORLD of each process, -1 if all have the same: processes that are spawned, or that connect to others,
+        have separate worlds.
     """
 
     def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
@@ -55,7 +55,7 @@ class Communicators:
         self.world = self._worlds(np.array(table.column("name").to_pylist(), object) == "MPI_COMM_WORLD")
 
     def _worlds(self, is_world: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the world of each process; the first of several, and none where there is only one."""
+        """Return the world of each process, the first of several; -1 if there is only one world."""
         world = np.full(self._n_processes, -1, np.int64)
         if is_world.sum() > 1:
             owner = np.repeat(np.arange(self._n), np.diff(self._start))
@@ -69,11 +69,11 @@ class Communicators:
         return start, of[np.array([m for v in lists for m in v], np.int64)].astype(np.int64)
 
     def size_of(self, communicator: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the number of members of communicators; 0 for those that are not defined. (n,) int64."""
+        """Return the number of members of communicators; 0 for undefined ones. (n,) int64."""
         return pick(self.size, communicator, 0)
 
     def members_of(self, communicator: int) -> NDArray[np.int64]:
-        """Return the processes of a communicator, of an inter-communicator those of both groups, in ascending order."""
+        """Return the processes of a communicator, of both groups of an inter-communicator, in ascending order."""
         return distinct(
             np.concatenate(
                 [
@@ -84,14 +84,14 @@ class Communicators:
         )
 
     def channel(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Number communicators such that those each process has of its own are different for every process; (n,) int64.
+        """Number communicators; those that are separate for each process get a number per process; (n,) int64.
 
-        These are MPI_COMM_SELF and its like, and those that are not defined.
+        These are MPI_COMM_SELF and the like, and undefined ones.
         """
         is_own = (communicator < 0) | pick(self.is_self, communicator, 0)
         if not is_own.any():
             return communicator.astype(np.int64)
-        # number 0 of the communicators of their own is the undefined one
+        # among the separate communicators of a process, number 0 is the undefined one
         own = pick(np.cumsum(self.is_self), communicator, 0) * self._n_processes + process
         return np.where(is_own, self._n + own, communicator)
 
@@ -104,9 +104,9 @@ class Communicators:
     def process_of(
         self, communicator: NDArray[np.int32], rank: NDArray[np.int64], own: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """Return the process at a rank, seen from a process of the communicator; -1 if there is none.
+        """Return the process at a rank, as seen from process `own` of the communicator; -1 if there is none.
 
-        In an inter-communicator a rank counts in the other group.
+        In an inter-communicator, the rank refers to the other group.
         """
         if not self._n:
             return np.full(rank.size, -1, np.int64)

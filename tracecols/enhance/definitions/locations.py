@@ -1,4 +1,4 @@
-"""What the locations of a trace are: threads of processes, their masters and workers, and streams of devices."""
+"""Classification of the locations of a trace: threads of processes, masters and workers, streams of devices."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
 BATCH = 1 << 20
-"""Events that are looked at at once."""
+"""Events that are read at once."""
 
 OF_CPUS = ("mpi", "openmp")
-"""Paradigms of CPUs: a location of type gpu that they list, or that executes an MPI call or an OpenMP construct of a
-team, is a thread (old recordings of many-core cards)."""
+"""Paradigms of CPUs: a location of type gpu that is in a group of these, or that executes an MPI call or an OpenMP
+construct of a team, is a thread (old recordings of many-core cards)."""
 
 CREATING = ("pthread", "winthread", "qtthread", "acethread", "tbbthread")
-"""Paradigms in which a program creates its threads by itself, one by one."""
+"""Paradigms in which a program creates its threads itself, one by one."""
 
 CALLSITE = "callsite id"
-"""Parameter that a launch and its kernel have in common."""
+"""Parameter with the same value in a launch and its kernel."""
 
 PIECE, PIECE_CPUS = "TRACECOLS::PIECE", "TRACECOLS::PIECE_CPUS"
-"""Facts in the manifest of a piece of a trace: that it is one; which locations of type gpu are threads in the whole
+"""Facts in the manifest of a trace slice: that it is a slice; the locations of type gpu that are threads in the whole
 trace."""
 
 PIECE_CALLS, PIECE_LEFT_OUT = "TRACECOLS::PIECE_CALLS", "TRACECOLS::PIECE_LEFT_OUT"
-"""Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of messages and
-collective operations that an archive lacks because it would hold only one side of them."""
+"""Facts in the manifest of a trace slice: calls in which threads may wait that are cut by its ends; events of messages
+and collective operations that an archive lacks because it would hold only one side of them."""
 
 PIECE_PENDING, PIECE_NUMBERS = "TRACECOLS::PIECE_PENDING", "TRACECOLS::PIECE_NUMBERS"
-"""Facts in the manifest of a piece: what devices were asked for before it begins, and what of it was done
-(`slices.devices`); which numbers its operations have in the whole trace (`enhance.scan.numbering`)."""
+"""Facts in the manifest of a trace slice: operations of devices launched before its start, and those of them already
+done (`slices.devices`); numbers of its operations in the whole trace (`enhance.scan.numbering`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Locations:
-    """The locations of a trace; the same for every piece of it."""
+    """The locations of a trace; the same for all of its slices."""
 
     process: NDArray[np.int32]
     thread: NDArray[np.int32]
-    """`process` and `thread`: (n,), process and number in it of every location; the master of a process is its thread
-    0. The process of a stream that is in a location group of an accelerator is the one that created the group."""
+    """`process` and `thread`: (n,), process of every location, and its number in the process; the master of a process
+    is its thread 0. A stream in a location group of an accelerator belongs to the process that created the group."""
     is_cpu: NDArray[np.bool_]
     """(n,): whether it is a CPU thread."""
     is_device: NDArray[np.bool_]
-    """(n,): whether it is a stream of a device: neither a CPU thread nor mere metrics."""
+    """(n,): whether it is a stream of a device: neither a CPU thread nor a location for metrics only."""
     are_created: bool
-    """Whether the program creates its threads by itself, so that no CPU is reserved for them as long as the process
-    runs. That is so where the definitions know POSIX threads or the like and nothing of OpenMP."""
+    """Whether the program creates its threads itself, so that no CPU is reserved for them for the lifetime of the
+    process. This holds if the definitions mention POSIX threads or the like but not OpenMP."""
     device: NDArray[np.int32]
-    """(n,): number of the device that every stream belongs to, -1 for what is no stream."""
+    """(n,): number of the device that every stream belongs to, -1 for other locations."""
     device_names: tuple[str, ...]
-    """Of the devices, by number."""
+    """Names of the devices, by number."""
 
     @classmethod
     def of(cls, store: Store) -> Locations:
-        """Read them; of locations of type gpu the regions have to be looked at, 4 B per event."""
+        """Read the locations of a store; of those of type gpu, the regions of all events may be read, 4 B per event."""
         table = store.definitions["locations"]
         kind = np.array(table.column("type").to_pylist(), object)
         is_gpu = kind == "gpu"
@@ -88,7 +88,7 @@ class Locations:
 
     @cached_property
     def master(self) -> NDArray[np.int64]:
-        """The master of the process of every location; -1 where the process has no CPU thread; (n,) int64."""
+        """The master of the process of every location; -1 if the process has no CPU thread; (n,) int64."""
         cpus = np.flatnonzero(self.is_cpu)
         cpus = cpus[np.lexsort((self.thread[cpus], self.process[cpus]))]
         process, first = np.unique(self.process[cpus], return_index=True)
@@ -98,13 +98,13 @@ class Locations:
 
     @cached_property
     def workers(self) -> NDArray[np.int64]:
-        """All CPU threads that are no masters, in ascending order."""
+        """All CPU threads that are not masters, in ascending order."""
         cpus = np.flatnonzero(self.is_cpu)
         return cpus[self.master[cpus] != cpus]
 
     @cached_property
     def n_threads(self) -> NDArray[np.int64]:
-        """CPU threads of the process of every location; (n,) int64."""
+        """Number of CPU threads of the process of every location; (n,) int64."""
         counts = np.bincount(self.process[self.is_cpu], minlength=int(self.process.max(initial=-1)) + 1)
         return counts[self.process]
 
@@ -115,7 +115,7 @@ class Locations:
 
 
 def _paradigms_of_hosts(store: Store, is_device: NDArray[np.bool_]) -> set[str]:
-    """Return the paradigms of regions and groups, without those of libraries for devices and of groups with streams."""
+    """Return the paradigms of regions and groups, except those of calls for devices and of groups with streams."""
     regions, groups = store.definitions["regions"].to_pydict(), store.definitions["groups"].to_pydict()
     name, role, paradigm = (np.array([*regions[c], ""], object)[:-1] for c in ("name", "role", "paradigm"))
     known = set(paradigm[device_calls(name, role, paradigm) < 0].tolist())
@@ -133,10 +133,10 @@ def find_locations(
     thread: int | None = None,
     error: type[TracecolsError] = StoreError,
 ) -> list[int] | None:
-    """Return the rows of the locations that are asked for; None, which means all, if nothing is.
+    """Return the rows of the requested locations; None, which means all, if no argument is given.
 
-    `given` are rows of locations, and texts that select some: `rank 0`, `rank 0-3 thread 1`; `rank` and `thread` narrow
-    these to a process, and a number in it.
+    `given` are rows of locations, and strings that select some: `rank 0`, `rank 0-3 thread 1`; `rank` and `thread`
+    restrict these to a process, and to a thread number.
     """
     if given is None and rank is None and thread is None:
         return None
@@ -182,10 +182,10 @@ def _selected(
 
 
 def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Number the devices: location groups of type accelerator; those that the names of streams in a process name
-    apart."""
+    """Number the devices: location groups of type accelerator, and otherwise the devices in the names of the streams of
+    a process."""
     table, groups = store.definitions["locations"].to_pydict(), store.definitions["processes"].to_pydict()
-    # queues of OpenCL are called like their devices
+    # queues of OpenCL have the names of their devices
     teams = store.definitions["groups"].to_pydict()
     queues = {
         m
@@ -205,7 +205,7 @@ def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int
 
 
 def _with_creators(store: Store, group: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Put the process that created it in the place of an accelerator; without a creator, the only process if there is
+    """Replace accelerators by the process that created them; without a creator, by the only process if there is just
     one."""
     table = store.definitions["processes"]
     kind, creator = table.column("type").to_pylist(), table.column("creator").to_pylist()
@@ -222,7 +222,7 @@ def _with_creators(store: Store, group: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _gpus_that_are_cpus(store: Store, candidates: Collection[int]) -> set[int]:
-    """Find the locations of type gpu that are CPU threads: MPI or OpenMP lists them, or its regions run on them."""
+    """Find the CPU threads of type gpu: locations in groups of MPI or OpenMP, or that execute their regions."""
     named = store.manifest["source"].get(PIECE_CPUS)
     if named is not None:
         return {int(i) for i in str(named).split() if i.isdecimal()} & set(candidates)

@@ -1,9 +1,8 @@
-"""The chronological order of events across locations (thesis 3.1): by time, and how events of the same time follow each
-other.
+"""The chronological order of events across locations (thesis 3.1): by time, and among events of the same time by tie
+order.
 
-The order of a location's events is that in which they were recorded. Where time decreases in it (`Store.decreases`), an
-event that is earlier than one before is a late event: it is put in order as if it had the time of the latest event
-before it.
+The events of a location are in the order in which they were recorded. If times decrease (`Store.decreases`), an event
+that is earlier than a preceding one is a late event: it is ordered as if it had the time of the latest preceding event.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from tracecols.enhance.dataflow.grouping import positions
 from tracecols.store import Store
 
 BATCH = 1 << 20
-"""Events that are looked at at once."""
+"""Events that are read at once."""
 
 SAMPLE, WINDOW = 1 << 10, 1 << 21
-"""All events are put in order window by window; their bounds are found among every SAMPLE-th time of each location."""
+"""All events are sorted in chunks of about WINDOW events, whose bounds are among every SAMPLE-th time of locations."""
 
 
 def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events of a location that are earlier than one before them: their numbers in the location, ascending,
-    and ticks of the latest event before each.
+    """Find the events of a location that are earlier than a preceding one: their numbers in the location, ascending,
+    and ticks of the latest preceding event of each.
 
-    O(n) in the location's events where its time decreases, nothing elsewhere.
+    O(n) in the events of the location if its times decrease, otherwise O(1).
     """
     numbers, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     latest = np.iinfo(np.int64).min
@@ -46,8 +45,8 @@ def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray
 
 
 class EventOrder:
-    """Order events by time, late ones by that of the latest event before them; ties go to the lower location unless the
-    source says otherwise (side table `ties`), and within a location to the one recorded first."""
+    """Order of events by time, of late events by the time of the latest preceding event; ties go to the lower location
+    unless the source defines another order (side table `ties`), and within a location to the event recorded first."""
 
     def __init__(self, store: Store, first_rows: NDArray[np.int64]) -> None:
         self._first_rows = first_rows
@@ -61,7 +60,7 @@ class EventOrder:
         self._late_times = np.concatenate([nothing, *(time for _, _, time in late)])
 
     def time(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the times by which events are put in order: of late events that of the latest event before them; (n,)
+        """Return the times by which events are ordered: for late events that of the latest preceding event; (n,)
         int64."""
         if not self._late.size or not rows.size:
             return time
@@ -69,8 +68,8 @@ class EventOrder:
         return np.where(self._late[at] == rows, self._late_times[at], time)
 
     def times_of(self, first: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the same of consecutive events of one location, the first of which has row `first`: they never
-        decrease."""
+        """Return the same for consecutive events of one location, beginning with row `first`: the result never
+        decreases."""
         low, high = np.searchsorted(self._late, [first, first + time.size])
         if low == high:
             return time
@@ -81,14 +80,14 @@ class EventOrder:
     def times_along(
         self, first: NDArray[np.int64], bounds: NDArray[np.int64], time: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the same of consecutive events of some locations, of which row `first` is the first of each, at
-        `bounds`."""
+        """Return the same for consecutive events of some locations, which begin with rows `first`, at positions
+        `bounds` of `time`."""
         if not self._late.size:
             return time
         return self.time(np.repeat(first - bounds[:-1], np.diff(bounds)) + np.arange(time.size), time)
 
     def tie_order(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a number by which events of the same time are ordered, before their rows; (n,) int64."""
+        """Return the number by which events of the same time are ordered, before their rows; (n,) int64."""
         if not self._rows.size:
             return rows
         location = np.searchsorted(self._first_rows, rows, "right") - 1
@@ -96,7 +95,7 @@ class EventOrder:
         return np.where(self._rows[at] == rows, self._tie_orders[at], location << 32)
 
     def is_listed(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the source gives events a place of their own; (n,) bool."""
+        """Return a mask of the events whose tie order the source defines; (n,) bool."""
         if not self._rows.size:
             return np.zeros(rows.size, bool)
         at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
@@ -104,7 +103,7 @@ class EventOrder:
         return found
 
     def argsort(self, rows: NDArray[np.int64], time: NDArray[np.int64], *groups: NDArray[Any]) -> NDArray[np.int64]:
-        """Sort events chronologically within groups, the first of which matters most; O(n log n)."""
+        """Sort events by groups, the first key being most significant, then chronologically; O(n log n)."""
         time = self.time(rows, time)
         if not self._rows.size:
             return np.lexsort((rows, time, *groups[::-1]))
@@ -117,7 +116,7 @@ class EventOrder:
     def precedes(
         self, rows: NDArray[np.int64], time: NDArray[np.int64], other: NDArray[np.int64], other_time: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Whether each event comes before another one; (n,) bool."""
+        """Return whether each event precedes the other one; (n,) bool."""
         time, other_time = self.time(rows, time), self.time(other, other_time)
         tie, other_tie = self.tie_order(rows), self.tie_order(other)
         tied = (tie < other_tie) | ((tie == other_tie) & (rows < other))
@@ -126,11 +125,11 @@ class EventOrder:
     def windows(
         self, time: NDArray[np.int64], forget: Callable[[], None] = lambda: None
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the rows of all events in chronological order, about `WINDOW` at a time, for which memory is taken
-        beside `time`; O(n log n) in all.
+        """Yield the rows of all events in chronological order, about `WINDOW` at a time, which bounds the memory
+        besides `time`; O(n log n) in total.
 
-        `time` is of all events, in the order of their rows, and may be mapped from a file; `forget` is called now and
-        then, to release what was read of it.
+        `time` has the times of all events in the order of their rows, and may be mapped from a file; `forget` is called
+        repeatedly to release the pages that were read.
         """
         bounds = [*self._first_rows.tolist(), time.size]
         spans = [(a, b) for a, b in pairwise(bounds) if a < b]
@@ -139,7 +138,7 @@ class EventOrder:
             sampled.append(time[a:b:SAMPLE].copy())
             forget()
         samples = np.sort(np.concatenate(sampled))
-        # what is of the same time stays together
+        # events of the same time stay together
         cuts = distinct(samples[WINDOW // SAMPLE :: WINDOW // SAMPLE])
         at = [a for a, _ in spans]
         for cut in [*cuts.tolist(), None]:

@@ -1,4 +1,4 @@
-"""What the regions of a trace are: parallel constructs, initialisation, artificial ones."""
+"""Classification of the regions of a trace: parallel constructs, initialisation, device calls, artificial regions."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ THREAD_CALLS = ("pthread_create", "pthread_join", "pthread_cond_signal", "pthrea
 """Calls of POSIX threads whose instances are joined with events of other threads."""
 
 POLLING_CALLS = ("mpi_test", "mpi_testall", "mpi_testany", "mpi_testsome", "mpi_iprobe", "mpi_improbe")
-"""Calls of MPI that ask whether something has come, and do not wait."""
+"""Calls of MPI that test for completions or messages without waiting."""
 
 IS_BARRIER: NDArray[np.bool_] = np.isin(CONSTRUCTS, ("barrier", "implicit_barrier"))
-"""Which of these let all threads wait for each other."""
+"""Mask of the `CONSTRUCTS` that are barriers."""
 
 COLLECTIVE_FILE = re.compile(
     r"mpi_file_((read|write)_(all|at_all|ordered)|close|open|preallocate|set_(atomicity|info|size|view)|sync)"
 )
-"""Blocking calls by lower-case name that all processes make together which have opened a file together."""
+"""Lower-case names of blocking calls that are collective for the processes that opened a file together."""
 
 DEVICE_PARADIGMS = ("cuda", "hip", "opencl", "openacc", "openmp_target")
 """Paradigms whose regions on a CPU are calls that manage or use devices."""
 
 MANAGEMENT, LAUNCH, MEMORY, SYNCHRONIZATION, WAIT, COPY = range(6)
-"""What such calls do: a WAIT is a synchronisation that blocks the host, any other SYNCHRONIZATION asks or orders work
-only."""
+"""Purpose of such calls: a WAIT is a synchronisation that blocks the host, any other SYNCHRONIZATION only queries or
+orders operations."""
 
 _DEVICE_CALLS = (
     (
@@ -75,22 +75,22 @@ _DEVICE_CALLS = (
         r".*\b(alloc|free|delete|associate)\b.*",
     ),
 )
-"""By lower-case name; the first that fits the whole name. All other calls are MANAGEMENT."""
+"""Patterns of whole lower-case names; the first that matches counts. All other calls are MANAGEMENT."""
 
 _OF_LIBRARIES = re.compile(
     r"(cu|cuda|hip|cl|ze|zes)[A-Z]\w*|acc_\w+@.*|"
     r"(pi|ur)(Enqueue|Queue|Event|Mem|USM|Kernel|Program|Context|Device|Platform)\w*|sycl::.*"
 )
-"""Names of functions of the libraries for devices (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and what it is on),
-whatever paradigm a recording states: there is none for Level Zero and SYCL, and some that were made before one was
-agreed on state another."""
+"""Names of functions of device libraries (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and its backends), whatever the
+recorded paradigm: there is none for Level Zero and SYCL, and some recordings made before a paradigm was defined have
+another one."""
 
 _OF_OTHERS = ("mpi", "openmp", "pthread", "shmem", "measurement_system")
-"""Paradigms that recordings state for nothing else."""
+"""Paradigms that are never recorded for functions of device libraries."""
 
 _OF_PROGRAMS = ("user", "compiler", "sampling", "none")
-"""Paradigms of functions of the program: of these only what a name tells to launch, copy, wait, ... is taken for a
-call."""
+"""Paradigms of functions of the program: these are calls for devices only if their name indicates a launch, copy, wait,
+..."""
 
 
 PHASE = 2
@@ -104,8 +104,8 @@ CONTEXTS = re.compile(
     r"(init|initiali[sz]e)_?(cuda|hip|opencl|ocl|gpus?|acc|openacc|devices?)|"
     r"(cuda|hip|opencl|ocl|gpus?|openacc|devices?)_?init(iali[sz]e)?"
 )
-"""Calls that create and destroy contexts of devices, as names in lower case; and functions of programs that are called
-so, in which a library creates them without a call that is recorded."""
+"""Lower-case names of calls that create and destroy contexts of devices, and typical names of functions of programs in
+which a library creates contexts without a recorded call."""
 
 
 class Regions:
@@ -114,27 +114,27 @@ class Regions:
     Attributes
     ----------
     name, role, paradigm : (n_regions,) object
-        Text.
+        Strings.
     lower : (n_regions,) object
         Names in lower case without trailing underscores, for comparison (Fortran).
     construct : (n_regions,) int8
         Position in `CONSTRUCTS`, -1 for other regions.
     is_phase : (n_regions,) bool
-        Whether the recording says that its instances are phases of the program.
+        Whether the recording marks its instances as phases of the program.
     is_init, is_finalize : (n_regions,) bool
         MPI_Init or MPI_Init_thread; MPI_Finalize.
     is_file, is_collective_file : (n_regions,) bool
-        Calls of MPI for files; of these the blocking ones that all processes of a file make together.
+        Calls of MPI for files; of these, the blocking collective ones.
     device_call : (n_regions,) int8
-        What the region does for devices where a CPU executes it (`LAUNCH`, `COPY`, ...); -1 nothing.
+        Purpose of the region for devices if a CPU executes it (`LAUNCH`, `COPY`, ...); -1 none.
     flags : (n_regions,) uint8
         For `kernels.stacks.scan_events`.
     tasks, threads : int
         The regions TASKS and THREADS.
     of_entry : (n_entries,) int32
-        Region by entry: every region by itself, then that of every call site.
+        Region by entry: first the regions themselves, then the region of every call site.
     call_sites : (n_sites + 1,) object
-        File and line of every call site; the last, for none, is empty.
+        File and line of every call site; the last element, for none, is empty.
     """
 
     def __init__(self, store: Store) -> None:
@@ -187,7 +187,7 @@ class Regions:
 def device_calls(
     name: NDArray[np.object_], role: NDArray[np.object_], paradigm: NDArray[np.object_]
 ) -> NDArray[np.int8]:
-    """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing."""
+    """Return the purpose of regions for devices by paradigm, role and name: `LAUNCH`, `COPY`, ...; -1 none."""
     result = np.full(name.size, -1, np.int8)
     of_role = {
         "allocate": MEMORY,
@@ -206,11 +206,11 @@ def device_calls(
         lower = name[i].lower().rstrip("_")
         named = next((what for what, pattern in _DEVICE_CALLS if re.fullmatch(pattern, lower)), MANAGEMENT)
         if role[i] == "artificial" and re.search("sync|wait", lower):
-            # what a measurement shows while it waits for a device in front of a call
+            # shown by a measurement system while it waits for a device before a call
             named = WAIT
         result[i] = of_role[role[i]] if is_declared[i] and role[i] in of_role else named
         if paradigm[i] in _OF_PROGRAMS and named == MANAGEMENT:
             result[i] = -1
-    # calls that ask other threads of the process for an operation (c10d::allreduce_ with gloo)
+    # calls that start an operation on other threads of the process (c10d::allreduce_ with gloo)
     result[(paradigm == NCCL) & (role == "task_create")] = LAUNCH
     return result

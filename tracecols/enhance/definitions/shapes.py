@@ -1,10 +1,10 @@
-"""Regular shapes in a graph of who communicates with whom: lines, rings, grids and tori of up to four dimensions,
-hypercubes, stars, trees.
+"""Regular shapes of communication graphs: lines, rings, grids and tori of up to four dimensions, hypercubes, stars,
+trees.
 
-A shape is looked for in the order of the nodes first (a grid whose nodes are counted row by row, a tree whose nodes are
-counted level by level), where some edges may be missing or besides, then in any order, where the graph has to be
-exactly the shape. How likely a random graph of as many edges would fit as well is the doubt about it: two processes
-that communicate are always a line, and three of them often.
+The search first assumes the order of the nodes (a grid numbered row by row, a tree numbered level by level) and
+tolerates some missing or additional edges. Then it tries any order, and the graph has to be exactly the shape. The
+doubt about a shape is the probability that a random graph with as many edges fits as well: two processes that
+communicate are always a line, and three of them often.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from tracecols.distinct import distinct
 Ints = NDArray[np.int64]
 
 N_DIMENSIONS = 4
-"""Dimensions of a grid, at most; hypercubes have as many as they need."""
+"""Maximum number of dimensions of a grid; hypercubes may have more."""
 
 PRESENT = 0.8
-"""Part of the edges of a shape that the graph has, at least, if its nodes are in order; also of those across an edge of
-the grid, for a dimension to be periodic."""
+"""Minimum fraction of the edges of a shape that the graph has, if its nodes are in order; also the minimum fraction of
+wrap-around edges for a dimension to be periodic."""
 
 EXPLAINED = 0.9
-"""Part of the edges of the graph that are edges of the shape, at least."""
+"""Minimum fraction of the edges of the graph that are edges of the shape."""
 
 LEAST_IN_ORDER, LEAST = 0.75, 0.95
-"""Confidence that a shape must have, if the nodes are in its order, and if they are in any order."""
+"""Minimum confidence of a shape if the nodes are in its order, and if they are in any order."""
 
 GAP = 4.0
-"""Factor between the weights of edges that separates those of a shape from others, such as those of a reduction."""
+"""Minimum ratio between weights that separates the edges of a shape from others, such as those of a reduction."""
 
 N_GAPS = 3
-"""Such gaps that are tried."""
+"""Maximum number of such gaps that are tried."""
 
 MOST_PAIRS = 1 << 22
-"""Pairs of edges of the same node that are looked at, at most: 4-D tori of 10^5 nodes have 2.8 x 10^6."""
+"""Maximum number of pairs of edges with a common node: 4-D tori of 10^5 nodes have 2.8 x 10^6."""
 
 ARITY = range(2, 9)
-"""Children of a node in trees whose nodes are in order."""
+"""Numbers of children per node that are tried for trees whose nodes are in order."""
 
 
 class Graph(NamedTuple):
@@ -56,22 +56,22 @@ class Graph(NamedTuple):
     b: Ints
     """`a` and `b`: (n_edges,) int64, ends of each edge, `a < b`; each pair once."""
     weights: tuple[Ints, ...]
-    """tuple of (n_edges,) int64: of each edge, in several units."""
+    """tuple of (n_edges,) int64: weight of each edge, in several units."""
 
 
 class Found(NamedTuple):
-    """What is known of a shape that was found."""
+    """Description of a shape that was found."""
 
     kind: str
     """line, ring, grid, torus, hypercube, star or tree."""
     confidence: float
-    """1 less the chance that a random graph of as many edges has this shape."""
+    """1 minus the probability that a random graph with as many edges has this shape."""
     explained: float
-    """Part of the weight of all edges (messages, or their bytes) that is on edges of the shape."""
+    """Fraction of the weight of all edges (messages, or their bytes) that is on edges of the shape."""
 
     @property
     def is_grid(self) -> bool:
-        """Whether neighbours are those whose coordinates differ by one."""
+        """Whether neighbours are nodes whose coordinates differ by one."""
         return self.kind not in ("star", "tree")
 
 
@@ -81,16 +81,16 @@ class Shape(NamedTuple):
     found: Found
     sizes: tuple[int, ...]
     periodic: tuple[bool, ...]
-    """`sizes` and `periodic`: of each dimension; of stars and trees level and position in it."""
+    """`sizes` and `periodic`: of each dimension; those of stars and trees are level and position in the level."""
     node: Ints
-    """(n,) int64: the nodes it has, ascending."""
+    """(n,) int64: nodes of the shape, ascending."""
     coordinates: Ints
-    """(n, n_dimensions) int64: where they are."""
+    """(n, n_dimensions) int64: coordinates of the nodes."""
 
 
 class _Fit(NamedTuple):
-    """A shape of `n` nodes as it fits the edges `used` of a graph; `copies` is the logarithm of the number of graphs
-    that would be taken for it, `n_edges` what it has itself."""
+    """A candidate shape of `n` nodes with `n_edges` edges, of which the graph has the edges `used`; `copies` is the
+    logarithm of the number of graphs that would be accepted as this shape."""
 
     kind: str
     sizes: tuple[int, ...]
@@ -102,20 +102,20 @@ class _Fit(NamedTuple):
 
     @property
     def is_close(self) -> bool:
-        """Whether few edges are missing, or besides."""
+        """Whether few edges are missing or additional."""
         k = int(self.used.sum())
         return k >= PRESENT * self.n_edges and k >= EXPLAINED * self.used.size
 
     @property
     def likeness(self) -> float:
-        """1 if the graph is the shape."""
+        """Similarity of the graph and the shape; 1 if they are equal."""
         return 2 * float(self.used.sum()) / (self.used.size + self.n_edges)
 
 
 def find_shape(graph: Graph) -> Shape | None:
-    """Find the shape of a graph; None if it has none that can be distinguished from a random graph.
+    """Find the shape of a graph; None if no shape can be distinguished from a random graph.
 
-    The shape may be that of its edges of large weight. O(n_edges log n_edges); nothing is as large as n x n.
+    The shape may be that of the edges with large weights. O(n_edges log n_edges); no array has n x n elements.
     """
     subsets = list(_edge_sets(graph))
     for search, least in ((_in_order, LEAST_IN_ORDER), (_in_any_order, LEAST)):
@@ -137,8 +137,8 @@ def find_shape(graph: Graph) -> Shape | None:
 
 
 def _edge_sets(graph: Graph) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Yield all edges, and those that have much more weight than the others; as long as they have 90 % of the nodes.
-    Each with the number of the weight that says so."""
+    """Yield masks of all edges, and of sets of edges with much larger weights than the others if these have 90 % of the
+    nodes; each with the number of the unit of weight."""
     every = np.ones(graph.a.size, bool)
     if graph.a.size:
         yield 0, every
@@ -153,7 +153,7 @@ def _edge_sets(graph: Graph) -> Iterator[tuple[int, NDArray[np.bool_]]]:
                 yield unit, chosen
 
 
-# -- how much a shape proves -------------------------------------------------------------------------------------------
+# -- confidence in a shape ---------------------------------------------------------------------------------------------
 
 
 def _ln_choose(n: float, k: float) -> float:
@@ -161,8 +161,8 @@ def _ln_choose(n: float, k: float) -> float:
 
 
 def _chance(n: int, fit: _Fit) -> float:
-    """Return how likely a random graph of as many edges has as many of the shape: the tail of the hypergeometric
-    distribution, times the number of shapes that would do."""
+    """Return the probability that a random graph with as many edges has as many edges of the shape: the tail of the
+    hypergeometric distribution, times the number of shapes that would be accepted."""
     pairs, g, m, k = n * (n - 1) // 2, fit.n_edges, fit.used.size, int(fit.used.sum())
     if k * pairs <= g * m:
         return 1.0
@@ -174,7 +174,7 @@ def _chance(n: int, fit: _Fit) -> float:
 
 
 def factorizations(n: int, most: int = N_DIMENSIONS) -> Iterator[tuple[int, ...]]:
-    """Yield the ways in which a number is a product of so many factors, at most, in any order; no factor is 1."""
+    """Yield the ordered factorizations of a number into at most `most` factors; no factor is 1."""
     if n > 1:
         yield (n,)
     if most > 1:
@@ -185,7 +185,7 @@ def factorizations(n: int, most: int = N_DIMENSIONS) -> Iterator[tuple[int, ...]
 
 
 def _divisors(n: int) -> list[int]:
-    """Return the divisors of a number without 1 and itself."""
+    """Return the divisors of a number except 1 and itself."""
     low = [d for d in range(2, math.isqrt(n) + 1) if n % d == 0]
     return sorted({*low, *(n // d for d in low)})
 
@@ -197,7 +197,7 @@ def _n_edges(sizes: Sequence[int], periodic: Sequence[bool]) -> int:
 
 
 def _kind(sizes: Sequence[int], periodic: Sequence[bool]) -> str:
-    """Return what a grid is called."""
+    """Return the name of the kind of a grid."""
     if len(sizes) == 1:
         return "ring" if periodic[0] else "line"
     if len(sizes) > 2 and set(sizes) == {2}:
@@ -206,7 +206,7 @@ def _kind(sizes: Sequence[int], periodic: Sequence[bool]) -> str:
 
 
 def _in_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
-    """Yield the shapes that nodes have in their order."""
+    """Yield candidate shapes whose nodes are in order."""
     if n < 3:
         return
     yield from _grids_in_order(n, a, b)
@@ -229,7 +229,7 @@ def _in_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
 
 
 def _grids_in_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
-    """Yield the grids whose nodes are counted row by row, the last dimension fastest."""
+    """Yield candidate grids whose nodes are numbered row by row, the last dimension fastest."""
     steps, counts = np.unique(b - a, return_counts=True)
     count = dict(zip(steps.tolist(), counts.tolist(), strict=True))
     sizes_of = list(factorizations(n))
@@ -252,7 +252,7 @@ def _grids_in_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
 
 
 def _are_steps(at: Ints, to: Ints, sizes: Sequence[int], periodic: Sequence[bool]) -> NDArray[np.bool_]:
-    """Say which pairs of positions are neighbours on a grid."""
+    """Return a mask of the pairs of positions that are neighbours on a grid."""
     apart = np.abs(at - to)
     wraps = np.array(periodic) & (apart == np.array(sizes) - 1)
     result: NDArray[np.bool_] = ((apart == 1) | wraps).any(1) & ((apart > 0).sum(1) == 1)
@@ -260,7 +260,7 @@ def _are_steps(at: Ints, to: Ints, sizes: Sequence[int], periodic: Sequence[bool
 
 
 def _n_alike(n: int, n_edges: int, sizes_of: Sequence[tuple[int, ...]]) -> int:
-    """Return how many grids in order have as many edges; of many nodes, an upper bound."""
+    """Return the number of grids in order with as many edges; for many nodes, an upper bound."""
     if n > 64:
         return len(sizes_of) << N_DIMENSIONS
     variants = (
@@ -275,7 +275,7 @@ def _n_alike(n: int, n_edges: int, sizes_of: Sequence[tuple[int, ...]]) -> int:
 
 
 def _in_any_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
-    """Yield the grid or the tree that a graph is, wherever its nodes are."""
+    """Yield the grid or the tree that equals the graph, in any order of the nodes."""
     if n < 4 or not a.size or components(n, a, b).any():
         return
     every = np.ones(a.size, bool)
@@ -298,7 +298,7 @@ def _in_any_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
 
 
 def _ln_copies(n: int, dimensions: Sequence[tuple[int, bool]]) -> float:
-    """Return the logarithm of the number of graphs on the same nodes that are the same grid: n! by its symmetries."""
+    """Return the logarithm of the number of graphs on n nodes that are this grid: n! divided by its symmetries."""
     symmetries = sum(math.log(2 * size if wraps else 2) for size, wraps in dimensions)
     symmetries += sum(math.lgamma(dimensions.count(d) + 1) for d in set(dimensions))
     return math.lgamma(n + 1) - symmetries
@@ -321,11 +321,11 @@ Dimension = tuple[int, bool, Ints]
 
 
 def _dimensions(n: int, a: Ints, b: Ints) -> list[Dimension] | None:
-    """Divide a graph into the lines and rings that it is the Cartesian product of; None if it is none.
+    """Factor a graph into the lines and rings whose Cartesian product it is; None if it is no such product.
 
-    Two edges of a node belong to different dimensions if they are sides of a square, and opposite sides of a square to
-    the same one; so do two edges that are sides of none. A ring of four is a square itself, and comes as two dimensions
-    of two.
+    Two edges of a node belong to different dimensions if they are sides of a square. Opposite sides of a square, and
+    two edges that are not sides of a common square, belong to the same dimension. A ring of four is a square itself,
+    and is returned as two dimensions of size two.
     """
     of = _same_dimension(n, a, b)
     if of is None:
@@ -351,8 +351,8 @@ def _dimensions(n: int, a: Ints, b: Ints) -> list[Dimension] | None:
 
 
 def _same_dimension(n: int, a: Ints, b: Ints) -> Ints | None:
-    """Number edges such that those of one dimension have the same number; None if a node has too many edges, or two
-    nodes have too many neighbours in common."""
+    """Number edges such that edges of the same dimension have the same number; None if a node has too many edges, or
+    two nodes have too many common neighbours."""
     ends, others = np.concatenate([a, b]), np.concatenate([b, a])
     edge = np.tile(np.arange(a.size), 2)
     order = np.argsort(ends, kind="stable")
@@ -391,10 +391,9 @@ def _same_dimension(n: int, a: Ints, b: Ints) -> Ints | None:
 
 
 def _along(n: int, a: Ints, b: Ints) -> tuple[Ints, bool] | None:
-    """Put the nodes of a line or a ring in order: the place of each, and whether it is a ring; None if it is neither.
+    """Order the nodes of a line or ring: return the position of each, and whether it is a ring; None if neither.
 
-    A line begins at the end that is first among the nodes, a ring at the first node, on the side of its first
-    neighbour.
+    A line begins at the end with the lower node number, a ring at node 0, in the direction of its lower neighbour.
     """
     key = distinct(np.minimum(a, b) * n + np.maximum(a, b))
     a, b = key // n, key % n
@@ -415,8 +414,8 @@ def _along(n: int, a: Ints, b: Ints) -> tuple[Ints, bool] | None:
 
 
 def _with_rings_of_four(dimensions: list[Dimension]) -> list[Dimension]:
-    """Join pairs of dimensions of two to rings of four, which are the same graph, where other dimensions wrap around or
-    there are too many; a hypercube stays one."""
+    """Merge pairs of dimensions of size two into rings of four, which are the same graph, if other dimensions wrap
+    around or there are too many dimensions; a hypercube is unchanged."""
     twos = [d for d in dimensions if d[0] == 2]
     others = [d for d in dimensions if d[0] != 2]
     joined: list[Dimension] = []
@@ -428,8 +427,8 @@ def _with_rings_of_four(dimensions: list[Dimension]) -> list[Dimension]:
 
 
 def _parents(n: int, a: Ints, b: Ints) -> tuple[Ints, int]:
-    """Return the node above each node of a tree, and its root: the first node, where the node above has always the
-    smaller number, otherwise the one that is left when leaves are taken off, level by level."""
+    """Return the parent of each node of a tree, and its root: node 0 if every parent has a smaller number than its
+    children, otherwise the node that remains when leaves are removed level by level."""
     if distinct(b).size == n - 1:
         above = np.zeros(n, np.int64)
         above[b] = a
@@ -460,7 +459,7 @@ def _parents(n: int, a: Ints, b: Ints) -> tuple[Ints, int]:
 
 
 def _levels(above: Ints, root: int) -> tuple[Ints, tuple[int, ...]]:
-    """Place the nodes of a tree: level, and position in it, below the nodes above; and how far that goes."""
+    """Return level and position of the nodes of a tree, in the order of parents, and the sizes of both dimensions."""
     n = above.size
     level, position = np.zeros(n, np.int64), np.zeros(n, np.int64)
     order = np.argsort(above, kind="stable")

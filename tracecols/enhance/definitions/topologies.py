@@ -1,4 +1,4 @@
-"""Cartesian topologies: where locations are on a grid (2004 paper on virtual topologies, section 3)."""
+"""Cartesian topologies: positions of locations on a grid (2004 paper on virtual topologies, section 3)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tracecols.given.quantities import counted
 from tracecols.store import Store
 
 ARTIFICIAL = "Process x Thread"
-"""The topology of processes and their threads, as Score-P calls it."""
+"""The topology of processes and their threads, with the name that Score-P gives it."""
 
 ARTIFICIAL_NAMES = ("process x thread", "process/thread")
 
 KEYS = ("name", "sizes", "coordinates", "order", "dimensions", "periodic", "locations")
-"""What a description of a topology by hand may hold."""
+"""Keys of the description of a topology given by the user."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,30 +34,30 @@ class Topology:
 
     name: str
     dimensions: tuple[str, ...]
-    """Their names."""
+    """Names of the dimensions."""
     sizes: tuple[int, ...]
-    """Their sizes; 0 unknown."""
+    """Sizes of the dimensions; 0 if unknown."""
     periodic: tuple[bool, ...]
     """Whether a dimension wraps around."""
     location: NDArray[np.int32]
-    """(n,): locations that are anywhere, in ascending order."""
+    """(n,): locations with a position, in ascending order."""
     coordinates: NDArray[np.int64]
-    """(n, n_dimensions): where they are."""
+    """(n, n_dimensions): positions of these locations."""
     is_artificial: bool = False
-    """Whether it only counts processes and threads: a recorder made it up, not the program."""
+    """Whether its coordinates are just process and thread: it was created by a recorder, not by the program."""
     communicator: int = -1
-    """Communicator of the trace it was made for; -1 none, or not known any more."""
+    """Communicator of the trace that it was created for; -1 none, or no longer known."""
     found: Found | None = None
-    """How it was found, if neither the trace nor the user defines it; None if that is not known any more."""
+    """Shape found in messages, if neither trace nor user defines the topology; None if that is no longer known."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes; of a dimension whose size is not known, as far as locations are."""
+        """Sizes; for a dimension of unknown size, the largest coordinate plus 1."""
         reach = self.coordinates.max(0).tolist() if self.location.size else [0] * len(self.sizes)
         return tuple(size or at + 1 for size, at in zip(self.sizes, reach, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain lists: what `given_topology` reads, and whether it is artificial."""
+        """Return the topology as plain lists: the input of `given_topology`, and whether it is artificial."""
         return {
             "name": self.name,
             "dimensions": list(self.dimensions),
@@ -69,7 +69,7 @@ class Topology:
         }
 
     def of_locations(self, numbers: NDArray[np.int64]) -> Topology:
-        """Return the same topology for locations that have other numbers; (n_locations,) int64, the number of each."""
+        """Return the same topology with renumbered locations; `numbers` has the new numbers, (n_locations,) int64."""
         location = numbers[self.location]
         order = np.argsort(location, kind="stable")
         return replace(self, location=location[order].astype(np.int32), coordinates=self.coordinates[order])
@@ -83,12 +83,12 @@ class Topology:
 
 
 def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology], int]:
-    """Read the topologies of a trace, in the order of their definitions; the one of processes and threads is made if a
-    trace has none.
+    """Read the topologies of a trace, in the order of their definitions; that of processes and threads is created if
+    the trace has none.
 
-    Also returns how many positions do not fit and are left out: on no grid, with another number of coordinates, or
-    beside the grid; of several positions of a location the first counts. What no location is known for (MPI_COMM_SELF)
-    is left out, too.
+    Also returns the number of positions that are skipped because they do not fit: their topology is not defined, the
+    number of coordinates differs, they lie outside of the grid, or the location has an earlier position. Positions
+    without a known location (MPI_COMM_SELF) are skipped without being counted.
     """
     table = store.definitions["topologies"].to_pydict()
     positions = store.definitions["topology_coordinates"].to_pydict()
@@ -134,8 +134,8 @@ def make_topology(
     is_artificial: bool = False,
     communicator: int = -1,
 ) -> Topology:
-    """Make a topology from locations in ascending order, with a coordinate per dimension, and the row of the
-    communicator it lies on, -1 none."""
+    """Create a topology from locations in ascending order with a coordinate per dimension, and the row of its
+    communicator, -1 none."""
     names = tuple(given or f"dimension {i}" for i, given in enumerate(dimensions))
     location = np.array([location for location, _ in positions], np.int32)
     coordinates = np.array([list(at) for _, at in positions], np.int64).reshape(len(positions), len(names))
@@ -143,7 +143,7 @@ def make_topology(
 
 
 def _process_thread(locations: Locations) -> Topology:
-    """Count processes and their threads."""
+    """Return the topology of processes and their threads."""
     cpus = np.flatnonzero(locations.is_cpu)
     coordinates = zip(locations.process[cpus].tolist(), locations.thread[cpus].tolist(), strict=True)
     positions = list(zip(cpus.tolist(), coordinates, strict=True))
@@ -152,13 +152,12 @@ def _process_thread(locations: Locations) -> Topology:
 
 
 def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thread: NDArray[np.int32]) -> Topology:
-    """Make a topology that is given by hand, for a trace that has none.
+    """Create a topology from a description by the user, for a trace that has none.
 
     Parameters
     ----------
     description : mapping
-        `sizes`, one per dimension; `coordinates`, one list per rank, None for a rank that is nowhere; and
-        optionally
+        `sizes`, one per dimension; `coordinates`, one list per rank, None for a rank without a position; and optionally
 
         * `name`,
         * `dimensions`, their names,
@@ -169,12 +168,12 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
 
         A rank is the first thread of its process.
     rank, thread : (n_locations,) int32
-        Of every location.
+        Rank and thread number of every location.
 
     Raises
     ------
     AnalysisError
-        If the description contradicts itself or the trace.
+        If the description is inconsistent or does not fit the trace.
     """
     name = _name_of(description)
 
@@ -252,7 +251,7 @@ def load_descriptions(file: Path) -> list[Any]:
     except OSError as error:
         raise AnalysisError(f"cannot read {file}: {error.strerror or error}\n  give a JSON file") from error
     except (ValueError, RecursionError) as error:
-        # of a list that is nested too deeply the parser gives up
+        # the parser fails on lists that are nested too deeply
         raise AnalysisError(
             f"{file} is not JSON: {error}\n"
             '  describe a topology as {"name": ..., "sizes": [...], "coordinates": [[...], ...]}'
@@ -271,7 +270,7 @@ def _name_of(description: Any) -> str:
 
 
 def _are_numbers(values: Any) -> bool:
-    """Whether something is a list of whole numbers."""
+    """Return whether something is a list of whole numbers."""
     if isinstance(values, np.ndarray):
         return values.ndim == 1 and values.dtype.kind in "iu"
     return isinstance(values, Sequence) and not isinstance(values, str) and all(map(is_whole_number, values))

@@ -1,1 +1,1 @@
-"""Streams of devices: what they execute, who asks for it, and who waits for it."""
+"""Streams of devices: their operations, the calls that launch them, and the calls that wait for them."""

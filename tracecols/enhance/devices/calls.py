@@ -1,4 +1,4 @@
-"""Calls of hosts for devices: what they do, and which streams, events and call sites they refer to."""
+"""Calls of hosts for devices: their purposes, and the streams, events and call sites that they refer to."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ UNKNOWN, TO_DEVICE, TO_HOST, WITHIN_DEVICES = range(4)
 """Directions of copies."""
 
 STREAM_REFERENCES, EVENT_REFERENCES = ("STREAM_REF", "QUEUE_REF"), ("EVENT_REF",)
-"""How the names of attributes end that refer to a stream (CUDA_STREAM_REF, OPENCL_QUEUE_REF), or to an event recorded
-in one."""
+"""Suffixes of the names of attributes that refer to a stream (CUDA_STREAM_REF, OPENCL_QUEUE_REF), or to an event
+recorded in one."""
 
 TRANSFER = re.compile(r"(^|\W)target ?update\b")
-"""Regions on streams by lower-case name that are transfers whatever their role says."""
+"""Lower-case names of regions on streams that are transfers whatever their role."""
 
 BEFORE = -2
-"""Instead of the call that asks for a kernel or a copy: it lies before the piece of the trace."""
+"""In place of the call that launches a kernel or requests a copy: the call lies before the start of the trace slice."""
 
 LACKING = -3
-"""Instead of the call that asks for a copy while others are joined: it would have the copy's correlation ID, but is not
-recorded."""
+"""In place of the call that requests a copy, during the join: the call would have the correlation ID of the copy, but
+is not recorded."""
 
 
 @dataclass
@@ -46,15 +46,15 @@ class Calls:
     """Call instances of one kind, in order of their ENTERs within each process."""
 
     number: Ints
-    """(n,) int64: in the call instances of the slice."""
+    """(n,) int64: numbers of the call instances of the slice."""
     process: Ints
     location: Ints
     """`process` and `location`: (n,) int64"""
     stream: Ints
-    """(n,) int64: the stream a call refers to, -1 none."""
+    """(n,) int64: the stream that a call refers to, -1 none."""
     event: Ints
     callsite: Ints
-    """`event` and `callsite`: (n,) int64, the event of the device and the call site it names, -1 none."""
+    """`event` and `callsite`: (n,) int64, the event of the device and the call site that a call refers to, -1 none."""
 
     def at(self, rows: Ints) -> Calls:
         """Return some calls, in the order of their rows."""
@@ -62,18 +62,18 @@ class Calls:
 
 
 class DeviceCalls:
-    """The calls of the hosts of a slice, and what is executed on their streams, as call instances.
+    """The calls of the hosts of a slice for devices, and the operations on their streams, as call instances.
 
     Attributes
     ----------
     region, what : (n_calls,) int64
-        Region of each call instance, and what it does for devices (`definitions.regions.LAUNCH`, ...); -1 nothing.
+        Region of each call instance, and its purpose for devices (`definitions.regions.LAUNCH`, ...); -1 none.
     on_device : (n_calls,) bool
         Whether it is on a stream.
     toward : (n_regions,) int64
-        Directions of copies, as far as the names of their regions tell.
+        Directions of copies by the names of their regions, as far as these indicate them.
     stream, event, callsite, correlation : (n_calls,) int64
-        What each refers to; -1 nothing.
+        Objects that each call instance refers to; -1 none.
     pending : PendingWork
     counts : dict
         Notes.
@@ -137,7 +137,7 @@ class DeviceCalls:
                     at, k = find_values(edge[low:high], row)
                     result[low + at] = value[k]
         self.count("references of calls to streams that do not exist in their process", unknown)
-        # what a call does inside of another one it does for the same stream (WAIT FOR COMMAND QUEUE in clFinish)
+        # a nested call refers to the same stream as the call around it (WAIT FOR COMMAND QUEUE in clFinish)
         host = np.flatnonzero((self.what >= 0) & ~self.on_device)
         call, is_enter, depth = nesting(c, host)
         position = np.arange(call.size)
@@ -149,8 +149,8 @@ class DeviceCalls:
         return stream, event
 
     def innermost(self, kind: int) -> NDArray[np.bool_]:
-        """Say which calls of hosts are of a kind and hold none of it: of a library's function those of the driver
-        inside."""
+        """Return a mask of the calls of hosts of a kind that contain no other call of that kind: the calls of the
+        driver within a function of a library."""
         mine = (self.what == kind) & ~self.on_device
         call, is_enter, depth = nesting(self.calls, np.flatnonzero((self.what >= 0) & ~self.on_device))
         position = np.arange(call.size)
@@ -163,7 +163,7 @@ class DeviceCalls:
         return mine & ~holds
 
     def _callsites(self) -> Ints:
-        """Find the call site that a parameter inside of each launch or kernel names; -1 none."""
+        """Find the call site in a parameter within each launch or kernel; -1 none."""
         c, store = self.calls, self.facts.store
         result = np.full(c.enter.size, -1, np.int64)
         names = store.names("parameter_definitions")
@@ -203,8 +203,8 @@ class DeviceCalls:
         return result
 
     def correlated(self, number: Ints, process: Ints) -> tuple[NDArray[np.bool_], Ints]:
-        """Join kernels or copies with the calls of their process that have their correlation ID: whether each has one,
-        and the call, BEFORE where a piece of a trace lacks it, -1 where the trace does."""
+        """Join kernels or copies with the calls of their process that have the same correlation ID. Return whether each
+        has an ID, and the call: BEFORE if a trace slice lacks it, -1 if a whole trace does."""
         correlation = pick(self.correlation, number)
         has = correlation >= 0
         call = np.where(has & self.is_piece, BEFORE, -1)
@@ -222,15 +222,15 @@ class DeviceCalls:
 
 
 def transfers_of(regions: Regions) -> NDArray[np.bool_]:
-    """Say which regions on streams are transfers; (n_regions,) bool."""
+    """Return a mask of the regions that are transfers if they are on streams; (n_regions,) bool."""
     named = np.fromiter((TRANSFER.search(name) is not None for name in regions.lower), bool, len(regions))
     found: NDArray[np.bool_] = (regions.role == "data_transfer") | named
     return found
 
 
 def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:
-    """Put ENTERs and EXITs of some call instances in the order of the event table: the instance of each event, whether
-    it is an ENTER, and the depth of the instance, 1 if it is in no other."""
+    """Order the ENTERs and EXITs of some call instances as in the event table. Return the instance of each event,
+    whether it is an ENTER, and the nesting depth of the instance, 1 if it is outermost."""
     closed = chosen[calls.exit[chosen] >= 0]
     call = np.concatenate([chosen, closed])
     is_enter = np.arange(call.size) < chosen.size
@@ -239,7 +239,7 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
     call, is_enter = call[order], is_enter[order]
     location = calls.location[call]
     level = np.cumsum(np.where(is_enter, 1, -1))
-    # what never ended at one location is no depth of the next
+    # instances that never end on one location do not add to the depth on the next
     head = np.flatnonzero(np.append(True, location[1:] != location[:-1])[: call.size])
     carried = np.append(0, level)[head]
     level = level - np.repeat(carried, np.diff(np.append(head, call.size)))
@@ -247,7 +247,7 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
 
 
 def direction_of(name: str) -> int:
-    """Tell the direction of a copy from the lower-case name of its call or region."""
+    """Return the direction of a copy by the lower-case name of its call or region."""
     name = name.replace("_", "").replace("-", "")
     if any(word in name for word in ("dtod", "devicetodevice", "peer", "memset")):
         return WITHIN_DEVICES
@@ -259,7 +259,7 @@ def direction_of(name: str) -> int:
 
 
 def find_values(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """Find where wanted values are; return positions in `values`, and in `wanted`."""
+    """Find wanted values; return the positions of matches in `values`, and in `wanted`."""
     order = np.argsort(values, kind="stable")
     at = np.minimum(np.searchsorted(values[order], wanted), values.size - 1)
     found = values[order[at]] == wanted

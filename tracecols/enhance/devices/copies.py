@@ -1,4 +1,4 @@
-"""Copies and the calls that ask for them."""
+"""Join of copies and the calls that request them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS = mask_of((K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RM
 
 
 def find_copies(d: DeviceCalls, regions: Ints) -> Columns:
-    """Join copies with the calls that ask for them."""
+    """Find the copies, and join them with the calls that request them."""
     c = d.calls
     e = attributed_events(d.facts, d.scans, d.members, c, "rma", ["window", "remote", "sent", "received", "matching"])
     key = combine(e.location, e.window, e.matching) if e.row.size else np.zeros(0, np.int64)
@@ -35,7 +35,7 @@ def find_copies(d: DeviceCalls, regions: Ints) -> Columns:
     begin, recorder, remote, by_device, far = (x[mine] for x in (begin, recorder, remote, by_device, far))
     is_put = e.kind[begin] == K.RMA_PUT
     known = (remote >= 0) | ~by_device
-    # a stream puts to the host and gets from it, a host the other way round
+    # a put by a stream goes to the host, a get comes from it; for hosts it is the other way round
     direction = np.where(is_put == by_device, TO_HOST, TO_DEVICE)
     direction = np.where(by_device & far, WITHIN_DEVICES, np.where(known, direction, UNKNOWN))
     end = partner[begin]
@@ -52,7 +52,7 @@ def find_copies(d: DeviceCalls, regions: Ints) -> Columns:
         "request": own_call,
         "number": np.full(begin.size, -1, np.int64),
     }
-    # where the host records them, too, regions show the same copies once more
+    # if a stream has recorded RMA operations, its regions represent the same copies
     regions = regions[~np.isin(c.location[regions], rma["location"])]
     there = {
         "location": c.location[regions],
@@ -79,7 +79,7 @@ def find_copies(d: DeviceCalls, regions: Ints) -> Columns:
 
 
 def location_of(d: DeviceCalls, window: NDArray[Any], remote: NDArray[Any]) -> Ints:
-    """Return the location at a rank of a window's communicator; -1 none."""
+    """Return the location at a rank of the communicator of a window; -1 none."""
     definitions = d.facts.store.definitions
     members = definitions["communicators"].column("members").to_pylist()
     of_window = [c if 0 <= c < len(members) else -1 for c in definitions["windows"].column("communicator").to_pylist()]
@@ -92,13 +92,13 @@ def location_of(d: DeviceCalls, window: NDArray[Any], remote: NDArray[Any]) -> I
 
 
 def find_requests(d: DeviceCalls, copies: Columns, process: Ints) -> Ints:
-    """Find the call that asks for every copy; -1 not known."""
+    """Find the call that requests each copy; -1 if unknown, or BEFORE or LACKING."""
     c = d.calls
     is_correlated, request = d.correlated(copies.number, process)
     request = np.where(is_correlated, np.where(request == -1, LACKING, request), copies.request)
     calls = d.of_kind(d.innermost(COPY))
     for stream in d.pending.streams("copy") if len(copies) else ():
-        # the first copies of a stream are those that were asked for before the piece
+        # the first copies of a stream were requested before the start of the slice
         n = max(d.pending.of_stream("copy", stream), 0)
         request[np.flatnonzero((copies.location == stream) & (request == -1))[:n]] = BEFORE
     if not calls.number.size or not len(copies):
@@ -110,21 +110,20 @@ def find_requests(d: DeviceCalls, copies: Columns, process: Ints) -> Ints:
     enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
 
     def join_streams(streams: NDArray[np.bool_]) -> None:
-        """Join the k-th call that refers to one of some streams with its k-th copy."""
+        """Join the k-th call that refers to a stream with the k-th copy on it, for some streams."""
         a, b = np.flatnonzero((calls.stream >= 0) & ~taken), np.flatnonzero(request == -1)
         a, b = a[streams[calls.stream[a]]], b[streams[copies.location[b]]]
         found = join_occurrences(calls.stream[a], copies.location[b])
         request[b] = np.where(found >= 0, calls.number[a[found]] if a.size else -1, -1)
         taken[a[found[found >= 0]]] = True
 
-    # streams of which all copies are asked for by calls that refer to them
+    # streams for which the numbers of calls and copies agree
     counts = [
         np.bincount(x, minlength=d.facts.n_locations)
         for x in (calls.stream[(calls.stream >= 0) & ~taken], copies.location[request == -1])
     ]
     join_streams(counts[0] == counts[1])
-    # a call that returns when its copy is done: the last one that ends in it, of the same direction if its name
-    # tells
+    # a blocking call requests the last copy that ends in it, of the same direction if its name indicates one
     for same in (True, False):
         b = np.flatnonzero((request == -1) & ((copies.direction != UNKNOWN) | (not same)))
         a = np.flatnonzero(blocks & ~taken & ((toward != UNKNOWN) == same))
@@ -134,11 +133,11 @@ def find_requests(d: DeviceCalls, copies: Columns, process: Ints) -> Ints:
         of_calls = calls.process[a] * 4 + (toward[a] if same else 0)
         at = latest_before(of_copies, copies.end[b], of_calls, leave[a])
         holds = (at >= 0) & (copies.begin[b[at]] >= enter[a])
-        # of calls that overlap the one that began last
+        # if calls overlap, the one that began last
         request[b[at[holds]]] = calls.number[a[holds]]
         taken[np.isin(calls.number, request[b])] = True
     join_streams(np.ones(d.facts.n_locations, bool))
-    # all others of a direction, if there are as many calls as copies: in order
+    # the rest of a direction in order, if there are as many calls as copies
     a, b = np.flatnonzero(~taken & (calls.stream < 0)), np.flatnonzero(request == -1)
     left, right = calls.process[a] * 4 + toward[a], process[b] * 4 + copies.direction[b]
     for key in np.intersect1d(left, right).tolist():

@@ -1,4 +1,4 @@
-"""What every stream does when: kernels, copies, and idle time."""
+"""Activity of every stream over time: kernels, copies, and idle time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tracecols.schema.compound import DEVICE_INTERVALS
 Ints = NDArray[np.int64]
 
 IDLE, KERNEL, COPYING = range(3)
-"""What a stream does."""
+"""Activities of a stream."""
 
 
 def interval_table(d: DeviceCalls, streams: Streams, busy: Busy, kernel: Columns, copy: Columns) -> CompoundTable:
-    """Divide the time of every stream into intervals in which a kernel runs, a copy, or nothing."""
+    """Divide the time of every stream into intervals in which a kernel runs, a copy runs, or the stream is idle."""
     c, process, inner = d.calls, d.facts.process, streams.inner
     located = d.members[d.is_device[d.members]]
     first, last = busy.first[process[located]], busy.last[process[located]]
@@ -32,7 +32,7 @@ def interval_table(d: DeviceCalls, streams: Streams, busy: Busy, kernel: Columns
         [np.zeros(n, np.int64), np.ones(m, np.int64), -np.ones(m, np.int64), np.zeros(2 * k, np.int64)]
     )
     n_copies = np.cumsum(step[order])
-    # what began last: an event of a region, a copy
+    # the last event of a region, and the last copy to begin
     event = latest(np.where(order < n, order, -1), location)
     copying = latest(np.where((order >= n) & (order < n + m), order - n, -1), location)
     call, outer = pick(inner.call, event), pick(inner.outer, event)
@@ -53,14 +53,14 @@ def interval_table(d: DeviceCalls, streams: Streams, busy: Busy, kernel: Columns
     state, call, outer, copies = (x[rows] for x in (state, call, outer, copies))
     request = np.where(state == COPYING, pick(copy.request, copies), -1)
     ends_idle = np.where(state == KERNEL, pick(kernel.request, kernel_of[outer]), request)
-    # who asks for what ends idle time: of the next interval that is not idle
+    # the request that ends idle time: that of the next interval that is not idle
     following = latest(np.where(state != IDLE, np.arange(rows.size), -1)[::-1], location[::-1])[::-1]
     next_request = pick(ends_idle, following)
     request = np.where(state == IDLE, next_request, request)
     root = streams.roots[location]
     known = np.maximum(request, -1)
     request_time = np.where(request >= 0, pick(c.enter_time, known), np.where(following < 0, end, -1))
-    # what was asked for before the piece was asked for all the time
+    # operations requested before the start of the slice were pending all the time
     request_time = np.where(request == BEFORE, begin, request_time)
     path = np.where(request >= 0, pick(c.call_path, known), root)
     communicates = (state == KERNEL) & np.append(streams.communicates, False)[call]

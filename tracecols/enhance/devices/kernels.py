@@ -1,5 +1,5 @@
-"""Kernels and the calls that launch them: the k-th launch and the k-th kernel of a stream, of a call site and stream,
-or those of equal correlation IDs."""
+"""Join of kernels and the calls that launch them: the k-th launch and the k-th kernel of a stream, of a call site and
+stream, or those with equal correlation IDs."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
         right: tuple[Ints, ...],
         before: Callable[..., int],
     ) -> None:
-        """Join the k-th of some launches with the k-th of some kernels that have the same key.
+        """Join the k-th launch of each key with the k-th kernel of that key, among some launches and kernels.
 
-        In a piece of a trace the first kernels of a key are those of launches before it, as many as were not done.
+        In a trace slice, the first kernels of a key belong to the pending launches before the start of the slice.
         """
         a, b = np.flatnonzero(some & free), np.flatnonzero(kernels & (of == -1) & ~is_correlated)
         if not b.size:
@@ -76,7 +76,7 @@ def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
         (process, callsite),
         d.pending.of_site,
     )
-    # what names a call site belongs to what names the same, or lacks it
+    # launches and kernels with a call site match only those with the same one
     join(
         has_stream & ~has_site,
         ~names_site,
@@ -84,7 +84,7 @@ def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
         (location,),
         lambda stream: d.pending.of_stream("kernel", stream),
     )
-    # without any reference: a process with one stream has one queue
+    # launches without any reference: a process with one stream has one queue
     named = np.concatenate([launches.process[has_stream | has_site | has_correlation], d.pending.processes()])
     silent = ~np.isin(process, named) & ~is_correlated
     streams = distinct(location)

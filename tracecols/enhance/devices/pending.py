@@ -1,4 +1,4 @@
-"""What devices were asked for before a piece of a trace."""
+"""Operations of devices that were requested before the start of a trace slice."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from tracecols.store import Store
 Ints = NDArray[np.int64]
 
 WorkKey = tuple[str, int, int, int]
-"""What is asked for, `kernel` or `copy`, and process, stream and call site; -1 for what is not recorded."""
+"""Type of operation, `kernel` or `copy`, process, stream and call site; -1 if not recorded."""
 
 
 @dataclass(frozen=True)
 class PendingWork:
-    """What devices were asked for before a piece of a trace, and what of it was done; false for whole traces."""
+    """Device operations requested, and those done, before the start of a trace slice; false for whole traces."""
 
     called: Counter[WorkKey]
     done: Counter[WorkKey]
-    """`called` and `done`: calls that are over, and kernels and copies that are, by what, process, stream and call
-    site; -1 for what is not recorded."""
+    """`called` and `done`: numbers of calls that are over, and of kernels and copies that are over, by `WorkKey`."""
 
     @classmethod
     def of(cls, store: Store) -> PendingWork:
-        """Read what the manifest of a piece says."""
+        """Read the counts from the manifest of a trace slice."""
         found = cls(Counter(), Counter())
         for entry in str(store.manifest["source"].get(PIECE_PENDING, "")).split():
             what, *numbers = entry.split(":")
@@ -52,7 +51,7 @@ class PendingWork:
 
     @cached_property
     def _of_streams(self) -> Counter[tuple[str, int, int]]:
-        """Calls less what is done, by what, stream and call site."""
+        """Number of calls minus operations done, by type, stream and call site."""
         found: Counter[tuple[str, int, int]] = Counter()
         for counts, sign in ((self.called, 1), (self.done, -1)):
             for (what, _, stream, site), n in counts.items():
@@ -73,24 +72,24 @@ class PendingWork:
         return found
 
     def streams(self, what: str) -> list[int]:
-        """Return the streams that calls before the piece refer to."""
+        """Return the streams that calls before the slice refer to."""
         return sorted(stream for of, stream in self._streams if of == what)
 
     def processes(self) -> Ints:
-        """Return the processes whose launches before the piece refer to streams or name call sites."""
+        """Return the processes whose launches before the slice refer to streams or call sites."""
         return np.array([k[1] for k in self.called if k[0] == "kernel" and max(k[2:]) >= 0], np.int64)
 
     def of_stream(self, what: str, stream: int, site: int = -1) -> int:
-        """Count the calls that refer to a stream, and a call site, less what is done; 0 where no call refers to the
-        stream."""
+        """Return the number of calls that refer to a stream and a call site, minus the operations done; 0 if no call
+        refers to the stream."""
         return self._of_streams[what, stream, site] if (what, stream) in self._streams else 0
 
     def of_site(self, process: int, site: int) -> int:
-        """Count the launches of a process that name a call site and no stream, less the kernels that are theirs."""
+        """Return the number of launches of a process that refer to a call site but no stream, minus their kernels."""
         of_streams, others, done = (self._of_sites[of, process, site] for of in ("stream", "none", "done"))
         return others - max(done - of_streams, 0)
 
     def of_process(self, process: int) -> int:
-        """Count the launches of a process that refer to nothing, less all its kernels."""
+        """Return the number of launches of a process that refer to nothing, minus all kernels of the process done."""
         done = sum(n for k, n in self.done.items() if k[:2] == ("kernel", process))
         return self.called["kernel", process, -1, -1] - done

@@ -1,4 +1,4 @@
-"""Spans of time: how much of it they cover, and which of them ends last."""
+"""Intervals: the time that they cover, and the last to end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 class Coverage:
-    """The union of intervals of each key, to ask how much of a time span it covers."""
+    """The union of the intervals of each key, to compute how much of a time span it covers."""
 
     def __init__(self, key: Ints, begin: Ints, end: Ints) -> None:
         order = np.lexsort((begin, key))
@@ -39,7 +39,7 @@ class Coverage:
 
 
 def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
-    """Return how long the intervals of each key, from 0 to n - 1, cover together, whatever they overlap; ticks."""
+    """Return the length of the union of the intervals of each key, 0 to n - 1, in ticks."""
     order = np.lexsort((begin, key))
     key, begin, end = key[order], begin[order], end[order]
     reach = running_max(key, end)
@@ -52,18 +52,18 @@ def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
 
 
 def running_max(group: Ints, values: Ints) -> Ints:
-    """Return the largest value so far in each group; equal groups are side by side."""
+    """Return the running maximum of values in each group; elements of a group are adjacent."""
     result = np.empty(values.size, np.int64)
     find_largest_so_far(np.ascontiguousarray(group, np.int64), np.ascontiguousarray(values), result)
     return result
 
 
 def latest_end(key: Ints, time: Ints, end: Ints, wanted_key: Ints, wanted_time: Ints) -> Ints:
-    """Find of the elements of a key with time < the wanted time the one that ends last; -1 if there is none. Keys are
-    locations or processes."""
+    """Find the element that ends last among those with the wanted key and time < the wanted time; -1 if there is none.
+    Keys are locations or processes."""
     order = np.lexsort((np.arange(key.size), time, key))
     key, time = key[order], time[order]
-    # numbers in the order of their ends
+    # ranks by end
     by_end = np.lexsort((order, end[order]))
     longest = order[by_end[running_max(key, positions(by_end))]] if order.size else order
     return pick(longest, latest_before(key, time, wanted_key, wanted_time - 1))

@@ -1,4 +1,4 @@
-"""What runs on streams when: region instances on them, and the time in which kernels run on their devices."""
+"""Region instances on streams, and the time in which kernels run on their devices."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Streams:
     Attributes
     ----------
     inner : Columns
-        What is innermost and outermost when (`region_stack`).
+        Innermost and outermost instance over time (`region_stack`).
     is_copy, is_wait, communicates : (n_calls,) bool
-        Which call instances are outermost transfers, wait, and belong to NCCL or the like.
+        Masks of the call instances that are outermost transfers, that wait, and that belong to NCCL or the like.
     kernels : (n_kernels,) int64
         Outermost instances that are neither transfers nor waits.
     roots : (n_locations,) int64
-        Call paths to which is charged what has none of its own.
+        Call paths to which time without a call path is charged.
     """
 
     def __init__(self, d: DeviceCalls) -> None:
@@ -42,7 +42,7 @@ class Streams:
 
 
 class Busy:
-    """When processes begin and end, and when kernels run on each device.
+    """Begin and end of processes, and the time in which kernels run on each device.
 
     Attributes
     ----------
@@ -64,14 +64,14 @@ class Busy:
             np.minimum.at(self.first, found.process, found.begin)
             np.maximum.at(self.last, found.process, found.end)
         device = d.facts.locations.device
-        # kernels that communicate hide nothing: they are hidden themselves, like copies
+        # communication kernels do not hide copies: like copies, they are hidden by others
         computes = ~streams.communicates[kernel.number]
         location, begin, end = (of[computes] for of in (kernel.location, kernel.begin, kernel.end))
         self.kernel_time = Coverage(device[location].astype(np.int64), begin, end)
 
     def idle_since(self, kernel: Columns, copy: Columns) -> Ints:
-        """Return when the last kernel or copy that began before each kernel on its stream ended; the start of the
-        process if none."""
+        """Return the latest end of the kernels and copies that began before each kernel on its stream; the start of the
+        process if there is none."""
         location = np.concatenate([kernel.location, copy.location])
         begin, end = np.concatenate([kernel.begin, copy.begin]), np.concatenate([kernel.end, copy.end])
         row = np.concatenate([kernel.row, copy.row])
@@ -85,19 +85,19 @@ class Busy:
         return result[: len(kernel)]
 
     def hidden(self, location: Ints, begin: Ints, end: Ints) -> Ints:
-        """Return how long kernels run on the device of a stream between two times."""
+        """Return the time in which kernels run on the device of a stream between two times, in ticks."""
         device = self._device[location].astype(np.int64)
         return self.kernel_time.until(device, end) - self.kernel_time.until(device, begin)
 
 
 def region_stack(d: DeviceCalls) -> tuple[Columns, NDArray[np.bool_]]:
-    """Find which region instances on streams are outermost, and what is innermost and outermost when.
+    """Find the outermost region instances on streams, and the innermost and outermost instance over time.
 
-    The columns are, of every ENTER and EXIT on streams in order, `location`, `time`, and `call` and `outer`, the
-    innermost and the outermost instance from then on, -1 none. The mask is of all calls.
+    The columns have a row for every ENTER and EXIT on streams, in order: `location`, `time`, and `call` and `outer`,
+    the innermost and the outermost instance from then on, -1 none. The mask covers all call instances.
     """
     c = d.calls
-    # regions that represent idle time (GPU IDLE, COMPUTE IDLE) hold copies, and nothing runs because of them
+    # regions that represent idle time (GPU IDLE, COMPUTE IDLE) contain copies, and are not operations themselves
     runs = d.on_device & (d.facts.regions.role != "artificial")[d.region] if c.enter.size else d.on_device
     call, is_enter, depth = nesting(c, np.flatnonzero(runs))
     level = np.where(is_enter, depth, depth - 1)

@@ -1,4 +1,4 @@
-"""Calls of hosts that wait for devices: what they wait for, and how long; and calls that let streams wait."""
+"""Calls of hosts that wait for devices, with the awaited operations and the times, and calls that make streams wait."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from tracecols.schema.compound import DEVICE_SYNCS
 Ints = NDArray[np.int64]
 
 TRUE = ("yes", "true", "1")
-"""Values of properties that hold."""
+"""Values of properties that mean true."""
 
 PAIRS = 1 << 22
-"""Calls that wait, and streams each may wait for, that are looked at at once; some 100 B each."""
+"""Pairs of waiting calls and streams that they may wait for, per step; about 100 B each."""
 
 STREAM_WAIT = ("process", "stream", "time")
-"""Of a call that lets a stream wait for an event of another one (cuStreamWaitEvent): its process, the stream that it
-refers to, -1 none, and its ENTER."""
+"""Columns of calls that make a stream wait for an event of another one (cuStreamWaitEvent): process, stream that the
+call refers to, -1 none, and time of its ENTER."""
 
 ASYNCHRONOUS = called("(?i:.*async.*)")
-"""Copies that are asked not to wait, whenever they return."""
+"""Calls of asynchronous copies, which do not wait whenever they return."""
 
 
 def sync_table(d: DeviceCalls, kernel: Columns, copy: Columns) -> CompoundTable:
-    """Find for every call that waits what was pending when it began and ended last."""
+    """Build the table of the calls that wait for devices, each with the pending operation that ended last."""
     c = d.calls
     host = np.flatnonzero((d.what >= 0) & ~d.on_device)
     own_time, waits_inside = time_inside(d, host)
-    # the last copy of each call that returns only when it is over
+    # end of the last copy of each call, to find calls that return only after it
     done = np.full(c.enter.size, -NEVER)
     asked = np.flatnonzero(copy.request >= 0)
     np.maximum.at(done, copy.request[asked], copy.end[asked])
     blocks = (d.what == COPY) & (done > -NEVER) & (c.exit_time >= done)
     all_calls = d.of_kind(((d.what == WAIT) & ~waits_inside) | blocks)
     known = np.flatnonzero(np.isin(all_calls.process, np.concatenate([kernel.process, copy.process])))
-    # in the order of the event table, which does not depend on what other processes do
+    # in the order of the event table, which does not depend on other processes
     calls = all_calls.at(known[np.argsort(c.enter[all_calls.number[known]])])
     number = calls.number
     enter, leave = c.enter_time[number], c.exit_time[number]
@@ -90,15 +90,16 @@ def last_pending(
     null_stream: Ints,
     limit: Ints,
 ) -> Ints:
-    """Find for every call that waits the kernel or copy that was pending and ended last; -1 none.
+    """Find for every waiting call the pending kernel or copy that ended last; -1 none.
 
-    A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in the
-    call comes first; what ended later, on another device or in another queue, only where nothing else was pending.
+    A call that does not refer to a stream has returned after all awaited operations ended. So operations that ended
+    within the call come first; those that ended later, on another device or in another queue, only count if nothing
+    else was pending.
 
-    `acts` are kernels and copies; `since` is when each was asked for, its begin where that is not recorded, and
-    `is_named` whether it is. Of calls `stream` is for which one it waits, -1 for several; if these are those of one
-    device with its null stream, `null_stream` is that one; `limit` is before when the work was asked for that it waits
-    for.
+    `acts` are kernels and copies; `since` is when each was requested, or its begin if the request is not recorded, and
+    `is_named` whether it is recorded. For calls, `stream` is the awaited stream, -1 for several; `null_stream` is the
+    null stream of a device if a call waits for the streams that block with it, else -1; a call waits for operations
+    requested before `limit`.
     """
     c, members = d.calls, d.members
     enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
@@ -136,13 +137,13 @@ def last_pending(
 
 
 def is_blocking(d: DeviceCalls, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
-    """Say whether streams wait for the null stream of their device, and it for them."""
+    """Return a mask of the streams that synchronise with the null stream of their device."""
     device = d.facts.locations.device
     return (device[stream] == device[null_stream]) & ~streams_with(d, "nonblocking")[stream]
 
 
 def streams_with(d: DeviceCalls, word: str) -> NDArray[np.bool_]:
-    """Find the locations with a property in whose name a word is (hipNullStream, CUDA_NULL_STREAM,
+    """Find the locations with a true property whose name contains a word (hipNullStream, CUDA_NULL_STREAM,
     hipStreamNonBlocking)."""
     table = d.facts.store.definitions["properties"].to_pydict()
     result = np.zeros(d.facts.n_locations, bool)
@@ -153,11 +154,11 @@ def streams_with(d: DeviceCalls, word: str) -> NDArray[np.bool_]:
 
 
 def scope_of(d: DeviceCalls, calls: Calls, enter: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the stream a call waits for, -1 for several, before when the work was asked for that it waits for, and
-    a null stream.
+    """Return the stream that each call waits for, -1 for several, the time before which the awaited operations were
+    requested, and the null stream that it waits for, -1 none.
 
-    Who waits for an event waits for what its stream was given before the event was recorded. Who waits for the null
-    stream waits for all streams of its device that block with it.
+    A call that waits for an event waits for the operations given to the stream before the event was recorded. A call
+    that waits for the null stream waits for all streams of its device that block with it.
     """
     c, stream, limit = d.calls, calls.stream.copy(), enter.copy()
     names = d.facts.regions.lower
@@ -179,7 +180,7 @@ def scope_of(d: DeviceCalls, calls: Calls, enter: Ints) -> tuple[Ints, Ints, Int
 
 
 def list_stream_waits(d: DeviceCalls) -> Columns:
-    """List the calls that let streams wait for others (`STREAM_WAIT`)."""
+    """List the calls that make streams wait for others (`STREAM_WAIT`)."""
     names = d.facts.regions.lower
     lets_wait = np.fromiter(("streamwaitevent" in n.replace("_", "") for n in names), bool, len(names))
     lets_wait &= d.facts.regions.device_call >= 0
@@ -189,7 +190,7 @@ def list_stream_waits(d: DeviceCalls) -> Columns:
 
 
 def time_inside(d: DeviceCalls, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return the time of calls without calls inside, and whether one of these waits; (n_calls,) each."""
+    """Return the time of calls without nested calls, and whether a nested call waits; (n_calls,) each."""
     c = d.calls
     own_time = c.exit_time - c.enter_time
     waits = np.zeros(c.enter.size, bool)
@@ -208,10 +209,10 @@ def time_inside(d: DeviceCalls, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
 def waits_of_hosts(
     facts: Facts, syncs: CompoundTable, copies: CompoundTable
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find for what calls wait, and how long: from the ENTER of the call to the end of the last operation that it waits
-    for, or of the call. A blocking copy that returns only when it is done waits for itself.
+    """Find the operation that each call waits for, and the wait: from the ENTER of the call to the end of the last
+    awaited operation, or of the call. A blocking copy that returns only after its end waits for itself.
 
-    `syncs` is `device_syncs`. Returns the event that begins the operation, -1 none, and ticks.
+    `syncs` is `device_syncs`. Returns the event that begins the operation, -1 none, and the wait in ticks.
     """
     row, end = syncs.cause.copy(), np.where(syncs.cause >= 0, syncs.cause_end_time, syncs.enter_time)
     is_own = (copies.copy_enter >= 0) & (copies.copy_exit_time >= copies.end_time)

@@ -1,10 +1,9 @@
-"""What the streams of devices do, and for whom: kernels and their launches, copies, calls that wait for them, idle
-time.
+"""Activities of the streams of devices: kernels and their launches, copies, calls that wait for them, idle time.
 
 Launches and kernels are joined like sends and receives: the k-th launch that refers to a stream with the k-th kernel on
-it, and where both name a call site, the k-th of each call site and stream. Copies are joined with the calls that ask
-for them likewise, or because the call encloses the copy in time. If calls and what devices do have correlation IDs,
-those alone join them.
+it; if both have a call site, the k-th of each call site and stream. Copies are joined likewise with the calls that
+request them, or because the call encloses the copy in time. If calls and operations have correlation IDs, these alone
+join them.
 
 Scope: within a process; the streams of a process are those of its accelerators. Equality joins, and sorts by time:
 O(n log n) in the calls for devices, the kernels and the copies.
@@ -38,8 +37,8 @@ Ints = NDArray[np.int64]
 def match_devices(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> tuple[CompoundTable, CompoundTable, CompoundTable, CompoundTable, Columns]:
-    """Build the tables of kernels, copies, calls that wait for devices, and of what every stream does when; and list
-    the calls that let streams wait for others."""
+    """Build the tables of kernels, copies, calls that wait for devices, and activities of streams over time; list the
+    calls that make streams wait for others."""
     if not facts.locations.is_device[members].any():
         empty = CompoundTable.empty
         none = Columns(0, {name: np.zeros(0, np.int64) for name in STREAM_WAIT})
@@ -98,7 +97,7 @@ def copy_table(d: DeviceCalls, streams: Streams, busy: Busy, copy: Columns) -> C
 
 
 def call_columns(d: DeviceCalls, role: str, number: Ints) -> dict[str, NDArray[Any]]:
-    """Return the columns of a call of another location."""
+    """Return the columns that describe a call on another location."""
     number = np.maximum(number, -1)
     location = pick(d.calls.location, number).astype(np.int32)
     return {f"{role}_location": location, **d.calls.columns_of(role, number)}

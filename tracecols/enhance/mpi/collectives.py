@@ -1,8 +1,8 @@
 """Match the participants of MPI collective operations (thesis 3.8, 3.9).
 
-One equality join on (communicator, k), where k numbers the collective operations of a process on it. With several
-partitions each puts its participants in that order (`outgoing_members`), so that a range of operations is a slice of
-every partition.
+One equality join on (communicator, k), where k numbers the collective operations of a process on the communicator. With
+several partitions or windows, each sorts its participants by this key (`outgoing_members`), so that a range of
+operations is a slice of every partition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MEMBER = (
     "key", "communicator", "rank", "location", "begin", "end", "begin_time", "end_time", "sent", "received", "root",
     "op", "enter", "exit", "enter_time", "exit_time", "call_path",
 )  # fmt: skip
-"""What a partition states of its participants."""
+"""Columns of the participants of a partition."""
 
 _RELATIVE = {
     "begin": "end", "enter": "end", "exit": "end", "begin_time": "end_time", "enter_time": "end_time",
@@ -42,7 +42,7 @@ _RELATIVE = {
 }  # fmt: skip
 
 _K = 32
-"""Bits of a key for the number of an operation among those of its communicator."""
+"""Bits of a key for the number of an operation within its communicator."""
 
 
 def blocking_operations(
@@ -53,11 +53,11 @@ def blocking_operations(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Find the blocking collective operations among events of the family `collectives`.
 
-    The creation of an inter-communicator is an operation of both of its groups, also where processes are spawned or
-    connect to each other. Inside of an operation on one group (MPI_Intercomm_create) it takes the place of that.
+    The creation of an inter-communicator is an operation of both of its groups, also if processes are spawned or
+    connect to each other. Within an operation on one group (MPI_Intercomm_create), it replaces that operation.
 
-    The events come location by location. Returns the events with which operations end; those with which they begin, the
-    last ones before, -1 none; and the communicators they are on.
+    The events come location by location. Returns the events that end operations, the preceding events that begin them,
+    -1 none, and the communicators of the operations.
     """
     is_creation = (kind == K.COMM_CREATE) & pick(communicators.is_inter, communicator, 0).astype(bool)
     is_begin, is_end = kind == K.MPI_COLLECTIVE_BEGIN, kind == K.MPI_COLLECTIVE_END
@@ -80,11 +80,10 @@ class OutgoingMembers:
     Attributes
     ----------
     members : OutgoingRows
-        `MEMBER`; with more than one partition in the order of the keys, which number communicators and in each its
-        operations.
+        `MEMBER`; with more than one window sorted by key, which numbers communicators, and the operations of each.
     communicator, size, first, stop : (n,) int64
-        Communicators that are used, by their numbers; how many participants the partition has on each; the number of
-        the first of its operations, and one more than that of the last.
+        Numbers of the communicators that are used; number of participants of the partition on each; number of its first
+        operation there, and one more than that of the last.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class OutgoingMembers:
         location, end_time = e.location[end], e.time[end]
         process = facts.process[location] if end.size else np.zeros(0, np.int32)
         channel = comm.channel(communicator, process)
-        # threads of one process may take part one after the other
+        # several threads of one process may take part in operations of a communicator, one after the other
         threads = np.flatnonzero(location[1:] != location[:-1])
         of_process = combine(process, channel)
         if (process[threads] == process[threads + 1]).any():
@@ -166,13 +165,13 @@ def outgoing_members(
     division: Division,
     spill: Spill | None,
 ) -> OutgoingMembers:
-    """Find the participants of collective operations in a partition, and put them in the order of the operations."""
+    """Find the participants of collective operations in a partition, in the order of the operations."""
     return OutgoingMembers(facts, scans, members, call_instances, division, spill)
 
 
 def plan_buckets(outgoing: Sequence[OutgoingMembers], memory: int | None = None) -> list[Bucket]:
-    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each, or as many as there
-    are bytes of memory for."""
+    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each, or fewer if `memory`
+    bytes do not suffice."""
     if len(outgoing) == 1:
         return [EVERYTHING]
     most = BUCKET_ROWS if memory is None else min(BUCKET_ROWS, max(memory // MEMBER_BYTES, LEAST_MEMBERS))
@@ -213,8 +212,8 @@ def match_collectives(
     def member(name: str) -> NDArray[Any]:
         return joined([o.members.rows(name, *span) for o, span in zip(every_outgoing_members, spans, strict=True)])
 
-    # read once, and not by way of the tables: a column that refers to its table would keep what the table is made of
-    # until Python looks for garbage
+    # read once, and not through the tables: a column that refers to its table would keep the data of the table alive
+    # until the next garbage collection
     begin_time, rank, location = (cache(partial(member, name)) for name in ("begin_time", "rank", "location"))
     # operations are numbered by the time of their first end
     end_time, communicator, op, root = member("end_time"), member("communicator"), member("op"), member("root")
@@ -268,8 +267,7 @@ def match_collectives(
 
 
 def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Find the participant of each operation that begins last, of equals that of the lowest rank in the
-    communicator."""
+    """Find the participant of each operation that begins last; ties go to the lowest rank in the communicator."""
     of = segments.group
     is_last = begin_time == segments.max(begin_time)[of]
     lowest = segments.min(np.where(is_last, rank, np.iinfo(np.int32).max))[of]
@@ -280,7 +278,7 @@ def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArr
 
 @step(GLOBAL, "startups")
 def find_startups(facts: Facts, call_instances: CallInstances) -> CompoundTable:
-    """Build the table of processes in MPI_Init and MPI_Finalize."""
+    """Build the table of the calls of MPI_Init and MPI_Finalize."""
     region = (
         facts.call_paths.region[call_instances.call_path] if call_instances.call_path.size else np.zeros(0, np.int32)
     )
@@ -288,7 +286,7 @@ def find_startups(facts: Facts, call_instances: CallInstances) -> CompoundTable:
     rows = np.flatnonzero(is_init | is_finalize)
     enter, leave, init = call_instances.enter_time[rows], call_instances.exit_time[rows], is_init[rows]
     location = call_instances.location[rows]
-    # processes that are connected end together, unless some of them have left before others come
+    # connected processes end together, unless some of them leave MPI_Finalize before others enter it
     world = facts.communicators.world[facts.process[location]] if rows.size else np.zeros(0, np.int64)
     if (~init).any() and leave[~init].min() >= enter[~init].max():
         world = np.where(init, world, -1)

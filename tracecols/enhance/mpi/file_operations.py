@@ -1,10 +1,10 @@
-"""MPI file I/O: what is read and written, and who takes part in collective operations on a file.
+"""MPI file I/O: bytes read and written, and participants of collective operations on files.
 
-Recordings tell by the handle of a file which communicator it belongs to. A call whose handle is not recorded is
-assigned to no communicator: only that it was made is known.
+The communicator of a file is recorded with its handle. A call without a recorded handle has no communicator; it is only
+counted.
 
-Scope: all locations at once. Equality joins on (handle, k), where k numbers the collective operations of a process on a
-handle, and on (location, handle, matching) for an operation and its completion.
+Scope: all locations at once. Equality joins on (handle, k), where k numbers the collective operations of a process on
+the handle, and on (location, handle, matching) for an operation and its completion.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ NON_BLOCKING, COLLECTIVE = 1, 2
 """Bits of the flags of an operation."""
 
 MANAGES = mask_of((K.IO_CREATE_HANDLE, K.IO_DESTROY_HANDLE))
-"""Kinds whose calls are collective for the communicator of the handle."""
+"""Kinds of events whose calls are collective for the communicator of the handle."""
 
 ENDS = mask_of((K.IO_OPERATION_COMPLETE, K.IO_OPERATION_CANCELLED))
 
 READ = ("row", "kind", "handle", "mode", "operation_flags", "result", "matching")
 
 UNKNOWN = "collective calls for files whose handle is not recorded: waiting in them is not known"
-"""What is counted of calls that cannot be joined."""
+"""Description of the count of calls that cannot be joined."""
 
 
 @step(GLOBAL, "file_operations", "file_members")
 def match_file_operations(
     facts: Facts, members: NDArray[np.int64], call_instances: CallInstances
 ) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of operations on files of MPI, and of the participants of collective calls for them."""
+    """Build the tables of operations on MPI files, and of the participants of collective calls for files."""
     found = _events(facts, members, call_instances)
     row, kind, handle, flags, location, call = (
         found[n] for n in ("row", "kind", "handle", "operation_flags", "location", "call")
@@ -54,14 +54,14 @@ def match_file_operations(
 
 
 def are_collective(kind: NDArray[np.int64], flags: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which events are those of collective calls for a file, by kind and `operation_flags`."""
+    """Return a mask of the events of collective calls for a file, by kind and `operation_flags`."""
     is_begin = kind == K.IO_OPERATION_BEGIN
     found: NDArray[np.bool_] = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
     return found
 
 
 def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> dict[str, NDArray[np.int64]]:
-    """Read the events on handles that have a communicator, with the calls for files that hold them; -1 none."""
+    """Read the events on handles that have a communicator, with the calls for files that enclose them; -1 none."""
     store = facts.store
     communicator = np.append(to_numpy(store.definitions["io_handles"].column("communicator")), -1)
     of_files = (
@@ -82,10 +82,10 @@ def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> d
 
 
 def pair_operations(kind: NDArray[np.integer], key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that begin operations on files, and those that end them; (m,) int64 each, operations that do not
-    end left out.
+    """Find the events that begin operations on files, and those that end them; (m,) int64 each; operations that do not
+    end are skipped.
 
-    `kind` is by location in the order of events, `key` is made of location, handle and matching number.
+    `kind` is by location in the order of events; `key` combines location, handle and matching number.
     """
     is_begin = kind == K.IO_OPERATION_BEGIN
     partner = pair_with_previous(key, is_begin, ENDS[kind])
@@ -126,7 +126,7 @@ def _members(
     location: NDArray[np.int64],
     call: NDArray[np.int64],
 ) -> CompoundTable:
-    """Join the k-th collective calls of all processes for a handle."""
+    """Join the k-th collective calls of all processes on a handle."""
     communicator = pick(to_numpy(facts.store.definitions["io_handles"].column("communicator")), handle)
     enter, leave = calls.enter_time[call], calls.exit_time[call]
     process = facts.process[location].astype(np.int64) if location.size else location

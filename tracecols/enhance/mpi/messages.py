@@ -2,7 +2,7 @@
 
 One equality join on (source, destination, communicator, tag, k), where k numbers sends in order and receives in the
 order in which they were posted. The rows of sends go to the partition that receives them (`outgoing_messages`), which
-matches them (`match_messages`); what they matched comes back to the senders (`gather_sent`).
+matches them (`match_messages`); the matched receives go back to the senders (`gather_sent`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tracecols.schema.compound import SENDS as SENDS_TABLE
 SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
 RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
 OF_REQUESTS, OF_PROBES = (begins + 2 * ends.astype(np.int8) for begins, ends in OPEN.values())
-"""What kinds of events do to requests, and to messages that a probe has found: 1 begin, 2 end, 0 neither."""
+"""Effect of each kind of event on requests, and on messages found by a probe: 1 begin, 2 end, 0 neither."""
 
 REQUESTED = mask_of((K.MPI_IRECV, K.MPI_IMRECV))
 
@@ -53,7 +53,7 @@ SEND_HALF = (
     "send_time",
     *(f"{role}_{name}" for role in ("send", "send_done") for name in CALL),
 )
-"""What a receiver gets of a send."""
+"""Columns of a send that the receiver gets."""
 KEY = ("source_process", "destination_process", "communicator", "tag")
 RECV_HALF = (
     "recv",
@@ -63,53 +63,53 @@ RECV_HALF = (
     "recv_time",
     *(f"{role}_{name}" for role in ("recv_post", "recv") for name in CALL),
 )
-"""What a sender gets of a receive."""
+"""Columns of a receive that the sender gets."""
 RELATIVE = {
     f"{role}_{name}": f"{event}_time" if name.endswith("time") else event
     for event, roles in (("send", ("send", "send_done")), ("recv", ("recv_post", "recv")))
     for role in roles
     for name in ("enter", "exit", "enter_time", "exit_time")
 } | {"send_done": "send", "recv_post": "recv"}
-"""Calls, and the events that complete or post a message, are close to its event."""
+"""Columns of calls, and of the events that complete or post a message, have values close to those of its event."""
 
 
 def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
-    """Return the columns of the call instance an event is in, -1 none; `role` is what their names begin with: `send`,
-    `recv`, ..."""
+    """Return the columns of the call instances in which events lie, -1 none; `role` is the prefix of their names:
+    `send`, `recv`, ..."""
     values = calls.enter, calls.exit, calls.enter_time, calls.exit_time, calls.call_path
     return {f"{role}_{name}": partial(pick, v, call) for name, v in zip(CALL, values, strict=True)}
 
 
 def _pairs(key: NDArray[np.int64], role: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Pair neighbours of the same key that begin (1) and end (2) something; others are passed over."""
+    """Pair neighbours of the same key with the roles begin (1) and end (2); others are skipped."""
     group, first = number(key)
     return groups.pair_neighbours(group, role, first.size)
 
 
 class PointToPoint(NamedTuple):
-    """The point-to-point events of some processes, and which of them belong together."""
+    """The point-to-point events of some processes, and their partners."""
 
     events: Columns
     """`attributed_events` of p2p, by process in order of time."""
     process: NDArray[np.int32]
     """(n,): process of each."""
     partner: NDArray[np.int64]
-    """(n,): of what starts a request what completes it, and the other way round; -1 none."""
+    """(n,): for the start of a request its completion, and vice versa; -1 none."""
     cancelled: NDArray[np.bool_]
     """(n,): starts of requests that were cancelled."""
     probe: NDArray[np.int64] | None
-    """(n,): the matching probe before each event that posts the receive of the message it found; -1 none."""
+    """(n,): for each event that posts the receive of a message found by a matching probe, that probe; -1 none."""
 
 
 @step(WITHIN, "point_to_point")
 def pair_requests(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> PointToPoint:
-    """Find the point-to-point events of some processes, and which belong to one request."""
+    """Find the point-to-point events of some processes, and pair those of each request."""
     columns = ["peer", "communicator", "tag", "length", "request", "message"]
     e = attributed_events(facts, scans, members, call_instances, "p2p", columns)
     of_process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
-    # events of a process in order of time; threads of one process may share channels and requests
+    # sort the events of a process by time: threads of one process may share channels and requests
     changes = np.flatnonzero(e.location[1:] != e.location[:-1])
     if (of_process[changes] == of_process[changes + 1]).any():
         order = facts.order.argsort(e.row, e.time, of_process)
@@ -119,15 +119,15 @@ def pair_requests(
 
 
 def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
-    """Find which point-to-point events, by process in order of time, belong to one request: from `kind`, `request` and
-    `message`."""
+    """Pair the point-to-point events of each request by `kind`, `request` and `message`; events are by process in order
+    of time."""
     kind = e.kind
     role = OF_REQUESTS.take(kind)
     partner = _pairs(combine(process, e.request), role) if role.any() else np.full(kind.size, -1)
     cancelled = np.zeros(kind.size, bool)
     ends = np.flatnonzero(kind == K.MPI_REQUEST_CANCELLED)
     cancelled[partner[ends[partner[ends] >= 0]]] = True
-    # a matched probe knows the envelope of the message that a later call receives
+    # a matched probe has the envelope of the message that a later call receives
     role = OF_PROBES.take(kind)
     probe = _pairs(combine(process, e.message), role) if (role == 2).any() else None
     return PointToPoint(e, process, partner, cancelled, probe)
@@ -141,16 +141,16 @@ class PostedReceives(NamedTuple):
     post: NDArray[np.int64]
     """(n,): the events that post them: requests, or the receives themselves."""
     envelope: NDArray[np.int64]
-    """(n,): the events that know source, communicator and tag: the receives, or matching probes."""
+    """(n,): the events that have source, communicator and tag: the receives, or matching probes."""
     matching: NDArray[np.int64]
     """(n,): the events that take the messages, ascending: requests, matching probes, or the receives themselves."""
 
 
 def posted_receives(p2p: PointToPoint) -> PostedReceives:
-    """Put the receives of some processes in the order in which they were posted."""
+    """Sort the receives of some processes in the order in which they were posted."""
     kind = p2p.events.kind
     receives = np.flatnonzero(RECEIVES.take(kind))
-    # where a receive was posted: by its request, by the probe that found the message, or by itself
+    # a receive is posted by its request, by the probe that found the message, or by itself
     post = np.where(REQUESTED[kind[receives]], p2p.partner[receives], receives)
     post = np.where(post >= 0, post, receives)
     envelope, matching = receives, post
@@ -186,19 +186,19 @@ def list_sends(point_to_point: PointToPoint, call_instances: CallInstances) -> C
 
 
 class OutgoingMessages(NamedTuple):
-    """The sends and receives of a partition: what it sends to others, and what it waits for."""
+    """The sends and receives of a partition."""
 
     sends: OutgoingRows
     """`SEND_HALF` of the sends that were not cancelled, by the partition that receives them."""
     start: NDArray[np.int64]
-    """(n_partitions + 1,): rows that each partition gets; no one gets what follows the last."""
+    """(n_partitions + 1,): first row for each partition; rows after the last have no receiver."""
     receives: OutgoingRows
     """`RECV_HALF` and `KEY` of the receives, in the order in which they were posted."""
     n_cancelled: int
 
     @property
     def n_nowhere(self) -> int:
-        """How many sends have no receive."""
+        """Number of sends without a receiving process."""
         return self.sends.n - int(self.start[-1])
 
 
@@ -206,8 +206,8 @@ class OutgoingMessages(NamedTuple):
 def outgoing_messages(
     facts: Facts, division: Division, spill: Spill | None, point_to_point: PointToPoint, call_instances: CallInstances
 ) -> OutgoingMessages:
-    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their
-    posts."""
+    """Sort the sends of a partition by the partitions that receive them, and its receives in the order in which they
+    were posted."""
     e, of_process, partner, cancelled = (
         point_to_point.events,
         point_to_point.process,
@@ -222,7 +222,7 @@ def outgoing_messages(
     n = len(division)
     start = np.array([0, sends.size])
     if n > 1:
-        # in the order of the partitions that get them
+        # in the order of the partitions that receive them
         to = np.where(destination >= 0, division.of_process[destination], n).astype(np.min_scalar_type(n))
         start = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=n)[:n])])
         order = np.argsort(to, kind="stable")
@@ -267,30 +267,30 @@ def outgoing_messages(
 
 
 class MatchResult:
-    """Which receives of a partition the sends to it matched: `matched` has for each send its receive, -1 if it was
-    never received; those of each window begin at `start`."""
+    """The receives of a partition that match the sends to it: `matched` has the receive of each send, -1 if it was
+    never received; the sends of each window begin at `start`."""
 
     def __init__(self, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None) -> None:
         self._start = start
         self._kept = keep(Columns(matched.size, {"matched": matched}), spill)
 
     def size(self, sender: int) -> int:
-        """Count what was sent in a window."""
+        """Return the number of sends in a window."""
         return int(self._start[sender + 1] - self._start[sender])
 
     def matched(self, sender: int) -> NDArray[np.int64]:
-        """Return the receives of what was sent in a window, by their places among all of the partition; -1 none."""
+        """Return the receives that match the sends of a window, as positions among all of the partition; -1 none."""
         return self._kept.rows("matched", int(self._start[sender]), int(self._start[sender + 1]))
 
 
 def _filled(sizes: NDArray[np.int64]) -> list[int]:
-    """Return which of some pieces have rows; the first, which knows the types of its columns, if none has."""
+    """Return the parts that have rows; if there are none, the first, for the types of its columns."""
     return np.flatnonzero(sizes).tolist() or [0]
 
 
 class LateCalls:
-    """The calls of a partition that wait for late senders: their ENTERs, ascending, and the longest wait in each, in
-    ticks, but not beyond the end of the call."""
+    """The calls of a partition that wait for late senders: their ENTERs, ascending, and the longest wait in each in
+    ticks, at most until the end of the call."""
 
     def __init__(self, messages: CompoundTable) -> None:
         m = messages
@@ -303,7 +303,7 @@ class LateCalls:
         self.enter, self.wait = enter[order], longest[order]
 
     def at(self, enter: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how long the calls with given ENTERs wait; 0 for all others."""
+        """Return the waits of the calls with the given ENTERs; 0 for calls that do not wait."""
         if not self.enter.size:
             return np.zeros(enter.size, np.int64)
         at = np.minimum(np.searchsorted(self.enter, enter), self.enter.size - 1)
@@ -319,7 +319,7 @@ def find_late_calls(messages: CompoundTable) -> LateCalls:
 def _one_before_is_lacking(
     facts: Facts, group: NDArray[Any], row: NDArray[np.int64], time: NDArray[np.int64], lacks: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Say for each send whether one of the same group that was sent before it is never received."""
+    """Return for each send whether an earlier send of the same group is never received."""
     numbers, heads = number(group.astype(np.int64))
     lacking = np.flatnonzero(lacks)
     lacking = lacking[facts.order.argsort(row[lacking], time[lacking])][::-1]
@@ -337,8 +337,8 @@ def match_messages(
     every_outgoing_messages: Sequence[OutgoingMessages],
     spill: Spill | None,
 ) -> tuple[CompoundTable, CompoundTable, MatchResult]:
-    """Build the tables of the messages a partition receives and of all its receives, and find what every send
-    matched."""
+    """Build the tables of the messages that a partition receives and of all its receives, and find the receive that
+    matches each send."""
     own = [every_outgoing_messages[k] for k in division.windows_of(partition)]
     receives = _receives_of(partition, division, every_outgoing_messages)
     ends = np.stack([o.start[partition : partition + 2] for o in every_outgoing_messages])
@@ -392,12 +392,12 @@ def match_messages(
 def _receives_of(
     partition: int, division: Division, every_outgoing_messages: Sequence[OutgoingMessages]
 ) -> ColumnSource:
-    """Return the receives of a partition, `KEY` and `RECV_HALF`."""
+    """Return the receives of a partition: `KEY` and `RECV_HALF`."""
     return pieced([every_outgoing_messages[k].receives.kept for k in division.windows_of(partition)])
 
 
 def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any]], n_sends: int) -> NDArray[np.int64]:
-    """Return the numbers of sends, and after them of receives, among those of their channel in the whole trace."""
+    """Return the numbers of sends, followed by those of receives, within their channels in the whole trace."""
     source, destination, communicator, tag = columns
     k = np.concatenate([occurrence(key[:n_sends]), occurrence(key[n_sends:])])
     sends, receives = slice(n_sends), slice(n_sends, None)
@@ -415,9 +415,9 @@ def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any
 def all_receives(
     facts: Facts, messages: CompoundTable, receives: ColumnSource, unmatched: NDArray[np.int64]
 ) -> CompoundTable:
-    """Build the table of the receives of a partition: those of its messages, and those that found no send."""
+    """Build the table of the receives of a partition: those of its messages, and those without a send."""
     recv = np.concatenate([messages.recv, receives.column("recv")[unmatched]])
-    # where all found their sends the columns of the messages serve
+    # if all receives are matched, the columns of the messages are used
     order = np.argsort(recv, kind="stable") if unmatched.size else None
 
     def both(name: str, of_unmatched: Callable[[], NDArray[Any]]) -> NDArray[Any]:
@@ -428,8 +428,7 @@ def all_receives(
         return both(name, lambda: receives.column(name)[unmatched])
 
     def recorded_length() -> NDArray[np.int64]:
-        """Look up what the receives themselves say; O(n) in the location's receives, but only where some found no
-        send."""
+        """Read the lengths recorded by the receives; O(n) in the receives of locations where some have no send."""
         rows, location = receives.column("recv")[unmatched], receives.column("recv_location")[unmatched]
         length = np.empty(rows.size, np.int64)
         for of in distinct(location).tolist():
@@ -464,7 +463,7 @@ def gather_sent(
     every_match_result: Sequence[MatchResult],
     late_calls: LateCalls,
 ) -> CompoundTable:
-    """Build the table of the messages a partition sends, from its sends and what they matched elsewhere."""
+    """Build the table of the messages that a partition sends, from its sends and the matching receives elsewhere."""
     windows = division.windows_of(partition)
     own = [every_outgoing_messages[k] for k in windows]
 

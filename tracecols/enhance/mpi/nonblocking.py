@@ -1,7 +1,7 @@
-"""Non-blocking collective operations: who starts one, and who completes it in which call.
+"""Non-blocking collective operations: their participants, and the calls that start and complete them.
 
 Scope: all locations at once. Equality joins on the request of a process, and on (communicator, k), where k numbers the
-non-blocking operations that a process starts on it: MPI does not match them with blocking ones.
+non-blocking operations that a process starts on the communicator: MPI does not match them with blocking ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = (K.NON_BLOCKING_COLLECTIVE_REQUEST, K.NON_BLOCKING_COLLECTIVE_COMPLETE)
 def match_nonblocking(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> CompoundTable:
-    """Build the table of participants of non-blocking collective operations."""
+    """Build the table of the participants of non-blocking collective operations."""
     by_kind = facts.store.manifest["events_by_kind"]
     if not any(by_kind.get(str(int(k)), 0) for k in KINDS):
         return CompoundTable.empty(NONBLOCKING_MEMBERS)
@@ -56,7 +56,7 @@ def match_nonblocking(
         np.where(complete, of.max(np.where(mask, begin, never)), never)
         for mask in (np.ones(start.size, bool), is_root, (e.sent[done] > 0) & ~is_root)
     )
-    # waiting is that of the call that completes an operation
+    # only the call that completes an operation can wait
     held = np.flatnonzero(e.call[done] >= 0)
     call, done, operation = e.call[done][held], done[held], operation[held]
     return CompoundTable(
@@ -92,10 +92,10 @@ def match_nonblocking(
 def pair_requests(
     kind: NDArray[np.uint8], request: NDArray[np.int64], process: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that start non-blocking collective operations, in their order, and the events that complete them;
-    operations that are never completed are left out.
+    """Find the events that start non-blocking collective operations, in order, and the events that complete them;
+    operations that are never completed are skipped.
 
-    Events are of `KINDS`, by process in order of time.
+    All events have one of the `KINDS`, and are by process in order of time.
     """
     is_start = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
     partner = pair_with_previous(combine(process, request), is_start, ~is_start)

@@ -1,7 +1,7 @@
-"""Who waits on windows, in non-blocking collective operations and for files, and for how long: the rules that
-wait-state patterns and root causes share.
+"""Waits at windows, in non-blocking collective operations and for files: the rules that wait-state patterns and root
+causes share.
 
-The reference analyser knows none of these waits. Each function returns the ticks that every row of a table waits, and
+The reference analyser has none of these waits. Each function returns the ticks that every row of a table waits, and
 whether they count.
 """
 
@@ -28,22 +28,22 @@ Waits = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Ticks, and whether they count."""
 
 BY_START, BY_ACCESS, BY_COMPLETE = 1, 2, 3
-"""What an origin was in when its target posted (`epochs.held_by`)."""
+"""Call in which an origin was when its target posted (`epochs.held_by`)."""
 
 
 def are_of(m: CompoundTable, ops: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Say which rows of a table are of some collective operations; (n,) bool."""
+    """Return a mask of the rows of a table that belong to some collective operations; (n,) bool."""
     return np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in ops])
 
 
 def wait_at_windows(facts: Facts, m: CompoundTable) -> Waits:
-    """Find who waits for the last one to create, free or fence a window (`window_members`), within the call."""
+    """Find the waits for the last participant to create, free or fence a window (`window_members`), within the call."""
     wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
     return wait, (wait > 0) & (m.latest_enter_time >= 0) & is_in(facts, m.first_call_path, ON_WINDOWS)
 
 
 def wait_in_shmem(facts: Facts, m: CompoundTable) -> Waits:
-    """Find who waits in collective operations of SHMEM (`window_members`): for the last one, or for the root."""
+    """Find the waits in collective operations of SHMEM (`window_members`) for the last participant, or for the root."""
     is_one_to_n = are_of(m, ONE_TO_N)
     until = np.where(is_one_to_n, m.root_enter_time, m.latest_enter_time)
     known = (until >= 0) & np.where(is_one_to_n, ~m.is_root, are_of(m, (*BARRIER, *N_TO_N)))
@@ -52,22 +52,22 @@ def wait_in_shmem(facts: Facts, m: CompoundTable) -> Waits:
 
 
 def wait_for_completion(m: CompoundTable) -> Waits:
-    """Find who waits in MPI_Win_wait for the last origin to enter MPI_Win_complete (`epochs`), within the call."""
+    """Find the waits in MPI_Win_wait for the last origin to enter MPI_Win_complete (`epochs`), within the call."""
     wait = np.minimum(m.complete_enter_time, m.wait_exit_time) - m.wait_enter_time
     return wait, largest_of_each(wait, m.is_complete, m.exposure)
 
 
 def wait_for_posts(m: CompoundTable) -> Waits:
-    """Find which origins wait in a call for the latest MPI_Win_post of their targets (`epochs`)."""
+    """Find the waits of origins in a call for the latest MPI_Win_post of their targets (`epochs`)."""
     waits = m.is_complete & (m.held_by > 0)
     return m.held_time, largest_of_each(m.held_time, waits, m.origin, m.posted_in)
 
 
 def wait_for_window_locks(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Find who waits for a lock of a window (`lock_epochs`) in the call that locks, or in the one that unlocks: an MPI
-    library may take the lock as late as there.
+    """Find the waits for locks of windows (`lock_epochs`) in the call that locks, or in the call that unlocks: an MPI
+    library may acquire the lock as late as that.
 
-    Returns ticks, who waits, and whether that is in the call that unlocks.
+    Returns ticks, whether they count, and whether the wait is in the call that unlocks.
     """
     in_lock = np.minimum(m.previous_release_time, m.lock_exit_time) - m.lock_enter_time
     in_unlock = np.minimum(m.previous_release_time, m.unlock_exit_time) - m.unlock_enter_time
@@ -77,17 +77,17 @@ def wait_for_window_locks(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[
 
 
 def wait_for_shmem_locks(facts: Facts, m: CompoundTable) -> Waits:
-    """Find who waits for a lock of SHMEM (`lock_epochs`) in the call that takes it."""
+    """Find the waits for locks of SHMEM (`lock_epochs`) in the call that takes the lock."""
     wait = np.minimum(m.previous_release_time, m.lock_exit_time) - m.lock_enter_time
     return wait, (m.previous_release_time >= 0) & (wait > 0) & is_in(facts, m.lock_call_path, SHMEM)
 
 
 def wait_for_starts(m: CompoundTable) -> Waits:
-    """Find which calls that complete non-blocking collective operations (`nonblocking_members`) wait for a participant
-    to start one: of several of one call the longest counts.
+    """Find the waits of calls that complete non-blocking collective operations (`nonblocking_members`) for a
+    participant to start the operation; only the longest wait of a call counts.
 
-    Of one-to-all operations that is the root, of all-to-one operations at the root those that send, of barriers and
-    others all.
+    One-to-all operations wait for the root, all-to-one operations wait at the root for the senders, barriers and others
+    for all participants.
     """
     until = awaited_start(m)
     wait = np.where(depends_on_others(m) & (until >= 0), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
@@ -95,32 +95,32 @@ def wait_for_starts(m: CompoundTable) -> Waits:
 
 
 def depends_on_others(m: CompoundTable) -> NDArray[np.bool_]:
-    """Say who waits for others in non-blocking collective operations (`nonblocking_members`); (n,) bool."""
+    """Return a mask of the rows of `nonblocking_members` whose participants wait for others; (n,) bool."""
     one_to_all, all_to_one, prefix = (are_of(m, ops) for ops in (ONE_TO_N, N_TO_ONE, SCAN))
     return np.where(one_to_all, ~m.is_root, np.where(all_to_one, m.is_root, ~prefix))
 
 
 def wait_in_series(m: CompoundTable) -> Waits:
-    """Find how long calls that ask whether something has come (`polls`) take until it is there."""
+    """Find the waits of polling calls (`polls`) until the awaited call begins."""
     wait = np.minimum(m.cause_enter_time, m.exit_time) - m.enter_time
     return wait, wait > 0
 
 
 def awaited_start(m: CompoundTable) -> NDArray[np.int64]:
-    """Return when the participants start that those of `nonblocking_members` depend on; (n,) int64, negative for
-    none."""
+    """Return the latest start of the participants that each row of `nonblocking_members` depends on; (n,) int64,
+    negative for none."""
     all_or_senders = np.where(are_of(m, N_TO_ONE), m.latest_sender_begin_time, m.latest_begin_time)
     return np.where(are_of(m, ONE_TO_N), m.root_begin_time, all_or_senders)
 
 
 def wait_for_files(m: CompoundTable) -> Waits:
-    """Find who waits for the last one in collective calls for files (`file_members`), if none had left before."""
+    """Find the waits for the last participant in collective calls for files (`file_members`), if none left before."""
     wait = m.latest_enter_time - m.enter_time
     return wait, (wait > 0) & (m.earliest_exit_time >= m.latest_enter_time)
 
 
 def _first_of_each(operation: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return for every row the first chosen one of its operation; (n,) int64, -1 for none."""
+    """Return for every row the first chosen row of its operation; (n,) int64, -1 for none."""
     n = operation.size
     if not n:
         return operation
@@ -129,33 +129,33 @@ def _first_of_each(operation: NDArray[np.int64], chosen: NDArray[np.bool_]) -> N
 
 
 def awaited_at_windows(m: CompoundTable) -> NDArray[np.int64]:
-    """Return the rows of who is waited for in collective operations on windows (`window_members`): the root, or the
-    first of those that enter last; (n,) int64, -1 for none."""
+    """Return the awaited rows in collective operations on windows (`window_members`): the root, or the first of those
+    that enter last; (n,) int64, -1 for none."""
     return _first_of_each(m.operation, np.where(are_of(m, ONE_TO_N), m.is_root, m.enter_time == m.latest_enter_time))
 
 
 def awaited_starters(m: CompoundTable) -> NDArray[np.int64]:
-    """Return the rows of who is waited for in non-blocking collective operations (`nonblocking_members`); (n,) int64,
-    -1 for none."""
+    """Return the awaited rows in non-blocking collective operations (`nonblocking_members`); (n,) int64, -1 for
+    none."""
     sends = ~are_of(m, N_TO_ONE) | ((m.sent > 0) & ~m.is_root)
     counts = np.where(are_of(m, ONE_TO_N), m.is_root, sends)
     return _first_of_each(m.operation, counts & (m.begin_time == awaited_start(m)))
 
 
 def awaited_at_files(m: CompoundTable) -> NDArray[np.int64]:
-    """Return the rows of who enters collective calls for files last (`file_members`); (n,) int64, -1 for none."""
+    """Return the rows of the last participants in collective calls for files (`file_members`); (n,) int64, -1 none."""
     return _first_of_each(m.operation, m.enter_time == m.latest_enter_time)
 
 
 def awaited_releases(m: CompoundTable) -> NDArray[np.int64]:
-    """Return the rows of `lock_epochs` whose release is waited for; (n,) int64, -1 for none."""
+    """Return the rows of `lock_epochs` with the awaited release; (n,) int64, -1 for none."""
     return lookup(m.release, m.previous_release)
 
 
 def largest_of_each(
     wait: NDArray[np.int64], chosen: NDArray[np.bool_], *call: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Keep of the rows of each call the one with the longest wait, of equals the first."""
+    """Return a mask of the chosen row with the longest wait of each call, of equal ones the first."""
     rows = np.flatnonzero(chosen & (wait > 0))
     keys = [c[rows] for c in call]
     rows = rows[np.lexsort((rows, -wait[rows], *keys))]

@@ -1,10 +1,9 @@
-"""Calls that ask again and again whether something has come (MPI_Test and its like, MPI_Iprobe), and whom they wait
-for.
+"""Series of polling calls (MPI_Test and the like, MPI_Iprobe), and the calls that they wait for.
 
-A series of such calls of one location, with no other call of MPI between them, ends with the call that completes
-something; after MPI_Iprobe with the call that receives. All of them wait for what that call gets.
+A series of polling calls of one location, without other call instances in between, ends with the call that completes an
+operation, after MPI_Iprobe with the call that receives. All its calls wait for what the last call completes.
 
-Scope: series within a process; what they get is that of messages, and of non-blocking collective operations.
+Scope: series within a process; the awaited events come from messages and non-blocking collective operations.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.compound import POLLS
 
 PROBE = named("mpi_im?probe", "mpi")
-"""Calls that look for messages and receive none."""
+"""Calls that search for messages and receive none."""
 
 COMPLETES = mask_of(
     (
@@ -44,8 +43,8 @@ COMPLETES = mask_of(
 
 CALL = ("location", "call_path", "enter", "exit", "enter_time", "exit_time")
 POLL = {**dict.fromkeys(CALL, np.int64), "ends_in": np.int64, "is_last": np.bool_}
-"""Columns of the calls of series: `ends_in` is the ENTER of the call that gets what they wait for, `is_last` whether
-that is the call itself."""
+"""Columns of the calls of series: `ends_in` is the ENTER of the call that ends the series, `is_last` whether that is
+the call itself."""
 CAUSE = ("location", "event", "call_path", "enter_time", "exit_time")
 AWAITED = {**POLL, **{f"cause_{name}": np.int64 for name in CAUSE}}
 
@@ -60,7 +59,7 @@ def list_polling_calls(
     call_instances: CallInstances,
     spill: Spill | None,
 ) -> ColumnSource:
-    """List the calls of series that end with a call that gets something."""
+    """List the polling calls of series that end with a call that completes an operation or receives."""
     calls = call_instances
     polls = is_in(facts, calls.call_path, is_polling)
     if not polls.any():
@@ -69,7 +68,7 @@ def list_polling_calls(
     polls, location, enter = polls[order], calls.location[order], calls.enter[order]
     probes = is_in(facts, calls.call_path[order], PROBE)
     completes = polls & _completing(scans, members, calls)[order]
-    # the series ends there, or before
+    # a series ends with or before such a call
     ends = np.flatnonzero(completes | ~polls)
     at = np.flatnonzero(polls)
     end = pick(np.append(ends, -1), np.searchsorted(ends, at))
@@ -82,7 +81,7 @@ def list_polling_calls(
 
 
 def _completing(scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances) -> NDArray[np.bool_]:
-    """Say which calls complete something; (n_calls,) bool."""
+    """Return a mask of the calls that complete an operation; (n_calls,) bool."""
     result = np.zeros(calls.enter.size, bool)
     for i in members.tolist():
         events = scans[i].events
@@ -100,7 +99,7 @@ def _nothing(of: dict[str, Any]) -> Columns:
 def find_polled_messages(
     messages: CompoundTable, own_polling_calls: Sequence[ColumnSource], spill: Spill | None
 ) -> ColumnSource:
-    """Find the calls that wait in series for messages to be sent: of several the one that is sent last."""
+    """Find the polling calls that wait for messages to be sent; of several messages, the last one sent counts."""
     polls = joined_columns(own_polling_calls)
     if not len(polls):
         return _nothing(AWAITED)
@@ -111,9 +110,9 @@ def find_polled_messages(
 
 
 def _awaited(polls: ColumnSource, got_in: NDArray[np.int64], time: NDArray[np.int64], cause: Sequence[Any]) -> Awaited:
-    """Return the calls of series that begin before what the last of them gets is there; `AWAITED`.
+    """Return the calls of series that begin before the awaited event occurs; `AWAITED`.
 
-    Each thing is got in the call with the ENTER `got_in`, and is there at `time`; `cause` has `CAUSE` of each.
+    An awaited event at `time` is completed in the call with the ENTER `got_in`; `cause` has its `CAUSE` columns.
     """
     order = np.lexsort((time, got_in))
     order = order[np.append(got_in[order][1:] != got_in[order][:-1], True)[: order.size]]
@@ -134,9 +133,9 @@ def match_polls(
     every_polled_messages: Sequence[ColumnSource],
     nonblocking_members: CompoundTable,
 ) -> CompoundTable:
-    """Build the table of the calls that wait in series for messages and non-blocking collective operations.
+    """Build the table of the polling calls that wait for messages and non-blocking collective operations.
 
-    The last call of a series that completes an operation is no part of it: it is in `nonblocking_members`.
+    The last call of a series that completes a non-blocking operation is not included: it is in `nonblocking_members`.
     """
     parts: list[Awaited] = [{name: part.column(name) for name in AWAITED} for part in every_polled_messages]
     m = nonblocking_members
@@ -150,7 +149,7 @@ def match_polls(
         earlier = ~found["is_last"]
         parts.append({name: column[earlier] for name, column in found.items()})
     columns = {name: np.concatenate([np.zeros(0, dtype), *(p[name] for p in parts)]) for name, dtype in AWAITED.items()}
-    # of several things that a call waits for the last one
+    # if a call waits for several events, the last one counts
     order = np.lexsort((columns["cause_enter_time"], columns["enter"]))
     enter = columns["enter"][order]
     order = order[np.append(enter[1:] != enter[:-1], True)[: order.size]]

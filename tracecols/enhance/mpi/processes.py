@@ -1,4 +1,4 @@
-"""Processes that others create while the program runs: who creates them, and when they begin.
+"""Processes that are created while the program runs: the calls that create them, and their begins.
 
 The inter-communicator between a process and its creators is created in MPI_Comm_spawn on the one side, and in MPI_Init
 or MPI_Comm_get_parent on the other.
@@ -27,8 +27,8 @@ MEMBER = ("key", "communicator", "location", "enter", "exit", "enter_time", "exi
 
 @step(GLOBAL, "created_processes")
 def find_created_processes(facts: Facts, every_outgoing_members: Sequence[OutgoingMembers]) -> CompoundTable:
-    """Build the table of processes that others create."""
-    # nothing is read where there are no inter-communicators
+    """Build the table of processes that are created by others."""
+    # nothing is read if there are no inter-communicators
     of = [(o.members, o.members.n if facts.communicators.is_inter.any() else 0) for o in every_outgoing_members]
     m = {name: joined([rows.rows(name, 0, n) for rows, n in of]) for name in MEMBER}
     on_both = pick(facts.communicators.is_inter, m["communicator"], 0) > 0

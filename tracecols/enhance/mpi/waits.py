@@ -1,5 +1,4 @@
-"""Who waits in MPI, for how long and until when: the rules of Scalasca that wait-state patterns and root causes
-share."""
+"""Waits in MPI, their lengths and ends: the rules of Scalasca that wait-state patterns and root causes share."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ COMMUNICATORS = named(
 WAIT_FOR_ONE = named("mpi_wait(any)?", "mpi")
 BLOCKING_SEND = named("mpi_s?send", "mpi")
 NCCL = named(".*", enums.NCCL)
-"""Kernels that communicate."""
+"""Communication kernels."""
 
 BARRIER = ("barrier",)
 ONE_TO_N = ("bcast", "scatter", "scatterv")
@@ -44,8 +43,8 @@ N_TO_ONE = ("reduce", "gather", "gatherv")
 N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
 SCAN = ("scan", "exscan")
 HANDLES = COLLECTIVE_OPS[COLLECTIVE_OPS.index("create_handle") :]
-"""Operations that create or free communicators and the like, and that start and end MPI. Score-P records them from
-version 8 on."""
+"""Operations that create or free communicators and the like, and that start and end MPI. Score-P records them since
+version 8."""
 
 CRITICAL = in_role(["critical", "critical_sblock"], "openmp")
 OPENMP = named(".*", "openmp")
@@ -56,13 +55,13 @@ EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
-    """Choose in each call, by its ENTER row, the element with the largest severity; of equals the first, or the
-    last."""
+    """Choose the element with the largest severity in each call, given by its ENTER row; of equal ones the first, or
+    the last."""
     group, heads = number(call)
     largest = np.flatnonzero(severity == Segments(group, heads.size).max(severity)[group])
     if not last:
         largest = largest[::-1]
-    # of what is assigned to one place the last stays
+    # of several values assigned to one element, the last one stays
     heads[group[largest]] = largest
     return np.sort(heads)
 
@@ -75,10 +74,10 @@ def wait_for_senders(
     once: RegionRule | None = WAIT_FOR_SEVERAL,
     clipped: bool = True,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the receives that wait because their messages are sent late, in a table of messages.
+    """Find the receives in a table of messages that wait because the messages are sent late.
 
-    Receives wait in `calls` but in `never`; in those of `once` only the longest wait counts, the first of equals.
-    Returns the ticks from the ENTER of the receiving call to that of the sending call, and whether they count.
+    Receives may wait in `calls` except in `never`; in calls of `once` only the longest wait counts, of equal ones the
+    first. Returns the ticks from the ENTER of the receiving call to that of the sending call, and whether they count.
     """
     late = m.send_enter_time
     if clipped:
@@ -98,11 +97,11 @@ def wait_for_receivers(
     single: RegionRule = either(BLOCKING_SEND, WAIT_FOR_ONE),  # noqa: B008
     several: RegionRule = WAIT_FOR_SEVERAL,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the sends that wait because their receives are posted late, in `sent_messages`.
+    """Find the sends in `sent_messages` that wait because their receives are posted late.
 
     Calls of `single` complete one send, those of `several` may complete several. Returns the ticks from the ENTER of
-    the call that completes the send to that of the call that posts the receive, if the former did not end before; and
-    whether they count: of several of one call the largest, and none where the call has a late sender to wait for.
+    the call that completes the send to that of the call that posts the receive, if the former did not end before, and
+    whether they count: only the largest of a call of `several`, and none if that call also waits for a late sender.
     """
     call_path = m.send_done_call_path
     wait = np.where(m.send_done_exit_time > m.recv_post_enter_time, m.recv_post_enter_time - m.send_done_enter_time, 0)
@@ -116,40 +115,40 @@ def wait_for_receivers(
 
 
 def wait_for_sending_kernels(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the kernels that wait because the kernels that send to them begin late; of several messages of a kernel the
-    longest wait counts. Takes and returns what `wait_for_senders` does."""
+    """Find the kernels that wait because the kernels that send to them begin late; of several messages of a kernel, the
+    longest wait counts. Arguments and results are as for `wait_for_senders`."""
     return wait_for_senders(facts, m, NCCL, nothing, NCCL)
 
 
 def wait_for_receiving_kernels(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the kernels that wait because the kernels that receive from them begin late; of several messages of a kernel
-    the longest wait counts, and none where it waits for a sender. Takes and returns what `wait_for_receivers` does."""
+    """Find the kernels that wait because the kernels that receive from them begin late; the longest wait of a kernel
+    counts, and none if it waits for a sender. Arguments and results are as for `wait_for_receivers`."""
     return wait_for_receivers(facts, m, nothing, NCCL)
 
 
 def wait_for_locks(
     facts: Facts, m: CompoundTable, since: str = "enter_time"
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the acquisitions that wait until the owner before releases the lock, in `lock_acquisitions`.
+    """Find the acquisitions in `lock_acquisitions` that wait until the previous owner releases the lock.
 
-    `since` is the column that says when waiting begins: by default when the call that acquires is entered, also where
-    that waits for a condition first. Returns the ticks from then to the release (order 0 means no acquisition), and
-    whether they count.
+    `since` is the column with the begin of waiting: by default the ENTER of the call that acquires, even if the call
+    first waits for a condition. Returns the ticks from then to the release (order 0 means no acquisition), and whether
+    they count.
     """
     wait = np.where(m.has_previous & (m.acquisition > 1), m.previous_release_time - m[since], 0)
     return wait, (wait > 0) & (m.enter >= 0) & is_in(facts, m.call_path, LOCKING)
 
 
 def wait_for_signals(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the acquisitions that wait until another thread signals a condition, in `lock_acquisitions`: the ticks from
-    entering the call that waits to the signal, and whether they count."""
+    """Find the acquisitions in `lock_acquisitions` that wait until another thread signals a condition. Returns the
+    ticks from the ENTER of the waiting call to the signal, and whether they count."""
     wait = np.where(m.signal >= 0, m.signal_time - m.enter_time, 0)
     return wait, wait > 0
 
 
 def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the joins that wait for threads to end, in `created_threads`: when the thread ends, or the call that joins;
-    and whether that is after the begin of the call."""
+    """Find the joins in `created_threads` that wait for threads to end. Returns the end of the thread or of the joining
+    call, whichever is earlier, and whether it is after the ENTER of the call."""
     until = np.minimum(m.join_exit_time, m.end_time)
     return until, (m.end >= 0) & (m.join_enter >= 0) & (until > m.join_enter_time)
 
@@ -157,8 +156,8 @@ def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bo
 def of_operations(
     collectives: CompoundTable, m: CompoundTable, ops: Iterable[str], on_device: bool = False
 ) -> NDArray[np.bool_]:
-    """Say which participants, of `collective_members`, take part in some operations on communicators of two or more:
-    kernels on streams (NCCL) if `on_device`, else calls of hosts (MPI)."""
+    """Return a mask of the participants in `collective_members` of some operations on communicators of two or more
+    members: kernels on streams (NCCL) if `on_device`, else calls of hosts (MPI)."""
     wanted = np.isin(collectives.op, [COLLECTIVE_OPS.index(o) for o in ops]) & (collectives.size > 1)
     wanted &= collectives.on_device == on_device
     result: NDArray[np.bool_] = wanted[m.collective]
@@ -175,7 +174,7 @@ class Participants:
     row : (n,) int64
         Rows of the participants.
     by_call : bool
-        Whether they begin and end with their calls, as for EXPERT, or with the operation.
+        Whether participants begin and end with their calls, as in EXPERT, or with the operation.
 
     Attributes
     ----------
@@ -183,7 +182,7 @@ class Participants:
     is_root : (n,) bool
     rank : (n,) int32
     segments : Segments
-        By instance.
+        By operation.
     """
 
     def __init__(self, m: CompoundTable, row: NDArray[np.int64], by_call: bool = False) -> None:
@@ -198,48 +197,48 @@ class Participants:
         self.is_root, self.rank = m.is_root[row], m.rank[row]
 
     def wait(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Time from begin to some time, but not beyond the end; for EXPERT also beyond."""
+        """Return the time from the begin to `until`, clipped to the end except for EXPERT."""
         return (until if self.by_call else np.minimum(until, self.end)) - self.begin
 
     def completion(self, waited: NDArray[np.int64], earliest_end: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Time to the end from the earliest end, but not from before waiting has ended; for EXPERT always from
-        there."""
+        """Return the time to the end from the earliest end, or from the end of waiting if that is later; for EXPERT
+        always from the earliest end."""
         return self.end - (earliest_end if self.by_call else np.maximum(earliest_end, np.minimum(waited, self.end)))
 
     def max(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Largest value of each member's instance."""
+        """Return the largest value in the operation of each participant."""
         return self.segments.max(values)[self.segments.group]
 
     def min(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Smallest value of each member's instance."""
+        """Return the smallest value in the operation of each participant."""
         return self.segments.min(values)[self.segments.group]
 
     def any(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether a mask holds for any member of each member's instance."""
+        """Return whether a mask is true for any participant of the operation of each participant."""
         return self.segments.any(mask)[self.segments.group]
 
     def latest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Latest begin of some members of each member's instance; where there are none, the member's own begin: no
-        wait."""
+        """Return the latest begin among some participants of the operation of each participant; its own begin, hence no
+        wait, if there are none."""
         return np.where(self.any(among), self.max(np.where(among, self.begin, EARLY)), self.begin)
 
     def earliest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Earliest begin of some members of each member's instance; where there are none, the member's own begin: no
-        wait."""
+        """Return the earliest begin among some participants of the operation of each participant; its own begin, hence
+        no wait, if there are none."""
         return np.where(self.any(among), self.min(np.where(among, self.begin, LATE)), self.begin)
 
     def latest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Find of each member's instance the one of some members that begins last, of equals that of the lowest rank;
-        -1 none."""
+        """Find the last to begin among some participants of the operation of each participant; ties go to the lowest
+        rank; -1 none."""
         return self._lowest(among & (self.begin == self.latest_begin(among)))
 
     def earliest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Find of each member's instance the one of some members that begins first, of equals that of the lowest rank;
-        -1 none."""
+        """Find the first to begin among some participants of the operation of each participant; ties go to the lowest
+        rank; -1 none."""
         return self._lowest(among & (self.begin == self.earliest_begin(among)))
 
     def _lowest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Find of each member's instance the one of some members that has the lowest rank; -1 none."""
+        """Find the one with the lowest rank among some participants of the operation of each participant; -1 none."""
         n = self.begin.size
         lowest = self.min(np.where(among, self.rank, np.iinfo(np.int32).max))
         found = self.min(np.where(among & (self.rank == lowest), np.arange(n), n))
@@ -247,21 +246,21 @@ class Participants:
 
 
 def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find for whom ranks of scans wait: the last of the ranks up to their own that send, of equals that of the lowest
-    rank.
+    """Find the rank that each participant of a scan waits for: the last to begin among the sending ranks up to its own;
+    ties go to the lowest rank.
 
-    Returns when it begins, the member's own begin where no rank up to its own sends; and which of the participants it
-    is, itself where there is none.
+    Returns the begin of that rank, and its position among the participants; if there is none, the begin and position of
+    the participant itself.
     """
     n = c.row.size
     order = np.lexsort((c.rank, c.segments.group))
-    # a running maximum over ranks; ranks of begin times keep the numbers small, n + 1 more with every operation
+    # a running maximum over ranks of the indices of begin times, which are small; n + 1 is added with every operation
     times, step = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
     base = c.segments.group[order] * (n + 1)
     running = np.maximum.accumulate(step[order] + base)
     latest = np.empty(n, np.int64)
     latest[order] = times[running - base] if n else 0
-    # the running maximum never decreases: where it first has its value is whom it is of
+    # the running maximum never decreases: the first element with its value is the one it comes from
     cause = np.empty(n, np.int64)
     cause[order] = order[np.searchsorted(running, running)]
     is_known = latest != EARLY
@@ -269,8 +268,8 @@ def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Find until when members of n-to-n operations wait: the latest begin, of all if all were inside at the same time,
-    else of those that send; the earliest end of those that take part; and which do."""
+    """Find the times until which participants of n-to-n operations wait: the latest begin of all if all were inside at
+    the same time, else of those that send. Also returns the earliest end of those that synchronise, and their mask."""
     latest, earliest = c.max(c.begin), c.min(c.end)
     overlap = earliest > latest
     late_sender = c.latest_begin(c.sent > 0)

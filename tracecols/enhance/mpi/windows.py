@@ -63,9 +63,9 @@ def match_window_collectives(
     call_instances: CallInstances,
     rma_operations: CompoundTable,
 ) -> CompoundTable:
-    """Build the table of processes that create, free or fence a window together."""
+    """Build the table of the participants of collective operations that create, free or fence windows."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "op", "root", "sent", "received"])
-    # nothing is joined on a window that is not defined
+    # operations on undefined windows are not joined
     undefined = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC))[e.kind] & (e.window < 0)
     end = np.flatnonzero((e.kind == K.RMA_COLLECTIVE_END) & (e.window >= 0))
     location, window, call = e.location[end], e.window[end], e.call[end]
@@ -75,7 +75,7 @@ def match_window_collectives(
     k[by_time] = occurrence(combine(process, window)[by_time])
     k = facts.numbering.number(Numbered.WINDOW, k, process, window)
     communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
-    # on MPI_COMM_SELF each process has a window of its own
+    # on MPI_COMM_SELF, each process has a separate window
     channel = facts.communicators.channel(pick(communicator, window), process)
     instance, head = number(combine(window, channel, k) if end.size else k)
     n = head.size
@@ -128,9 +128,9 @@ def _last_accesses(
     k: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Find when others last accessed each participant of an operation on a window since the operation before; -1 never.
+    """Find when others last accessed each participant of a window operation since the previous one; -1 never.
 
-    `k` is the number of the operation of each participant on the window, and `end` the event that ends it.
+    `k` is the number of the operation on the window for each participant, `end` the event that ends it.
     """
     result = np.full(end.size, -1, np.int64)
     known = np.flatnonzero(operations.is_fenced & (operations.target >= 0) & (operations.exit_time >= 0))
@@ -158,7 +158,7 @@ def _last_accesses(
 def list_rma_operations(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> CompoundTable:
-    """Build the table of accesses to windows between hosts; what devices copy is in `copies`."""
+    """Build the table of accesses to windows between hosts; copies of devices are in `copies`."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "sent", "received"])
     of_hosts = np.append(host_windows(facts), True)
     at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
@@ -167,7 +167,7 @@ def list_rma_operations(
     own = facts.process[location] if location.size else np.zeros(0, np.int32)
     communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), e.window[at])
     target = facts.communicators.process_of(communicator, e.remote[at].astype(np.int64), own)
-    # what follows a collective operation on its window belongs to fences, not to other epochs
+    # accesses after a collective operation on their window belong to fences, not to other epochs
     sync = np.flatnonzero(SYNCHRONIZES[e.kind] & (e.window >= 0))
     both = np.concatenate([sync, at])
     key = combine(e.location[both], e.window[both]) if both.size else both
@@ -194,7 +194,7 @@ def list_rma_operations(
 
 
 def host_windows(facts: Facts) -> NDArray[np.bool_]:
-    """Say which windows are none of devices; (n_windows,) bool."""
+    """Return a mask of the windows that do not belong to devices; (n_windows,) bool."""
     d = facts.store.definitions
     members = d["communicators"].column("members").to_pylist()
     streams = set(np.flatnonzero(facts.locations.is_device).tolist())
@@ -221,7 +221,7 @@ def match_lock_epochs(
     target = facts.communicators.process_of(communicator, remote, own)
     is_exclusive = e.lock_type[lock] == 0
     release = e.time[unlock]
-    # the last release before one's own that excludes it: of anybody, or of exclusive locks for a shared one
+    # the last conflicting release before the own one: any release, or for a shared lock that of an exclusive lock
     of_lock = combine(window, target, which) if lock.size else np.zeros(0, np.int64)
     previous = np.full(lock.size, -1, np.int64)
     for mask, others in ((is_exclusive, np.ones(lock.size, bool)), (~is_exclusive, is_exclusive)):
@@ -259,12 +259,12 @@ def match_lock_epochs(
 def pair_locks(
     regions: Regions, e: Columns, region: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the events that take locks of windows, and those that release them, among events of `LOCKS` by location in
-    their order; and which are of locks that no process owns, those of SHMEM.
+    """Pair the events that take and release locks of windows, among events of `LOCKS` by location in order. Returns
+    both, and a mask of the events on locks that no process owns, those of SHMEM.
 
-    `region` is that of the call of each event. Locks that are never released are left out.
+    `region` has the region of the call of each event. Locks that are never released are skipped.
     """
-    # locks of SHMEM belong to no process: they are distinguished by their numbers and reported when they are taken
+    # locks of SHMEM belong to no process: they are distinguished by their numbers, and recorded when they are taken
     is_shared = np.append(regions.paradigm == "shmem", False)[region]
     takes = (e.kind == K.RMA_REQUEST_LOCK) | ((e.kind == K.RMA_ACQUIRE_LOCK) & is_shared)
     gives = e.kind == K.RMA_RELEASE_LOCK
@@ -285,7 +285,7 @@ def pair_locks(
 def match_epochs(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> CompoundTable:
-    """Build the table of access epochs, one row per exposure epoch that they access."""
+    """Build the table of access epochs, with one row for each exposure epoch that an epoch accesses."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "group", "level"])
     sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
     call = e.call[sync]
@@ -364,16 +364,16 @@ def match_epochs(
 
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Numbers of the events that begin epochs, and of those that end them."""
+"""Events that begin epochs, and events that end them."""
 
 
 def pair_epochs(
     regions: Regions, region: NDArray[np.int32], level: NDArray[np.int64], key: NDArray[np.int64]
 ) -> tuple[Pairs, Pairs]:
-    """Find the synchronisations with groups that begin access epochs and exposure epochs, and those that end them.
+    """Find the group synchronisations that begin and end access epochs and exposure epochs.
 
-    Of every synchronisation, by location in their order, `region` is that of its call, `level` what it synchronises,
-    and `key` its location and window. Epochs that do not end are left out.
+    Synchronisations are by location in order; `region` is the region of the call of each, `level` its synchronisation
+    level, and `key` combines location and window. Epochs that do not end are skipped.
     """
     role_of = np.array([_ROLES.get(n, -1) for n in regions.lower] + [-1], np.int64)
     role = role_of[region]
@@ -389,8 +389,8 @@ def pair_epochs(
 
 
 class GroupMembers:
-    """The members of groups of locations; groups of something else have none. `size` is their number, the last for no
-    group."""
+    """The members of groups of locations; other groups have none. `size` has the number of members; its last element is
+    for no group."""
 
     def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
         groups = store.definitions["groups"]
@@ -401,7 +401,7 @@ class GroupMembers:
         self._process = pick(process, np.array([m for group in found for m in group], np.int64)).astype(np.int64)
 
     def each(self, group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return for every member of some groups the number of the group among these, and the process of the member."""
+        """Return for every member of some groups the position in `group`, and the process of the member."""
         n = np.where(group >= 0, self.size[group], 0)
         at = ranges(self._start[np.where(group >= 0, group, 0)], n)
         return np.repeat(np.arange(group.size), n), self._process[at]
@@ -433,13 +433,13 @@ def _meet(
 def _accesses(
     e: Columns, start: NDArray[np.int64], complete: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that access a window, and the access epoch of each."""
+    """Find the events that access windows. Return the access epoch of each, and the events."""
     is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
     epochs, found = [], []
     for window in distinct(e.window[start]).tolist():
         mine = np.flatnonzero(e.window[start] == window)
         mine = mine[np.argsort(e.row[start[mine]])]
-        # a get that does not say its window belongs to the epoch it is in
+        # a get without a window belongs to the epoch in which it lies
         at = np.flatnonzero(is_access & ((e.window == window) | (e.window < 0)))
         before = np.searchsorted(e.row[start[mine]], e.row[at]) - 1
         inside = (before >= 0) & (e.row[at] < e.row[complete[mine]][before])
@@ -450,8 +450,8 @@ def _accesses(
 
 
 class _Held(NamedTuple):
-    """What origins were in when their targets posted: `BY_START`, `BY_ACCESS`, `BY_COMPLETE` or `NOTHING`, its event,
-    its call path, and when its call begins and ends; (n,) each."""
+    """Calls in which origins were when their targets posted: `BY_START`, `BY_ACCESS`, `BY_COMPLETE` or `NOTHING`,
+    event, call path, and begin and end of the call; (n,) each."""
 
     by: NDArray[np.int64]
     event: NDArray[np.int64]
@@ -469,7 +469,7 @@ def _held(
     epoch: NDArray[np.int64],
     call: NDArray[np.int64],
 ) -> _Held:
-    """Find the first call of each access epoch that was going on when the target posted."""
+    """Find the first call of each access epoch that was in progress when the target posted."""
     held = _Held(
         np.full(access.size, NOTHING, np.int64),
         np.full(access.size, -1, np.int64),
@@ -483,7 +483,7 @@ def _held(
         for column, value in zip(columns, (what, *values), strict=True):
             column[rows] = value
 
-    # in reverse order: what comes first in the epoch has the last word
+    # in reverse order: the first call of the epoch is written last
     for what, name in ((BY_COMPLETE, "complete"), (BY_ACCESS, ""), (BY_START, "start")):
         if what == BY_ACCESS:
             order = np.lexsort((calls.enter_time[call], epoch))[::-1]

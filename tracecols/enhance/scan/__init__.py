@@ -1,1 +1,1 @@
-"""The pass over the events of each location, and what is put together from it: call paths, call instances, teams."""
+"""The pass over the events of each location, and its combined results: call paths, call instances, teams."""

@@ -23,10 +23,10 @@ from tracecols.kernels import stacks, trees
 from tracecols.kernels.periods import Labels, number_labels
 
 TABLE_SIZE = 16
-"""Call paths in phases are found in a table where it has at most so many entries for each of them; 8 B each."""
+"""Call paths in phases are looked up in a table if it has at most this many entries per call path; 8 B each."""
 
 MOST_LABELS = 1 << 25
-"""Call paths in bins of time, at most: 50 B each."""
+"""Maximum number of call paths times bins of time: 50 B each."""
 
 
 @dataclass
@@ -42,18 +42,17 @@ class CallPaths:
     depth: NDArray[np.int32]
     """(n,): 0 for roots."""
     representative: NDArray[np.int64]
-    """(n,): row of the least recent ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower
-    location."""
+    """(n,): row of the earliest ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower location."""
     end: NDArray[np.int64]
-    """(n,): one past the last call path below; the subtree of i is i .. end[i] - 1."""
+    """(n,): one past the last call path of the subtree; the subtree of i is i .. end[i] - 1."""
     creation: NDArray[np.int64]
-    """(n,): all call paths in the order they are met when going through the locations one after the other."""
+    """(n,): all call paths in the order of their first occurrence in the locations, one location after the other."""
     numbers: list[NDArray[np.int64]]
-    """list of (n_location,) int64: by location: number of each of its own call paths."""
+    """list of (n_location,) int64: for each location, the numbers of its call paths in the merged tree."""
 
     @cached_property
     def met(self) -> NDArray[np.int32]:
-        """Where each call path is in `creation`; (n,) int32."""
+        """Position of each call path in `creation`; (n,) int32."""
         found = np.empty(len(self), np.int32)
         found[self.creation] = np.arange(len(self), dtype=np.int32)
         return found
@@ -62,38 +61,38 @@ class CallPaths:
         return self.parent.size
 
     def numbers_of(self, locations: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the `numbers` of some locations, one location after the other, after where those of each begin;
-        (n_locations + 1,), (n,) int64."""
+        """Return the begin of each location in the result, and the `numbers` of some locations, one location after the
+        other; (n_locations + 1,), (n,) int64."""
         numbers = [self.numbers[i] for i in locations.tolist()]
         start = np.append(0, np.cumsum([of.size for of in numbers], dtype=np.int64))
         return start, np.concatenate([*numbers, np.zeros(0, np.int64)])
 
     @property
     def whole(self) -> CallPaths:
-        """The call paths of the whole time; these, where they are not divided into periods."""
+        """The call paths of the whole time: these, unless they are divided into periods."""
         return self
 
     @property
     def divider(self) -> Divider | None:
-        """What divides the time into periods; None if nothing does."""
+        """The divider of the time into periods, or None."""
         return None
 
     def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return which call paths of the whole time some are."""
+        """Return the call paths of the whole time that correspond to the given ones."""
         return labels.astype(np.int64)
 
     def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return call paths of the whole time in the periods of others."""
+        """Return the given call paths of the whole time in the periods of `like`."""
         return path.astype(np.int64)
 
     def outside(self, path: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return call paths of the whole time outside of all periods."""
+        """Return the given call paths of the whole time outside of all periods."""
         return np.asarray(path, np.int64)
 
     def at(
         self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
     ) -> NDArray[np.int64]:
-        """Return call paths in the piece of a time at a location; the same where time is not divided by time."""
+        """Return call paths in the span that contains a time at a location; unchanged if the divider is not by time."""
         return labels.astype(np.int64)
 
     def divide(
@@ -103,10 +102,10 @@ class CallPaths:
         end: NDArray[np.int64],
         location: NDArray[np.signedinteger[Any]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of spans: the interval of every part, its call path there, and its ticks, which
-        are not negative.
+        """Divide intervals at the edges of spans. Return for every part its interval, its call path in the span, and
+        its ticks, which are not negative.
 
-        Where time is not divided by time an interval is one part.
+        If the divider is not by time, each interval is one part.
         """
         return np.arange(labels.size), labels.astype(np.int64), np.maximum(end - begin, 0)
 
@@ -117,31 +116,31 @@ class CallPaths:
     def paths_of(
         self, region_names: Sequence[str] | NDArray[np.object_], call_paths: Iterable[int] | None = None
     ) -> list[str]:
-        """Return the paths of some call paths, without writing out the others."""
+        """Return the paths of some call paths as text, without building the others."""
         return path_names(self.parent, [region_names[r] for r in self.region.tolist()], call_paths)
 
 
 @dataclass
 class PeriodCallPaths(CallPaths):
-    """The call paths of a trace by period: one for each period in which it occurs, and one outside of all.
+    """The call paths of a trace by period: one for each period in which a call path occurs, and one outside of all.
 
-    Of their tree they have what belongs to each of them; what is above and below others is asked of `whole`. `numbers`
-    are those of the locations' call paths here.
+    The attributes of single call paths are defined; for relations in the tree use `whole`. `numbers` refer to these
+    call paths.
     """
 
     all_periods: CallPaths
     """The call paths of the whole time."""
     label_path: NDArray[np.int32]
-    """(n,): which of them each is."""
+    """(n,): the call path of the whole time that each represents."""
     period: NDArray[np.int32]
-    """(n,): its period, -1 outside: a phase, or a piece of time (`Divider`)."""
+    """(n,): its period, -1 outside: a phase, or a span of time (`Divider`)."""
     key: NDArray[np.int64]
-    """(n,): ascending: (period + 1) * n_paths + path. Empty where there are all of them."""
+    """(n,): ascending: (period + 1) * n_paths + path. Empty if all combinations exist."""
     by: Divider
 
     @classmethod
     def of(cls, whole: CallPaths, scans: Sequence[LocationScan], regions: Regions, by: Divider) -> PeriodCallPaths:
-        """Make them of the call paths of the whole time and the periods in which locations have them."""
+        """Create them from the call paths of the whole time and the periods in which they occur on locations."""
         n = len(whole)
         keys = [
             np.where(path >= 0, (scan.paths.column("period").astype(np.int64) + 1) * n + path, -1)
@@ -159,7 +158,7 @@ class PeriodCallPaths(CallPaths):
         else:
             found = _distinct(np.concatenate([*keys, np.zeros(0, np.int64)]))
             found = found[found >= 0]
-            # where times of a period are charged besides: idle time to OpenMP regions, tasks to what is above them
+            # other call paths that times of a period are charged to: OpenMP regions for idle time, the parents of tasks
             tasks = np.flatnonzero(whole.region == regions.tasks)
             above = np.full(n, -1, np.int64)
             above[tasks] = np.where(whole.parent[tasks] >= 0, whole.parent[tasks], tasks)
@@ -196,32 +195,32 @@ class PeriodCallPaths(CallPaths):
 
     @property
     def divider(self) -> Divider:
-        """What divides the time into periods."""
+        """The divider of the time into periods."""
         return self.by
 
     def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return which call paths of the whole time some are; null stays."""
+        """Return the call paths of the whole time that correspond to the given ones; null stays."""
         return pick(self.label_path, labels).astype(np.int64)
 
     def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return call paths of the whole time in some periods, or outside of all where they do not occur there; null
-        stays."""
+        """Return call paths of the whole time in some periods, or outside of all periods if they do not occur there;
+        null stays."""
         found = np.empty(path.size, np.int64)
         number_labels(path, period, self.of_kernels, found)
         return found
 
     @property
     def of_kernels(self) -> Labels:
-        """Return what `label` looks at, as kernels take it."""
+        """Return the lookup tables of `label` as kernels take them."""
         positions = self._places
         return Labels(len(self.all_periods), self.key, np.zeros(0, np.int64) if positions is None else positions)
 
     @cached_property
     def _places(self) -> NDArray[np.int64] | None:
-        """What `label` returns for every key up to the last one, where that takes little memory: a tenth of the time of
-        a search.
+        """The result of `label` for every key up to the last one, or None if that takes much memory; a lookup takes a
+        tenth of the time of a search.
 
-        No key that is asked for exceeds the last period, which has a call path.
+        No requested key exceeds the last period, which has a call path.
         """
         n = len(self.all_periods)
         n_keys = (int(self.period.max(initial=-1)) + 2) * n
@@ -232,13 +231,13 @@ class PeriodCallPaths(CallPaths):
         return positions
 
     def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return call paths of the whole time in the periods of others."""
+        """Return the given call paths of the whole time in the periods of `like`."""
         return self.label(path.astype(np.int64), pick(self.period, like))
 
     def at(
         self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
     ) -> NDArray[np.int64]:
-        """Return call paths in the piece of a time at a location; the same where time is not divided by time."""
+        """Return call paths in the span that contains a time at a location; unchanged if the divider is not by time."""
         if not self.by.by_time:
             return labels.astype(np.int64)
         return self.label(self.path_of(labels), self.by.piece(time, location))
@@ -250,7 +249,7 @@ class PeriodCallPaths(CallPaths):
         end: NDArray[np.int64],
         location: NDArray[np.signedinteger[Any]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of spans: the interval of every part, its call path there, and its ticks."""
+        """Divide intervals at the edges of spans. Return interval, call path in the span, and ticks of every part."""
         if not self.by.by_time:
             return super().divide(labels, begin, end, location)
         row, piece, ticks = divide_intervals(self.by, begin, end, location)
@@ -258,15 +257,16 @@ class PeriodCallPaths(CallPaths):
 
 
 def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return different values in order; of many, in a third of the time of `numpy.unique`."""
+    """Return the distinct values in ascending order; for many values in a third of the time of `numpy.unique`."""
     values = np.sort(values)
     return values[np.append(True, values[1:] != values[:-1])] if values.size else values
 
 
 def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """Go through call paths in some order; those deeper than an outermost OpenMP call path before them belong to it.
+    """Find the outermost OpenMP call path that each call path belongs to: the one before it in `order`, as long as all
+    call paths since then are deeper.
 
-    Returns -1 for those that belong to none. The order is depth first by default.
+    Returns -1 for call paths that belong to none. The order is depth first by default.
     """
     order = np.arange(len(tree)) if order is None else order
     outermost = (regions.paradigm == "openmp") & np.isin(regions.role, ["parallel", "wrapper", "function"])
@@ -285,12 +285,12 @@ def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64]
 def merge_call_paths(
     scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder, process: NDArray[np.int32]
 ) -> CallPaths:
-    """Merge the call paths of all locations: those with the same region, and call site, below the same merged parent
-    are one.
+    """Merge the call paths of all locations: call paths with the same region and call site below the same merged parent
+    become one.
 
-    Call paths that only represent a period are left out, so that those of all periods are one. What is below the
-    program of its process is below that of the first location of the process that records one. O(n) in the number of
-    call paths of all locations, not of events, and O(m log m) in that of merged ones.
+    Call paths that only represent a period are skipped, so that those of all periods are merged. Call paths below the
+    program of their process are put below the program of the first location of the process that records one. O(n) in
+    the number of call paths of all locations, not of events, and O(m log m) in the number of merged ones.
     """
     counts = np.array([len(s.paths) for s in scans], np.int64)
     paths = merged(s.paths for s in scans)
@@ -301,7 +301,7 @@ def merge_call_paths(
     above = np.repeat(start[:-1], counts)
     above += local
     above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
-    # few are below those of other locations
+    # few call paths are below those of other locations
     elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
     inherited = local[elsewhere]
     in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)
@@ -319,7 +319,7 @@ def merge_call_paths(
     del local
 
     number = np.full(n, -1, np.int64)
-    # of memory that is not written there are no pages: merged ones are few
+    # memory that is never written takes no pages: there are few merged call paths
     parent, merged_entry, chosen = (np.empty(n, np.int64) for _ in range(3))
     table = np.zeros(1 << (2 * n).bit_length(), np.int64)
     n_merged = trees.merge_call_paths(
@@ -332,7 +332,7 @@ def merge_call_paths(
     trees.number_depth_first(parent, siblings, size, position, following, depth)
 
     order = positions(position)
-    # call paths in the order in which they are met first
+    # first occurrence of each call path
     met = np.full(n_merged, n, np.int64)
     real = np.flatnonzero(entry >= 0)[::-1]
     met[position[number[real]]] = real

@@ -1,4 +1,4 @@
-"""What is known of a whole trace: its definitions, and once all locations are scanned its call tree."""
+"""Facts about a whole trace: its definitions and, once all locations are scanned, its call tree."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from tracecols.store.arrow import to_numpy
 
 @dataclass(frozen=True, eq=False)
 class Definitions:
-    """The definitions of a trace as columns; small, and the same for all steps."""
+    """The definitions of a trace as columns; small, and shared by all steps."""
 
     store: Store
     regions: Regions
     locations: Locations
-    """What every location is: a thread of a process, its master or a worker, or a stream of a device."""
+    """The type of every location: a thread of a process, its master or a worker, or a stream of a device."""
     first_rows: NDArray[np.int64]
     """(n_locations,): row of the first event of every location."""
     communicators: Communicators
     order: EventOrder
     numbering: Numbering
-    """Of a trace slice, the numbers that its operations have in the whole trace."""
+    """For a trace slice: the numbers of its operations in the whole trace."""
     topologies: tuple[Topology, ...]
-    """Those of the trace, and in front of them those given by hand."""
+    """Topologies given by the user, followed by those of the trace."""
     misplaced: int
-    """Positions that do not fit their topology."""
+    """Number of positions that do not fit their topology."""
 
     @classmethod
     def of(cls, store: Store) -> Definitions:
@@ -76,7 +76,7 @@ class Definitions:
 
 @dataclass(frozen=True, eq=False)
 class Facts(Definitions):
-    """What steps know of the whole trace; small and picklable."""
+    """Facts about the whole trace that steps read; small and picklable."""
 
     call_paths: CallPaths
     """The call tree of all locations."""
@@ -90,7 +90,7 @@ class Facts(Definitions):
 
     @once
     def memo(self) -> WeakKeyDictionary[Any, Any]:
-        """What was computed of the facts, by the function that did, as long as that exists."""
+        """Results computed from the facts, by the function that computed them, for the lifetime of the function."""
         return WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -22,25 +22,25 @@ SMALL = 1 << 15
 """Locations with fewer events are read together."""
 
 FIRST = 1 << 10
-"""Events of a larger location that are looked at first, from its begin and from its end."""
+"""Events of a larger location that are read first, from its begin and from its end."""
 
 TOGETHER = 1 << 20
 """Events of small locations that are read together."""
 
 GROWTH = 8
-"""How many times as many events are looked at if those do not suffice."""
+"""Factor by which the number of events grows if the event is not among them."""
 
 ACTION = action_table(PUSH, POP, ON_OFF)
 
 
 def find_focus(store: Store, regions: Regions, locations: Locations) -> NDArray[np.int64] | None:
-    """Find when each process leaves MPI_Init and when it enters MPI_Finalize; a fraction of the events is read.
+    """Find when each process leaves MPI_Init and when it enters MPI_Finalize; only a fraction of the events is read.
 
-    A process that never calls MPI_Init has the begin of the process that leaves it first, and one that never calls
-    MPI_Finalize the end of the one that enters it last, or the end of the trace if none does.
+    If a process never calls MPI_Init, its focus begins with that of the process that leaves it first. If it never calls
+    MPI_Finalize, its focus ends with that of the process that enters it last, or with the trace if none does.
 
-    Returns ticks by location, (n_locations, 2). None is the whole run: MPI is not used, nothing lies between
-    its start and its end, or the trace is a piece of one.
+    Returns ticks by location, (n_locations, 2), or None for the whole run: if MPI is not used, nothing lies between its
+    start and its end, or the trace is a trace slice.
     """
     if not regions.is_init.any() or PIECE in store.manifest["source"] or not store.n_events.sum():
         return None
@@ -58,8 +58,8 @@ def find_focus(store: Store, regions: Regions, locations: Locations) -> NDArray[
 def _begins_and_ends(
     store: Store, regions: Regions, locations: Locations
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return by process when it leaves MPI_Init and when it enters MPI_Finalize, and whether it does; mostly the
-    masters do; (2, n_processes) int64, bool."""
+    """Return by process when it leaves MPI_Init and enters MPI_Finalize, and whether it does; (2, n_processes) int64,
+    bool. Masters are searched first, since mostly they make these calls."""
     process = locations.process
     times = np.zeros((2, int(process.max()) + 1), np.int64)
     is_known = np.zeros(times.shape, bool)
@@ -67,7 +67,7 @@ def _begins_and_ends(
     for members in (np.flatnonzero(locations.is_cpu & is_master), np.flatnonzero(locations.is_cpu & ~is_master)):
         lacking = members[~is_known[:, process[members]].all(axis=0)]
         for end, location, time in _search(store, regions, lacking):
-            # of several locations of a process the first counts
+            # if several locations of a process are found, the first counts
             new = np.flatnonzero(~is_known[end][process[location]])[::-1]
             times[end][process[location[new]]] = time[new]
             is_known[end][process[location]] = True
@@ -77,8 +77,8 @@ def _begins_and_ends(
 def _search(
     store: Store, regions: Regions, members: NDArray[np.int64]
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield 0 for begins or 1 for ends, locations, and what is found in their first events, or their last ones: of
-    larger ones in more and more of them until something is. Both ends of a location may be in one row group."""
+    """Yield 0 for begins or 1 for ends, locations, and the times found in their first or last events. In larger
+    locations, more and more events are read until a time is found. Both ends may be in one row group."""
     n_events = store.n_events[members]
     finds = partial(_exits_of_init, regions), partial(_enters_of_finalize, regions)
     for group in _groups(members[n_events <= SMALL], store.n_events):
@@ -110,8 +110,8 @@ def _changes(columns: Columns) -> NDArray[np.int64]:
 
 
 def _first(at: NDArray[np.int64], bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return of some events, ascending, the first of each location, given where the events of each begin: which
-    location, and the event."""
+    """Return locations and the first of the given events, which ascend, on each; `bounds` is where the events of each
+    location begin."""
     of = np.searchsorted(bounds, at, "right") - 1
     is_first = np.append(True, of[1:] != of[:-1])[: of.size]
     return of[is_first], at[is_first]
@@ -120,7 +120,7 @@ def _first(at: NDArray[np.int64], bounds: NDArray[np.int64]) -> tuple[NDArray[np
 def _exits_of_init(
     regions: Regions, columns: Columns, bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find which of some locations leave MPI_Init, and when they do for the first time."""
+    """Find the locations that leave MPI_Init, and when they do so for the first time."""
     of, entered = _first(np.flatnonzero(_enters(columns, regions.is_init)), bounds)
     depth, location = np.cumsum(_changes(columns)), np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
     since, before = bounds[1:].copy(), np.zeros(bounds.size - 1, np.int64)
@@ -133,7 +133,7 @@ def _exits_of_init(
 def _enters_of_finalize(
     regions: Regions, columns: Columns, bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find which of some locations enter MPI_Finalize, and when they do for the first time."""
+    """Find the locations that enter MPI_Finalize, and when they do so for the first time."""
     of, entered = _first(np.flatnonzero(_enters(columns, regions.is_finalize)), bounds)
     return of, columns["time"][entered]
 

@@ -1,9 +1,9 @@
 """Moments at which nothing is open on a location: no call instance, no team, no request.
 
-Where such moments of all threads of a process meet, its events can be divided into windows that steps look at one after
-the other (`enhance.scan.windows`): whatever belongs together is on the same side. One team may be open, such as that of
-a parallel region around everything, if all of its threads are in it and have entered as many constructs of each role:
-then the team belongs to the windows on both sides, and all else to one of them.
+If such moments of all threads of a process overlap, its events can be divided there into windows that steps process one
+after the other (`enhance.scan.windows`): events that belong together are on the same side. One team may be open, such
+as that of a parallel region around everything, if all of its threads are in it and have entered the same number of
+constructs of each role. Then the team belongs to the windows on both sides, and everything else to one of them.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from tracecols.schema import EventKind as K
 from tracecols.store import Store
 
 WINDOW_EVENTS, MOST_EVENTS, PER_TASK = 1 << 19, 1 << 21, 4
-"""Events of a process that are looked at together, about, in short and in long traces, of which each of the tasks that
-run side by side has some windows; a process with fewer than twice as many is one window."""
+"""Approximate events per window in short and in long traces, and windows per concurrent task; a process with fewer than
+twice as many events is one window."""
 
 EVENT_BYTES, LEAST_EVENTS = 400, 1 << 14
-"""Bytes of memory that a task takes for each event of its window, about (200 of a generated hybrid program, of which
-windows differ in size); events of a window, at least, however little memory there is."""
+"""Approximate bytes of memory per event of the window of a task (200 for a generated hybrid program, whose windows
+differ in size), and minimum number of events of a window, however little memory there is."""
 
 SAMPLES = 16
-"""Moments for each window that are tried as its end."""
+"""Moments per window that are tried as its end."""
 
 STARTS = mask_of((K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
 ENDS = mask_of((K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED))
 PROBES, TAKES = mask_of((K.MPI_PROBE,)), mask_of((K.MPI_MRECV, K.MPI_IMRECV_REQUEST))
 
 OPEN = {"request": (STARTS, ENDS), "message": (PROBES, TAKES)}
-"""By column of the side table of messages what begins and ends what it identifies."""
+"""By column of the side table of messages: kinds of events that begin and end the object that the column identifies."""
 
 TABLES = {name: N_COUNTED + k for k, name in enumerate(("threads", "p2p", "collectives", "locks"))}
-"""Side tables of which windows have some rows, and where those are counted. Those of tasks, and of accesses to windows
-of MPI, are not read by steps that look at them."""
+"""Side tables that are divided into windows, and the index of their count of rows. Steps that work on windows do not
+read the tables of tasks and of accesses to MPI windows."""
 
 _OF_TABLE = {name: mask_of(k.number for k in KINDS if k.family == name) for name in TABLES}
 
@@ -49,7 +49,7 @@ IS_LOCK, IS_ACQUIRE = _OF_TABLE["locks"], mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_
 
 
 def _meanings(is_begin: NDArray[np.bool_], role: NDArray[np.int8]) -> kernels.Meanings:
-    """Return what kinds of events mean, of which some begin teams, and the constructs of call paths."""
+    """Return the meanings of kinds of events, given those that begin teams and the constructs of call paths."""
     pairs = [
         (IS_FORK, IS_JOIN),
         (mask_of((K.THREAD_TEAM_BEGIN,)), mask_of((K.THREAD_TEAM_END,))),
@@ -64,16 +64,16 @@ def _meanings(is_begin: NDArray[np.bool_], role: NDArray[np.int8]) -> kernels.Me
 
 
 def window_events(n_events: int, n_tasks: int, memory: int | None) -> int:
-    """Return how many events of a process are looked at together, about, by each of the tasks that run side by side
-    with so many bytes of memory; `n_events` are those of the trace."""
+    """Return the approximate number of events per window for `n_tasks` concurrent tasks with `memory` bytes each;
+    `n_events` is that of the trace."""
     most = min(max(n_events // (PER_TASK * n_tasks), WINDOW_EVENTS), MOST_EVENTS)
     return most if memory is None else min(most, max(memory // EVENT_BYTES, LEAST_EVENTS))
 
 
 def sample_times(store: Store, n_events: int, window: int) -> NDArray[np.int64]:
-    """Return the times after which a process may be divided; (n_samples,) int64, none for short processes.
+    """Return the times after which a process may be divided; (n_samples,) int64, empty for short processes.
 
-    `n_events` are those of the process; a window has about `window` of them.
+    `n_events` is that of the process; a window has about `window` events.
     """
     n = n_events // window
     if n < 2:
@@ -92,18 +92,19 @@ def find_gaps(
     teams: TeamBegins,
     role: NDArray[np.int8],
 ) -> Gaps | None:
-    """Find moments at which nothing is open on a location, but perhaps one team; None if its events are not in order.
+    """Find moments at which nothing is open on a location, except possibly one team; None if its times decrease or its
+    locks, requests or messages are inconsistent.
 
-    `times` ascend. `is_begin` has the kinds of events that begin teams, for all threads of its process if they are
-    FORKs; `teams` are its begins in teams, nothing where FORKs begin teams; `role` is which construct the region of
-    each of its call paths is, -1 for none.
+    `times` ascend. `is_begin` is the mask of the kinds of events that begin teams, for all threads of the process if
+    these are FORKs; `teams` are its begins in teams, empty if FORKs begin teams; `role` is the construct of the region
+    of each of its call paths, -1 for none.
     """
     if location in store.decreases or not (_locks_are_held(store, location, attributed.kind)):
         return None
     if not all(_begin_here(store, location, attributed.kind, column, *of) for column, of in OPEN.items()):
         return None
     is_of_threads = _OF_TABLE["threads"][attributed.kind]
-    # rows of created threads are in the windows of their calls
+    # rows of created threads belong to the windows of their calls
     only_teams = int(is_of_threads.sum()) == store.n_rows("threads", location)
     happening = kernels.Happening(
         calls.enter_time,
@@ -134,8 +135,8 @@ def find_gaps(
 def _rows_of_threads(
     store: Store, location: int, enter: NDArray[np.int64], n_calls: NDArray[np.int64], n_of_teams: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Count the rows of the side table of threads before moments, where it has events that are not attributed: those of
-    created threads, each in the window of its call."""
+    """Count the rows of the side table of threads before moments, if it has events that are not attributed: those of
+    created threads, each of which belongs to the window of its call."""
     rows = store.read("threads", location, ["row", "kind"])
     of_teams = np.append(rows["row"][KEPT[rows["kind"]]], LAST)
     next_enter = np.append(np.minimum.accumulate(enter[::-1])[::-1], LAST)
@@ -143,7 +144,7 @@ def _rows_of_threads(
 
 
 def _locks_are_held(store: Store, location: int, kind: NDArray[np.uint8]) -> bool:
-    """Say whether a location releases only locks that it holds."""
+    """Return whether a location releases only locks that it holds."""
     is_acquire = IS_ACQUIRE[kind[np.flatnonzero(IS_LOCK[kind])]]
     if not is_acquire.size:
         return True
@@ -155,14 +156,14 @@ def _locks_are_held(store: Store, location: int, kind: NDArray[np.uint8]) -> boo
     held = np.cumsum(change[by_lock])
     is_first = np.diff(lock[by_lock], prepend=~lock[by_lock[:1]]) != 0
     before = np.where(is_first, held - change[by_lock], 0)
-    # what is held of the locks in front, which is never negative either if all goes well
+    # number of holds of the preceding locks, which is not negative either if all releases are valid
     return bool((held >= np.maximum.accumulate(np.where(is_first, before, 0))).all()) and int(held.min()) >= 0
 
 
 def _begin_here(
     store: Store, location: int, kind: NDArray[np.uint8], column: str, start: NDArray[np.bool_], end: NDArray[np.bool_]
 ) -> bool:
-    """Say whether all requests, or messages that a probe finds, that end on a location begin there."""
+    """Return whether all requests, or messages found by probes, that end on a location also begin there."""
     if not (start[kind].any() or end[kind].any()):
         return True
     of_table = kind[np.flatnonzero(_OF_TABLE["p2p"][kind])]

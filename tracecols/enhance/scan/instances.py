@@ -1,5 +1,5 @@
-"""What the scans of some locations found, put together: call instances, and attributed events with the columns of their
-side tables."""
+"""Combined results of the scans of some locations: call instances, and attributed events with the columns of their side
+tables."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
 
 WALKED = 1 << 17
-"""Events that `walk_stacks` looks at together: what is written for them stays in the cache, and 0.2 ms of Python for
-each time are 3 ns per event."""
+"""Events per step of `walk_stacks`: its output stays in the cache, and 0.2 ms of Python per step are 3 ns per event."""
 
 
 ROOTED = 1 << 12
-"""Locations whose outermost call paths are looked for together."""
+"""Locations whose outermost call paths are searched together."""
 
 
 class CallInstances:
@@ -54,13 +53,13 @@ class CallInstances:
     call_path : (n,) int32
         In the merged call tree.
     enter, exit : (n,) int64
-        Rows of ENTER and EXIT; -1 where it was never left.
+        Rows of ENTER and EXIT; EXIT is -1 if the region was never left.
     enter_time, exit_time : (n,) int64
         Ticks.
     tasks : (n,) int64
         Ticks of explicit tasks completed inside.
     begin : (n,) int64
-        Team begin (`Teams`) the thread was in; -1 none.
+        Team begin (`Teams`) that the thread was in; -1 none.
     start : (n_locations + 1,) int64
         First call instance of each location.
     """
@@ -76,18 +75,18 @@ class CallInstances:
         counts = np.zeros(len(scans), np.int64)
         counts[members] = [len(rows) for rows in slices]
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        # what is before the window of each location is not here
+        # rows before the window of each location are not included
         self._first, first_begin = np.zeros((2, len(scans)), np.int64)
         self._first[members] = [scans[i].first_call for i in chosen]
         first_begin[members] = [scans[i].first_begin for i in chosen]
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
-        # of those that concern the whole trace: location and number there, ascending
+        # if only global calls are included: location << 32 | number within the location, ascending
         self._global: NDArray[np.int64] | None = None
         if only_global:
             of_location = joined([scans[i].global_numbers for i in chosen]) if chosen else np.zeros(0, np.int64)
             self._global = (self.location.astype(np.int64) << 32) | of_location
 
-        # numbers of the locations' own call paths in the merged tree, and of their team begins among all
+        # numbers in the merged tree of the call paths of locations, and numbers of their team begins among all
         own = joined([numbers[i] for i in chosen]) if chosen else np.zeros(0, np.int64)
         first_node = np.cumsum([0, *(numbers[i].size for i in chosen)])[:-1]
         self.call_path: NDArray[Any] = np.empty(self.location.size, np.int64)
@@ -111,7 +110,7 @@ class CallInstances:
             )
 
     def number(self, location: NDArray[np.int32], call: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Turn locations' own numbers of call instances into numbers here; -1 stays; (n,) int64."""
+        """Convert numbers of call instances within their locations into numbers in this table; -1 stays; (n,) int64."""
         if self._global is None:
             own = (self.start[:-1] - self._first)[location] + call
         else:
@@ -122,7 +121,7 @@ class CallInstances:
         """Return the columns of a compound table that describe the call instance of one role.
 
         These are `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and
-        `ROLE_call_path`, int32; -1 is null, as is the number of a call instance that does not exist.
+        `ROLE_call_path`, int32; -1 is null, also as the number of a call instance.
         """
         return {
             f"{role}_enter": pick(self.enter, number),
@@ -137,7 +136,7 @@ class CallInstances:
 def find_teams(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, spill: Spill | None
 ) -> Teams:
-    """Find the team instances of some locations; none where only calls count that concern the whole trace."""
+    """Find the team instances of some locations; none in the global view."""
     if only_global:
         return Teams(facts.store, facts.locations, np.zeros(0, np.int64))
     forker = np.full(len(scans), -1, np.int64)
@@ -149,7 +148,7 @@ def find_teams(
 def call_instances(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, team_instances: Teams
 ) -> CallInstances:
-    """Put the call instances of some locations together."""
+    """Combine the call instances of some locations."""
     return CallInstances(facts, scans, members, only_global, team_instances)
 
 
@@ -163,13 +162,13 @@ def attributed_events(
 ) -> Columns:
     """Join the events of a family with the columns of its side table.
 
-    The scan of a location attributes every event that has a row in a side table, in the order of the events, and the
-    side table has one row for each of them in the same order. So the events of one family, in the order of the scan,
-    are the rows of its side table: the k-th of the one belongs to the k-th of the other.
+    The scan of a location lists every event that has a row in a side table, in the order of the events, and the side
+    table has one row for each of them in the same order. So the k-th event of a family in the order of the scan belongs
+    to the k-th row of its side table.
 
     Returns `location` int32, `row` int64, `kind` uint8, `time` int64 (ticks), `call` int64 (number in `calls`, -1 none)
-    and `columns`, in the order of the event table. Raises StoreError if a side table has other rows than its location
-    has events of the family.
+    and `columns`, in the order of the event table. Raises StoreError if the rows of a side table do not correspond to
+    the events of the family on its location.
     """
     of_family = mask_of(k.number for k in KINDS if k.family == family)
     side, counts = facts.store.read_together(family, members, ["row", "kind", *columns])
@@ -199,7 +198,7 @@ def attributed_events(
 def _first_that_differs(
     scans: Sequence[LocationScan], of_family: NDArray[np.bool_], expected: NDArray[np.uint8], counts: NDArray[np.int64]
 ) -> int:
-    """Return the first location whose events of a family have other kinds than its side table."""
+    """Return the first location whose events of a family differ in kind from the rows of its side table."""
     for scan, kind_in_table in zip(scans, np.split(expected, np.cumsum(counts)[:-1]), strict=True):
         kind = scan.events.column("kind")
         if not np.array_equal(kind[of_family[kind]], kind_in_table):
@@ -216,9 +215,9 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
     paths = merged(s.paths for s in scans)
     exclusive, visits = (joined_column(paths, name, np.int64) for name in ("exclusive", "visits"))
     is_inherited = inherited(scans)
-    # a thread that inherits one call path from several masters has it several times
+    # if a thread inherits a call path from several masters, its scan lists the call path several times
     if call_path.size and call_path.min() < 0:
-        # call paths of periods, which are no region instances
+        # call paths that represent periods, not region instances
         real = call_path >= 0
         call_path, location, is_inherited = call_path[real], location[real], is_inherited[real]
         exclusive, visits = exclusive[real], visits[real]
@@ -238,11 +237,11 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
 
 
 def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find where to charge what has no call path of its own: the outermost call path in which the master of the process
-    is longest.
+    """Find the call path to which time without a call path is charged: the root in whose subtree the master of the
+    process spends the most time.
 
-    `chosen` are, for instance, the locations of devices and counters. Returns -1 for others, and where neither the
-    master nor the location itself has a call path; (n_locations,).
+    `chosen` are, for instance, the locations of devices and counters. Returns -1 for other locations, and if neither
+    the master nor the location has a call path; (n_locations,).
     """
     master, result = facts.locations.master, np.full(facts.n_locations, -1, np.int64)
     sources = distinct(np.append(master[chosen], chosen))
@@ -257,8 +256,8 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
 def _find_longest_roots(
     facts: Facts, scans: Sequence[LocationScan], locations: NDArray[np.int64], found: NDArray[np.int64]
 ) -> None:
-    """Write the outermost call path in which each of some locations is longest to `found`; nothing where it has no call
-    path."""
+    """Write to `found` the root in whose subtree each location spends the most time; locations without call paths are
+    left unchanged."""
     labels = facts.call_paths
     roots = np.flatnonzero(labels.whole.parent < 0)
     start, path = labels.whole.numbers_of(locations)
@@ -274,22 +273,22 @@ def _find_longest_roots(
 
 
 class WalkedEvents(NamedTuple):
-    """Events of some locations, one location after the other, with the call path at each of them."""
+    """Events of some locations, one location after the other, with the call path at each event."""
 
     locations: NDArray[np.int64]
-    """(n_locations,): rows of the locations: one, or several with all of their events."""
+    """(n_locations,): rows of the locations: one, or several with all their events."""
     bounds: NDArray[np.int64]
-    """(n_locations + 1,): where the events of each begin."""
+    """(n_locations + 1,): first event of each location."""
     row: NDArray[np.int64]
-    """(n_locations,): row of the first event of each here."""
+    """(n_locations,): row of the first of these events of each location."""
     is_end: bool
-    """Whether these are their last events."""
+    """Whether these include the last events of the locations."""
     time: NDArray[np.int64]
     kind: NDArray[np.uint8]
     region: NDArray[np.int32]
     """`time`, `kind` and `region`: (n,), as stored."""
     node: NDArray[np.int32]
-    """(n,): number of the call path within the location, -1 is null. It is written to again."""
+    """(n,): number of the call path within the location, -1 is null. The array is reused."""
 
 
 def walk_stacks(
@@ -299,10 +298,10 @@ def walk_stacks(
     locations: NDArray[np.int64],
     flush_stops: Sequence[NDArray[np.int64]] | None = None,
 ) -> Iterator[WalkedEvents]:
-    """Go through the events of some locations once more, with the call path at each of them.
+    """Walk again through the events of some locations, with the call path at each event.
 
-    `locations` ascend; `flush_stops` is what `scan.flush_stops_of` returns. Yields at most `WALKED` events, of each
-    location in order; also of those without events.
+    `locations` ascend; `flush_stops` is the result of `scan.flush_stops_of`. Yields at most `WALKED` events at a time,
+    in order for each location; locations without events are included.
     """
     stops = flush_stops_of(facts.store, locations) if flush_stops is None else flush_stops
     nothing = np.zeros(0, np.int64)
@@ -346,7 +345,7 @@ def _scan_again(
     location: int,
     flush_stops: NDArray[np.int64] | None = None,
 ) -> LocationScan:
-    """Return a new scan of a location that has been scanned, ready to begin."""
+    """Return a new scan of a location that was scanned before, ready to start."""
     before = scans[location]
     scan = LocationScan(
         facts.store, facts.regions, teams, facts.order, location, before.first_row, flush_stops, divider=before.divider
@@ -357,7 +356,7 @@ def _scan_again(
 
 
 class LocationStacks(NamedTuple):
-    """Where the region stack of a location is at each of its events."""
+    """State of the region stack of a location at each of its events."""
 
     time: NDArray[np.int64]
     kind: NDArray[np.uint8]
@@ -376,12 +375,12 @@ class LocationStacks(NamedTuple):
         return pick(self.numbers, self.node[rows])
 
     def is_enter(self, rows: slice = slice(None)) -> NDArray[np.bool_]:
-        """Say which of some events enter a region: EXIT or not, a call path begins there; (n,) bool."""
+        """Return a mask of the events that enter a region, whether or not it is left; (n,) bool."""
         return (ACTION[self.kind[rows]] == PUSH) | (self.exitptr[rows] >= 0)
 
 
 def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> LocationStacks:
-    """Go through the events of a location once more, for where its region stack is at each; 33 B per event."""
+    """Walk again through the events of a location; return its region stack at each event; 33 B per event."""
     scan = _scan_again(facts, scans, teams, location)
     columns = facts.store.read("events", location)
     n = columns["time"].size
@@ -395,14 +394,14 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
 def scan_charges(
     facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Go through the events of a location once more, for which call paths its time is charged to, and when it was
-    spent.
+    """Walk again through the events of a location, and return the call paths to which its time is charged, and when it
+    was spent.
 
-    The charges of a call path add up to its exclusive time (`profile`). The time of explicit tasks, which that has
-    twice, is charged once: to the call paths below TASKS, and outside of all regions of the task to the call path on
-    which it was scheduled.
+    The charges of a call path add up to its exclusive time (`profile`). The time of explicit tasks, which the profile
+    counts twice, is charged once: to the call paths below TASKS, or outside of all regions of the task to the call path
+    on which it was scheduled.
 
-    Returns begin and end in ticks (where times decrease the end may be the earlier) and the call path.
+    Returns begin and end in ticks (if times decrease, the end may be earlier than the begin) and the call path.
     """
     scan = _scan_again(facts, scans, teams, location)
     columns = facts.store.read("events", location)
@@ -428,7 +427,7 @@ def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, locat
 def region_instances(
     facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
 ) -> CompoundTable:
-    """Build the table of the executions of regions on some locations; 48 B per instance."""
+    """Build the table of region instances on some locations; 48 B per instance."""
     found: dict[str, list[NDArray[Any]]] = {c.name: [np.zeros(0, c.dtype)] for c in REGION_INSTANCES.columns}
     for location in np.asarray(members).tolist():
         at_events = scan_location(facts, scans, team_instances, location)

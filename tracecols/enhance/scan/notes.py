@@ -1,7 +1,7 @@
-"""What a program, its user or a tool notes in a trace: parameters of calls, readings of counters, markers; each with
-the region instance that it is in.
+"""Annotations of a trace: parameters of calls, readings of counters, and markers, each with the region instance that it
+lies in.
 
-Scope: one location. Rows are made location by location, from one more pass over its events.
+Scope: one location. Rows are built location by location, in another pass over the events.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Rows = dict[str, NDArray[Any]]
 
 
 def _instances(at_events: LocationStacks, event: NDArray[np.int64], location: int, first: int) -> Rows:
-    """Return the columns that describe the region instances that some events of a location are in.
+    """Return the columns that describe the region instances in which some events of a location lie.
 
-    Events are numbered within the location, whose first event is row `first`; beyond the last one nothing is known.
+    Events are numbered within the location, whose first event is row `first`; numbers beyond the last event give null.
     """
     n = at_events.time.size
     enter = pick(at_events.enterptr, np.where(event < n, event, -1))
-    # a thread may begin in a region that another one has entered
+    # a thread may begin in a region that another thread has entered
     own = np.where(enter >= first, enter - first, -1)
     leave = pick(at_events.exitptr, own)
     return {
@@ -49,7 +49,7 @@ def _instances(at_events: LocationStacks, event: NDArray[np.int64], location: in
 
 
 def _together(table: Table, parts: Iterable[Rows]) -> CompoundTable:
-    """Put the rows of some locations together."""
+    """Concatenate the rows of some locations into a table."""
     found = list(parts)
     columns = {c.name: joined([of[c.name] for of in found] or [np.zeros(0, c.dtype)]) for c in table.columns}
     columns = {c.name: columns[c.name].astype(c.dtype, copy=False) for c in table.columns}
@@ -60,7 +60,7 @@ def _together(table: Table, parts: Iterable[Rows]) -> CompoundTable:
 def parameter_values(
     facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
 ) -> CompoundTable:
-    """Build the table of the values of parameters on some locations, with the region instances they belong to."""
+    """Build the table of parameter values on some locations, with the region instances they belong to."""
     store = facts.store
 
     def of_location(location: int) -> Rows:
@@ -78,7 +78,7 @@ def parameter_values(
 def counter_values(
     facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
 ) -> CompoundTable:
-    """Build the table of the readings of counters on some locations, with the region instances they were made in."""
+    """Build the table of counter readings on some locations, with the region instances in which they were taken."""
     store = facts.store
     classes = store.definitions["metric_classes"].column("members").to_pylist()
     names = {number: f"metrics_{number}" for number in range(len(classes))}
@@ -109,9 +109,9 @@ def counter_values(
 def location_markers(
     facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
 ) -> CompoundTable:
-    """Build the table of the markers that are about some locations, with the region instances in which they begin.
+    """Build the table of the markers that refer to some locations, with the region instances in which they begin.
 
-    A marker at the time of an ENTER is in that region; one at the time of an EXIT is outside of that region.
+    A marker at the time of an ENTER lies inside the region, one at the time of an EXIT outside of it.
     """
     markers = facts.store.definitions["markers"]
     time, duration = (to_numpy(markers.column(name)) for name in ("time", "duration"))
@@ -120,7 +120,7 @@ def location_markers(
         mine = np.array(about, np.int64)
         mine = mine[np.argsort(time[mine], kind="stable")]
         at_events = scan_location(facts, scans, team_instances, location)
-        # the next event is in the region instance that the time is in
+        # the next event lies in the same region instance as the marker
         event = np.searchsorted(np.maximum.accumulate(at_events.time), time[mine], "right")
         here = _instances(at_events, event, location, scans[location].first_row)
         return {**here, "marker": mine, "time": time[mine], "duration": duration[mine]}
@@ -130,7 +130,7 @@ def location_markers(
 
 
 def _markers_about(facts: Facts, locations: Sequence[int]) -> dict[int, list[int]]:
-    """Return the markers, ascending, that are about each of some locations."""
+    """Return the markers that refer to each location, ascending."""
     markers = facts.store.definitions["markers"].to_pylist()
     of_scope = {scope: _locations_by_id(facts.store, scope, facts) for scope in {m["scope"] for m in markers}}
     found: dict[int, list[int]] = {i: [] for i in locations}
@@ -147,7 +147,7 @@ def _markers_about(facts: Facts, locations: Sequence[int]) -> dict[int, list[int
 
 
 def _locations_by_id(store: Store, scope: str, facts: Facts) -> dict[int, list[int]]:
-    """Return the rows of the locations of everything that markers of a scope can be about, by its identifier."""
+    """Return the locations of every definition that markers of a scope can refer to, by its identifier."""
     if scope == "location_group":
         processes = store.definitions["processes"].column("id").to_pylist()
         return {i: np.flatnonzero(facts.process == k).tolist() for k, i in enumerate(processes)}

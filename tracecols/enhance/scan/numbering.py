@@ -1,7 +1,7 @@
-"""The numbers of operations, which join those of several processes: the k-th of one belongs to the k-th of the others.
+"""Numbers by which operations of several processes are joined: the k-th of one process belongs to the k-th of others.
 
 A trace slice holds only some of the operations. So that they are joined as in the whole trace, the manifest of a slice
-says which numbers its operations have there (`slices.numbering` finds them).
+has the numbers of its operations in the whole trace (`slices.numbering` finds them).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tracecols.enhance.definitions.locations import PIECE_NUMBERS
 from tracecols.store import Store
 
 N_COLUMNS = 7
-"""Of a row: what is counted, its key (four columns), a position in the slice, the number in the whole trace."""
+"""Columns of a row: `Numbered`, key (four columns), position in the slice, number in the whole trace."""
 
 _LARGEST = 1 << 31
-"""Numbers are less than this."""
+"""Positions and numbers are less than this."""
 
 
 class Numbered(IntEnum):
-    """What is counted, and by what key: the process and up to three other numbers."""
+    """Counted operations, and their keys: the process and up to three other numbers."""
 
     SEND = 0
     """(source, destination, communicator, tag), sends that were not cancelled."""
@@ -54,10 +54,9 @@ class Numbering:
     Parameters
     ----------
     rows : (n, 7) int64
-        `Numbered`, key (four columns, the last 0 where it has fewer), position, number: the operation at this position,
-        of those of the same key in the slice, has this number in the whole trace; the operations after it count on from
-        there. Operations before the first position of their key, and those of other keys, have their position as
-        number.
+        `Numbered`, key (four columns, unused ones 0), position, number: the operation at this position among those of
+        the same key in the slice has this number in the whole trace, and later operations count on from it. The number
+        of operations before the first position of their key, and of operations with other keys, is their position.
     """
 
     def __init__(self, rows: NDArray[np.int64]) -> None:
@@ -68,8 +67,8 @@ class Numbering:
 
     @classmethod
     def of(cls, store: Store) -> Numbering:
-        """Read the numbers from the manifest of a trace slice; there are none in that of a whole trace. Raises
-        StoreError if the manifest does not hold numbers in their place."""
+        """Read the numbers from the manifest of a trace slice; the manifest of a whole trace has none. Raises
+        StoreError if the entry of the manifest is malformed."""
         text = str(store.manifest["source"].get(PIECE_NUMBERS, ""))
         try:
             values = np.array(text.replace(":", " ").split(), np.int64)
@@ -87,8 +86,8 @@ class Numbering:
         return bool(self.rows.size)
 
     def number(self, what: Numbered, position: NDArray[np.int64], *key: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the numbers of operations in the whole trace from those among the operations with the same key in this
-        one.
+        """Return the numbers of operations in the whole trace, given their positions among the operations with the same
+        key in this trace.
 
         Whole traces: `position` itself; slices: O(n log n).
         """

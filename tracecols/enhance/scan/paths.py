@@ -1,4 +1,4 @@
-"""Call paths: subtrees, and names, written out or found by pattern without being written out."""
+"""Call paths: subtrees, names as text, and search by patterns without building the text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tracecols.distinct import distinct
 from tracecols.errors import AnalysisError
 
 MAX_TEXT = 1 << 30
-"""Bytes of text that the names of call paths may take together: those of a recursion 10,000 deep take 10,000 times its
-names."""
+"""Maximum total bytes of the names of call paths: a recursion 10,000 levels deep takes 10,000 times the bytes of its
+region names."""
 
 
 def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Select some call paths and everything below them. The subtree of a call path is [call path, end)."""
+    """Select the given call paths and all their descendants. The subtree of a call path is [call path, end)."""
     change = np.zeros(heads.size + 1, np.int64)
     change[:-1] += heads
     np.subtract.at(change, end[heads], 1)
@@ -27,15 +27,15 @@ def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDAr
 
 
 def count_descendants(mask: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Count for each call path how many of some call paths it is or has below it. The subtree of a call path is [call
-    path, end)."""
+    """Count the selected call paths in the subtree of each call path, itself included. The subtree of a call path is
+    [call path, end)."""
     before = np.append(0, np.cumsum(mask, dtype=np.int64))
     return before[end] - before[:-1]
 
 
 def outermost_of(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Find for each call path the outermost of some call paths that it is, or is below of; -1 for those below none. The
-    subtree of a call path is [call path, end)."""
+    """Find for each call path the outermost selected call path that is itself or one of its ancestors, or -1 if there
+    is none. The subtree of a call path is [call path, end)."""
     if not heads.size:
         return np.zeros(0, np.int64)
     above = np.maximum.accumulate(np.where(heads, end, 0))
@@ -45,11 +45,11 @@ def outermost_of(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[
 
 
 def is_repeated(region: NDArray[np.integer], end: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Select the call paths in a recursion: those below another one of the same region. The subtree of a call path is
+    """Select recursive call paths: those below another call path of the same region. The subtree of a call path is
     [call path, end)."""
     n = region.size
     order = np.argsort(region, kind="stable")
-    # of one region, one after the other: how far the subtrees of those before reach
+    # sorted by region: how far the subtrees of the preceding call paths of a region reach
     base = region[order].astype(np.int64) * (n + 1)
     reach = np.maximum.accumulate(base + end[order])
     result = np.zeros(n, bool)
@@ -60,19 +60,19 @@ def is_repeated(region: NDArray[np.integer], end: NDArray[np.integer]) -> NDArra
 def path_names(
     parent: NDArray[np.integer], name: Sequence[str] | NDArray[np.object_], chosen: Iterable[int] | None = None
 ) -> list[str]:
-    """Write call paths as the names of all their regions, from the root, joined by slashes.
+    """Return call paths as text: the names of all their regions, from the root, joined by slashes.
 
-    A path is the same in every run in which the program does the same; nothing of it is left out, however deep it is.
-    O(n levels); the text is measured before any of it is written.
+    A path is the same in every run in which the program does the same. It is never shortened, however deep it is. O(n
+    levels); the size of the text is computed before any of it is built.
 
-    `name` is that of the region of each call path; `chosen` says which to write, by default all. Raises AnalysisError
-    if they take more than `MAX_TEXT` bytes.
+    `name` has the region name of each call path; `chosen` are the call paths to return, by default all. Raises
+    AnalysisError if they take more than `MAX_TEXT` bytes.
     """
     above = parent.tolist()
     wanted = list(range(len(above)) if chosen is None else chosen)
     _check_size(above, name, wanted)
     result: list[str] = []
-    # the call path that was written last: numbers, names, and the level of each number
+    # the previous call path: numbers, names, and the level of each number
     numbers: list[int] = []
     names: list[str] = []
     level: dict[int, int] = {}
@@ -95,9 +95,9 @@ def path_names(
 
 
 def _check_size(above: list[int], name: Sequence[str] | NDArray[np.object_], chosen: list[int]) -> None:
-    """Refuse call paths that together are longer than `MAX_TEXT`."""
+    """Raise AnalysisError if the call paths take more than `MAX_TEXT` bytes together."""
     sizes: dict[str, int] = {}
-    # bytes with the slash before each name, and levels
+    # bytes, with a slash before each name, and levels
     length: dict[int, int] = {-1: 0}
     depth: dict[int, int] = {-1: 0}
     total = deepest = 0
@@ -125,7 +125,7 @@ def _check_size(above: list[int], name: Sequence[str] | NDArray[np.object_], cho
 
 
 def named(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
-    """Find the regions of a name; if there is none, those that match it as a shell pattern."""
+    """Find the regions with a name; if there are none, those whose names match it as a shell pattern."""
     found: NDArray[np.bool_] = np.asarray(name == wanted, bool)
     if not found.any():
         matches = re.compile(translate(wanted)).match
@@ -134,12 +134,12 @@ def named(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
 
 
 NUMBERED = re.compile(r"(.*[^\s\d#_:=.,(\[-])[\s#_:=.,(\[-]*(\d{1,18})[\s)\]]*", re.DOTALL)
-"""Names of one family differ in the number at their end: `ProfilerStep#10`, `iteration_3`, `epoch [7]`."""
+"""Names of one family differ only in a trailing number: `ProfilerStep#10`, `iteration_3`, `epoch [7]`."""
 
 
 def families(name: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
-    """Divide the names of regions into that of a family and a running number; without a number the family is the name,
-    and the number -1."""
+    """Split the names of regions into the name of a family and a running number. If a name has no number, it is the
+    family, and the number is -1."""
     found = [NUMBERED.fullmatch(n) for n in name]
     family = np.array([*(n if m is None else m[1] for n, m in zip(name, found, strict=True)), ""], object)[:-1]
     return family, np.array([-1 if m is None else int(m[2]) for m in found], np.int64)
@@ -148,17 +148,17 @@ def families(name: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np
 def without_numbers(
     name: NDArray[np.object_], most_visits: NDArray[np.int64], is_phase: NDArray[np.bool_]
 ) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
-    """Find the regions that are steps of a program told apart by a running number, such as `ProfilerStep#10`.
+    """Find the regions that are steps of a program distinguished by a running number, such as `ProfilerStep#10`.
 
-    A region is one if others have the same name but for the number at its end, and no thread enters one of them twice;
-    or if the recording says that its instances are phases.
+    A region is a step if other regions have the same name except for the trailing number, and no thread enters it
+    twice, or if the recording marks its instances as phases.
 
-    `most_visits` is how often the thread enters a region that enters it most often. Returns the names of regions, of
-    steps those of their families, and what each counts as: itself, or the same number for all steps of a family.
+    `most_visits` is the largest number of visits to a region by any thread. Returns the names of regions, of steps
+    those of their families, and the number that each region counts as: its own, or the same for all steps of a family.
     """
     family, number = families(name)
     is_step = (number >= 0) & ((most_visits <= 1) | is_phase)
-    # one of a kind needs its number
+    # the only step of a family keeps its number
     _, of_family = np.unique(family, return_inverse=True)
     several = np.bincount(of_family, is_step)[of_family] > 1 if name.size else is_step
     is_step &= (several | is_phase) & ~np.isin(family, name)
@@ -173,11 +173,11 @@ def merged_below_steps(
     counts_as: NDArray[np.int64],
     is_phase: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Find for each call path the first one that differs in nothing but the running numbers of the steps above it.
+    """Find for each call path the first one that differs from it only in the running numbers of the steps above.
 
-    Its own region keeps its number, as two functions may be called alike, unless the recording calls it a phase.
+    The last region keeps its number, since functions may have similar names, unless the recording marks it as a phase.
 
-    `merged` is from `merged_paths`: the first of the call paths that are the same without numbers; `counts_as` is from
+    `merged` is from `merged_paths`: the first of the call paths that are equal without numbers; `counts_as` is from
     `without_numbers`.
     """
     above = np.where(parent >= 0, merged[parent], -1)
@@ -190,8 +190,8 @@ def merged_below_steps(
 
 
 def named_or_numbered(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
-    """Find the regions of a name, or that match it as a shell pattern; if there is none, those of the family of this
-    name."""
+    """Find the regions with a name, or those that match it as a shell pattern; if there are none, those of the family
+    with this name."""
     found = named(name, wanted)
     if not found.any():
         family, number = families(name)
@@ -202,15 +202,15 @@ def named_or_numbered(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool
 def merged_paths(
     parent: NDArray[np.integer], depth: NDArray[np.integer], region: NDArray[np.integer]
 ) -> NDArray[np.int64]:
-    """Find for each call path the first one with the same regions from the root on; `region` is what the region of a
-    call path counts as.
+    """Find for each call path the first one with the same regions from the root on; `region` is the number that the
+    region of each call path counts as (`without_numbers`).
 
-    O(n log n), and a step for each level of the tree where there is something to merge.
+    O(n log n), plus one iteration per level of the tree if there is something to merge.
     """
     merged = np.arange(parent.size, dtype=np.int64)
     key = (parent.astype(np.int64) + 1) * (int(region.max(initial=0)) + 1) + region
     if distinct(key).size == key.size:
-        # what has no equal beside it has none below
+        # if no siblings are equal, no call paths below them are
         return merged
     by_level = np.argsort(depth, kind="stable")
     for level in np.split(by_level, np.flatnonzero(np.diff(depth[by_level])) + 1):
@@ -222,11 +222,11 @@ def merged_paths(
 
 
 def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) -> NDArray[np.bool_]:
-    """Find the call paths that match a shell pattern, in which ``*`` also matches slashes.
+    """Find the call paths that match a shell pattern in which ``*`` also matches slashes.
 
-    The pattern is an automaton that goes down the tree, so that no path is written out. O(n) and what the names take.
+    The pattern is an automaton that runs down the tree, so that no path is built as text. O(n + length of the names).
 
-    Parents come before their children; the pattern is as `fnmatch` has them.
+    Parents come before their children; the pattern has the syntax of `fnmatch`.
     """
     pieces = _pieces(pattern)
     steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
@@ -264,8 +264,8 @@ def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) ->
 
 
 def find_paths(parent: NDArray[np.int32], name: NDArray[np.object_], text: str) -> NDArray[np.bool_]:
-    """Find call paths by a text that is tried as a whole path, as a pattern of whole paths, as a region, and as a
-    pattern of regions, in this order."""
+    """Find call paths by a text, which is tried as a full path, as a pattern of full paths, as a region name, and as a
+    pattern of region names, in this order."""
     found = match_paths(parent, name, re.sub(r"([*?[])", r"[\1]", text))
     if not found.any():
         found = match_paths(parent, name, text)
@@ -273,7 +273,7 @@ def find_paths(parent: NDArray[np.int32], name: NDArray[np.object_], text: str) 
 
 
 def _pieces(pattern: str) -> list[str]:
-    """Divide a pattern into stars, question marks, sets of characters, and single characters."""
+    """Split a pattern into stars, question marks, character sets and single characters."""
     pieces, at = [], 0
     while at < len(pattern):
         # a bracket right after the opening one, or after its !, belongs to the set
@@ -286,9 +286,9 @@ def _pieces(pattern: str) -> list[str]:
 
 
 def shortened(path: str, width: int = 400) -> str:
-    """Shorten a call path for a display: its first name and as many of its last ones as fit, with dots between them.
+    """Shorten a call path for display: its first name and as many of its last names as fit, with dots in between.
 
-    What is written to files is never shortened.
+    Paths in files are never shortened.
     """
     first, *rest = path.split("/")
     if len(path) <= width or not rest:
@@ -301,8 +301,8 @@ def shortened(path: str, width: int = 400) -> str:
 
 
 def function_name(name: str) -> str:
-    """Return the name of a function without its type, its arguments and those of templates: `main` for `int main(int,
-    char**)`, `pool::run` for `_ZN4pool3runEv`; other names of regions stay as they are."""
+    """Return the name of a function without its type, arguments and template arguments: `main` for `int main(int,
+    char**)`, `pool::run` for `_ZN4pool3runEv`; names of other regions are unchanged."""
     if name.startswith("_Z"):
         return _demangled(name)
     if "(" not in name or name.startswith(("!$", "<")):
@@ -324,8 +324,8 @@ def function_name(name: str) -> str:
 
 
 def _demangled(name: str) -> str:
-    """Return the name of a function by its name in an object file (Itanium C++ ABI), without templates and arguments;
-    unchanged if it is none of those made of names only."""
+    """Demangle the name of a function (Itanium C++ ABI), without template arguments and arguments; a name with other
+    parts than plain names is returned unchanged."""
     begin = re.match(r"_ZN?[rVK]*L?", name)
     at, parts = begin.end() if begin else 0, list[str]()
     while found := re.match(r"\d+|St|[CD]\d", name[at:]):
@@ -334,7 +334,7 @@ def _demangled(name: str) -> str:
             parts.append(name[at : at + int(found[0])])
             at += int(found[0])
         else:
-            # constructors and destructors are called as their class
+            # constructors and destructors have the name of their class
             last = parts[-1] if parts else ""
             parts.append("std" if found[0] == "St" else last if found[0][0] == "C" else f"~{last}")
         if not name.startswith("_ZN"):
@@ -343,13 +343,13 @@ def _demangled(name: str) -> str:
 
 
 def without_arguments(path: str) -> str:
-    """Return a call path whose functions have their names only."""
+    """Return a call path with the bare names of its functions (`function_name`)."""
     return "/".join(map(function_name, path.split("/"))) if "(" in path or "_Z" in path else path
 
 
 def fitted(path: str, width: int) -> str:
-    """Shorten a call path: without arguments and types of functions, then without names in its middle, then within the
-    last name."""
+    """Shorten a call path: drop arguments and types of functions, then names in the middle, then the middle of the last
+    name."""
     path = without_arguments(path)
     if len(path) <= width:
         return path

@@ -1,4 +1,4 @@
-"""What divides the time of a trace into periods: phases of the program, such as its iterations, or bins of time."""
+"""Division of the time of a trace into periods: phases of the program, such as its iterations, or bins of time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tracecols.kernels import periods as kernels
 from tracecols.kernels import stacks
 
 PHASE, BIN = KINDS = ("phase", "bin")
-"""What periods can be."""
+"""Kinds of periods."""
 
 FOCUS = "focus"
-"""What a trace is divided by if only the focus of each process is distinguished from its start and its end."""
+"""Kind of a division that only distinguishes the focus of each process from its start and end."""
 
 FROM = "from:"
-"""What is before a call from which to the next one a phase lasts."""
+"""Prefix of a call if phases last from one call to the next."""
 
 MOST_BINS = 1 << 20
-"""Bins of time, at most."""
+"""Maximum number of bins."""
 
 
 def _nothing() -> NDArray[np.int64]:
@@ -35,31 +35,31 @@ def _nothing() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Divider:
-    """What divides the time of all locations.
+    """The division of the time of all locations into periods.
 
     Notes
     -----
-    What divides by time has spans: at each location the edges of the bins and both ends of its focus are edges,
-    ordered by time. Piece `k` lies before edge `k`. Call paths are distinguished by piece (`PeriodCallPaths.period`).
+    A division by time has spans. At each location, the edges of the bins and both ends of its focus are the edges of
+    spans, ordered by time; span `k` ends at edge `k`. Call paths are distinguished by span (`PeriodCallPaths.period`).
     """
 
     kind: str = ""
-    """`phase`, `bin`, `focus`, or empty where nothing does."""
+    """`phase`, `bin`, `focus`, or empty if time is not divided."""
     mode: int | None = None
-    """`stacks.BY_INSTANCE`, `BY_CALL` or `BY_TIME`; None where nothing divides."""
+    """`stacks.BY_INSTANCE`, `BY_CALL` or `BY_TIME`; None if time is not divided."""
     fits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
-    """(n_levels, n_regions): which regions phases begin with, what they have to be called from, and so on upwards."""
+    """(n_levels, n_regions): regions that begin phases, regions they have to be called from, and so on upwards."""
     edges: NDArray[np.int64] = field(default_factory=_nothing)
     """(n_bins - 1,): ticks at which all bins but the first begin."""
     bounds: NDArray[np.int64] = field(default_factory=_nothing)
-    """(n_bins + 1,): ticks between which the bins lie."""
+    """(n_bins + 1,): ticks of the boundaries of the bins."""
     words: str = ""
-    """How users say it."""
+    """Description of the division for users."""
     focus: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    """(n_locations, 2): ticks between which the focus of each location lies; the whole trace where none is set apart.
-    Of bins and the focus only."""
+    """(n_locations, 2): begin and end of the focus of each location in ticks; the whole trace if there is no focus.
+    Only for bins and the focus."""
     has_focus: bool = False
-    """Whether a focus is set apart."""
+    """Whether a focus is distinguished."""
 
     @classmethod
     def of_bins(cls, bounds: NDArray[np.int64], n_locations: int, words: str = "") -> Divider:
@@ -80,21 +80,21 @@ class Divider:
 
     @property
     def first_period(self) -> int:
-        """The period that a location begins in: its first piece, or outside of all phases."""
+        """The period in which a location begins: its first span, or outside of all phases."""
         return 0 if self.by_time else -1
 
     def period_of_rest(self, location: NDArray[np.signedinteger[Any]] | None, n: int) -> NDArray[np.int64]:
-        """Return the periods of values of which nothing says when they arise, outside of all phases or the first piece
-        in the focus; (n,) int64.
+        """Return the periods for values whose time is unknown: outside of all phases, or the first span in the focus;
+        (n,) int64.
 
-        Without locations bins have the first piece of all.
+        For bins without given locations: the first span.
         """
         if self.kind == BIN and self.has_focus and location is not None:
             return np.asarray(self._focus_edges(location)[0] + 1, np.int64)
         return np.full(n, {BIN: 0, FOCUS: 1}.get(self.kind, -1))
 
     def converted(self, times: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Divider:
-        """Return the same with edges in another unit of time."""
+        """Return the same divider with edges in another unit of time."""
         return replace(self, edges=times(self.edges), focus=times(self.focus))
 
     def edges_of(self, locations: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -104,20 +104,21 @@ class Divider:
 
     @property
     def spans(self) -> kernels.Spans:
-        """What divides by time, as kernels take it."""
+        """The spans as kernels take them."""
         return kernels.Spans(self.edges, self.focus)
 
     def piece(
         self, time: NDArray[Any], location: NDArray[np.signedinteger[Any]], side: Literal["left", "right"] = "right"
     ) -> NDArray[np.int64]:
-        """Return the spans that begin at some times or before; with side `left`, the ones that end at them or later."""
+        """Return the last spans that begin at or before times; with side `left`, the first that end at or after
+        them."""
         found = np.empty(time.size, np.int64)
         (kernels.find_begun if side == "right" else kernels.find_ended)(time, location, self.spans, found)
         return found
 
     def _focus_edges(self, location: NDArray[np.signedinteger[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which edges of some locations are the begin and the end of the focus; of equal times they come
-        first."""
+        """Return the numbers of the edges at the begin and end of the focus of some locations; at equal times they
+        precede edges of bins."""
         begin, end = np.searchsorted(self.edges, self.focus[location]).T
         return begin, end + 1
 
@@ -129,10 +130,10 @@ class Divider:
         return np.column_stack([self.focus[which], *self._focus_edges(which)])
 
     def edge(self, number: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
-        """Return when some edges are: the smallest and the largest number for those before the first and after the
+        """Return the times of some edges: the smallest and the largest integer for those before the first and after the
         last.
 
-        Edges are numbered from -1 to their number.
+        Edges are numbered from -1 (before the first) to the number of edges (after the last).
         """
         begin, end = self._focus_edges(location)
         padded = np.concatenate([[np.iinfo(np.int64).min], self.edges, [np.iinfo(np.int64).max]])
@@ -141,37 +142,38 @@ class Divider:
         return np.where(number == begin, ends[:, 0], np.where(number == end, ends[:, 1], of_bins))
 
     def bin_of(self, piece: NDArray[Any], location: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Return which bin each piece lies in, and whether it lies in the focus."""
+        """Return the bin in which each span lies, and whether it lies in the focus."""
         begin, end = self._focus_edges(location)
         passed = (piece > begin).astype(np.int32) + (piece > end)
         return (piece - passed).astype(np.int32), passed == 1
 
 
 WHOLE = Divider()
-"""Divides nothing."""
+"""No division."""
 
 
 class Periods(NamedTuple):
-    """What a user asks for: phases, a number of bins, or their width; nothing by default."""
+    """The periods that a user requests: phases, a number of bins, or their width; none by default."""
 
     phases: str | None = None
-    """A region, a shell pattern, or the end of a call path: the instances are phases. With `from:` in front: from one
-    call to the next."""
+    """A region, a shell pattern, or the end of a call path, whose instances are phases. With the prefix `from:`, phases
+    last from one call to the next."""
     bins: int | None = None
     """Number of bins of the same width."""
     bin_width: float | None = None
     """Seconds."""
 
     def facts(self) -> dict[str, Any]:
-        """Say what is asked for, for the cube."""
+        """Return the request as facts of the cube."""
         given = {"phases": self.phases, "bins": self.bins, "bin_width": self.bin_width}
         return {name: value for name, value in given.items() if value is not None}
 
     def divider(
         self, regions: Regions, manifest: Mapping[str, Any], n_locations: int, focus: NDArray[np.int64] | None = None
     ) -> Divider:
-        """Return what divides the time of a trace. `focus`: ticks between which that of each location lies, if it is to
-        be distinguished; not of phases. Raises AnalysisError if no region is called so, or bins would have no width."""
+        """Return the divider of the time of a trace. `focus`: ticks of begin and end of the focus of each location, if
+        it is to be distinguished; ignored for phases. Raises AnalysisError if no region has the name, or for bins
+        without width."""
         if self.phases is not None:
             return phases_of(self.phases, regions.name)
         if self.bins is not None or self.bin_width is not None:
@@ -186,8 +188,8 @@ NO_PERIODS = Periods()
 
 
 def ask(phases: object = None, bins: object = None, bin_width: object = None) -> Periods:
-    """Check what a user asks for (see `Periods`). Raises AnalysisError if it is of another kind than it should be, or
-    several things are asked for."""
+    """Check the periods that a user requests (see `Periods`). Raises AnalysisError if an argument has a wrong type or
+    value, or several are given."""
     given = [
         name for name, value in (("phases", phases), ("bins", bins), ("bin width", bin_width)) if value is not None
     ]
@@ -214,8 +216,8 @@ def ask(phases: object = None, bins: object = None, bin_width: object = None) ->
 
 
 def phases_of(words: str, names: NDArray[np.object_]) -> Divider:
-    """Find the regions that phases begin with, and what they have to be called from, among the regions of the trace.
-    Raises AnalysisError if no region has the name."""
+    """Find the regions of the trace that begin phases, and those they have to be called from. Raises AnalysisError if
+    no region has the name."""
     path = words.removeprefix(FROM).strip()
     levels = [path]
     if not named_or_numbered(names, path).any():
@@ -241,7 +243,7 @@ def _bins(asked: Periods, manifest: Mapping[str, Any]) -> Divider:
                 f"{n:,} bins of a trace that lasts {length:,} ticks ({length / resolution:g} s) would have no width\n"
                 f"  give {length:,} at most"
             )
-        # whole numbers: products exceed 64 bits
+        # Python integers: products exceed 64 bits
         bounds = np.array([first + length * i // n for i in range(n + 1)], np.int64)
         words = f"{n} bins"
     else:
@@ -270,7 +272,7 @@ def divide_intervals(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Divide intervals at the edges between spans; O(n + number of parts).
 
-    What ends before it begins has no parts. Returns interval, piece and ticks of every part.
+    An interval that ends before it begins has no parts. Returns interval, span and ticks of every part.
     """
     spans = by.spans
     n = int(kernels.count_parts(begin, end, location, spans))

@@ -1,4 +1,4 @@
-"""Which regions a rule fits, by name, role and paradigm: regions of MPI, barriers, calls that wait for several
+"""Region rules, which select regions by name, role and paradigm: regions of MPI, barriers, calls that wait for several
 requests, ..."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def named(pattern: str, paradigm: str) -> RegionRule:
         fits: NDArray[np.bool_] = regions.paradigm == paradigm
         which = np.flatnonzero(fits).tolist()
         if which:
-            # compiled only where there is something to fit: all rules together take 60 ms
+            # compiled only if there are regions of the paradigm: all rules together take 60 ms
             compiled = re.compile(pattern)
             fits[which] = [compiled.fullmatch(regions.lower[i]) is not None for i in which]
         return fits
@@ -34,8 +34,7 @@ def named(pattern: str, paradigm: str) -> RegionRule:
 
 @cache
 def called(pattern: str) -> RegionRule:
-    """Make a region rule: regions whose whole name as it is matches a regular expression, whatever they belong
-    to."""
+    """Make a region rule: regions of any paradigm whose whole name, case-sensitive, matches a regular expression."""
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
         compiled = re.compile(pattern)
@@ -45,7 +44,7 @@ def called(pattern: str) -> RegionRule:
 
 
 def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
-    """Make a region rule: regions of a paradigm, or of any, with one of some roles."""
+    """Make a region rule: regions with one of some roles, of one paradigm or of any."""
     wanted = list(roles)
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
@@ -56,7 +55,7 @@ def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
 
 
 def either(*rules: RegionRule) -> RegionRule:
-    """Make a region rule that fits where any of some does."""
+    """Make a region rule that fits if any of the given rules does."""
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
         return np.logical_or.reduce([r(regions) for r in rules])
@@ -65,19 +64,19 @@ def either(*rules: RegionRule) -> RegionRule:
 
 
 CONDITION = named("pthread_cond_(timedwait|wait)", "pthread")
-"""Calls that wait for a condition."""
+"""Calls that wait for a condition variable."""
 
 SIGNAL = named("pthread_cond_(broadcast|signal)", "pthread")
-"""Calls that end such waits."""
+"""Calls that signal a condition variable."""
 
 
 def is_polling(regions: Regions) -> NDArray[np.bool_]:
-    """Region rule: calls that ask whether something has come."""
+    """Region rule: polling calls, such as MPI_Test and MPI_Iprobe."""
     return regions.is_poll
 
 
 def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
-    """Whether the regions of call paths fit a rule; false for null, -1."""
+    """Return a mask of the call paths whose regions fit a rule; false for null, -1."""
     mask = facts.memo.get(rule)
     if mask is None:
         mask = facts.memo[rule] = np.append(rule(facts.regions)[facts.call_paths.region], False)

@@ -1,8 +1,9 @@
 """The pass over each location's events: call paths, profile, and the call instances and attributed events that joins
 need.
 
-Scope: one location; the only thing it needs of another is the call path a thread inherits from the one that forked it
-(thesis 3.20). A location that meets a team whose master has not come that far stops there and is taken up again.
+Scope: one location. All it needs from another location is the call path that a thread inherits from the thread that
+forked it (thesis 3.20). If the master of a team is not scanned up to its FORK yet, the scan pauses and is resumed
+later.
 """
 
 from __future__ import annotations
@@ -43,44 +44,43 @@ BATCH = 1 << 20
 """Events per kernel call."""
 
 WAVE = 1 << 24
-"""Events, for each thread, of processes that are scanned together, so that not all need memory at a time; a process
-stays whole."""
+"""Events per thread of the processes that are scanned together, which limits memory; a process is never split."""
 
 WAVE_BYTES = 40
-"""Bytes of memory for each event of a wave, about: events of teams, and call instances and attributed events of
-locations that are scanned or wait for the one that forked them."""
+"""Approximate bytes of memory per event of a wave: events of teams, and call instances and attributed events of
+locations that are being scanned or wait for the location that forked them."""
 
 TEAMS = 1 << 20
-"""Events of processes whose teams are found by one task: at most 16 tasks for each thread."""
+"""Events of the processes whose teams one task finds: at most 16 tasks per thread."""
 
 GROUP = 1 << 18
-"""Events of locations that one thread scans one after the other: small ones share row groups and buffers, what they
-found is kept together, in fewer files, and they cost less than a task each. With a quarter of this the system took
-0.4 s more to make files for `halo` with 256 processes and 2 x 10^7 events."""
+"""Events of the locations that one thread scans one after the other. Small locations share row groups and buffers,
+their results share files, and there are fewer tasks. With a quarter of this, the system took 0.4 s more to create files
+for `halo` with 256 processes and 2 x 10^7 events."""
 
 SMALL = 1 << 11
-"""Events of a location below which its scan takes longer in Python than in kernels (160 us, and 85 ns per event).
-Threads would wait for each other's interpreter lock: for 10,000 locations of 200 events two took 2.1 s, where one takes
+"""If a location has fewer events, its scan takes longer in Python than in kernels (160 us, and 85 ns per event), and
+threads would wait for the interpreter lock: for 10,000 locations of 200 events two threads took 2.1 s, one takes
 1.7."""
 
 CHAIN = 64
-"""Call paths that are above those of a stack, at most: of the program and of explicit tasks."""
+"""Maximum number of call paths above those of a stack: of the program and of explicit tasks."""
 
 LARGE_TABLE = 1 << 14
-"""Entries of a hash table of call paths that is not used again: all locations would need memory like the one with most
-call paths."""
+"""A hash table of call paths with more entries is not reused: otherwise every location would need as much memory as the
+one with the most call paths."""
 
 JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
-"""Kinds whose call instances are joined with those of all processes at once."""
+"""Kinds of events whose call instances are joined across all processes at once."""
 
 SIDE_FAMILIES = ("p2p", "collectives", "locks", "rma")
-"""Side tables of events with attributes, besides those of threads, tasks and metrics."""
+"""Side tables of attributed events other than those of threads, tasks and metrics."""
 
 CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}
-"""Columns of call instances that are close to another one (see `Spill.keep`)."""
+"""Columns of call instances whose values are close to those of another column (see `Spill.keep`)."""
 
 FOREIGN = -2
-"""Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
+"""Codes less than or equal to this refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
 
 
 ACTION = action_table(
@@ -97,7 +97,7 @@ ACTION = action_table(
     actions.ATTRIBUTE,
     actions.ATTRIBUTE_CALL,
 )
-"""What kinds of events do to the scan of a location."""
+"""Action of each kind of event in the scan of a location."""
 
 ATTRIBUTED: NDArray[np.bool_] = mask_of(
     actions.kinds_that(
@@ -114,18 +114,18 @@ ATTRIBUTED: NDArray[np.bool_] = mask_of(
 """Kinds of attributed events; (256,) bool."""
 
 IS_TEAM_BEGIN: NDArray[np.bool_] = mask_of(actions.kinds_that(actions.TEAM_BEGIN))
-"""Kinds of events with which threads begin in teams; (256,) bool."""
+"""Kinds of events with which a thread begins in a team; (256,) bool."""
 
 IS_OF_TEAM = IS_FORK | IS_JOIN
-"""Kinds of events that begin and end teams; (256,) bool."""
+"""Kinds of events that fork and join teams; (256,) bool."""
 
 FORKER_ACTION = ACTION.copy()
 FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = actions.TEAM_BEGIN, actions.TEAM_END
-"""Of a thread whose FORKs begin teams, where no other events do."""
+"""Actions for a thread whose FORKs begin its teams, because no other events do."""
 
 
 FIRST_STATE = np.zeros(stacks.N_STATE, np.int64)
-"""What a scan begins with."""
+"""Initial state of a scan."""
 FIRST_STATE[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
 FIRST_STATE[[stacks.PERIOD, stacks.PERIOD_FRAME, stacks.TEAM_PERIOD]] = -1
 FIRST_STATE[stacks.FLUSHED], FIRST_STATE[stacks.HOME] = np.iinfo(np.int64).min, stacks.NO_PARENT
@@ -133,51 +133,51 @@ FIRST_STATE[stacks.FREE] = stacks.NOT_BEGUN
 
 
 OWN = [stacks.N_NODES, stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.N_PHASES]
-"""What of its state says how much of the buffers is a location's, in the order of `ScanBuffers.filled`."""
+"""Elements of the state that count the rows a location has in the buffers, in the order of `ScanBuffers.filled`."""
 
 NOTED = [
     stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED,
     stacks.N_NESTED,
 ]  # fmt: skip
-"""What of the state of a location is noted when it ends (`LocationScan.note`)."""
+"""Elements of the state that are noted when the scan of a location ends (`LocationScan.note`)."""
 
 NOTHING = np.zeros(0, np.int64)
-"""Where a location has nothing of a kind; no one writes to it."""
+"""Empty array of locations that have nothing of a kind; never written to."""
 
 NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
-"""Where no pointer columns are asked for."""
+"""Used if no pointer columns are requested."""
 
 
 def charges_of(n: int) -> stacks.Charges:
-    """Return room for so many charges of exclusive time."""
+    """Allocate arrays for `n` charges of exclusive time."""
     begin, end, node = (np.empty(n, np.int64) for _ in range(3))
     return stacks.Charges(begin, end, node, np.zeros(1, np.int64))
 
 
 NO_CHARGES = charges_of(0)
-"""Where it is not asked for when exclusive time was spent."""
+"""Used if charges of exclusive time are not requested."""
 
 
 def tasks_of(n: int) -> stacks.Tasks:
-    """Return tasks of which none has begun."""
+    """Return the initial state of `n` tasks, none of which has begun."""
     found = arrays.zeros(stacks.Tasks, n)
     found.top[:] = found.stub[:] = found.gap[:] = -1
     return found
 
 
 ONE_TASK = tasks_of(1)
-"""The implicit task of a location that never switches between tasks: nothing is written to it."""
+"""The implicit task of a location that never switches between tasks; never written to."""
 
 IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN))
-"""Kinds of events of a program that is recorded, and whose threads are."""
+"""Kinds of events in traces that record the program and its threads."""
 
 
 @dataclass
 class ScanBuffers:
-    """The arrays that the scans of locations work in, one after the other (`kernels.stacks`).
+    """Work arrays that scans of locations use one after the other (`kernels.stacks`).
 
-    What call paths, call instances and attributed events the locations have that `ended` stays in front, until it is
-    kept (`keep_results`); that of the location which is scanned follows: `filled` says where
+    Call paths, call instances and attributed events of the locations in `ended` stay at the front until `keep_results`
+    stores them. Those of the location being scanned follow, from the positions in `filled` on
     (`stacks.scan_locations`).
     """
 
@@ -196,7 +196,7 @@ class ScanBuffers:
 
     @classmethod
     def make(cls, large: LargeArrays | None = None) -> ScanBuffers:
-        """Make small ones, of which those that grow with a location are made by `large`, by default in memory."""
+        """Create small buffers; those that grow with a location are allocated by `large`, by default in memory."""
         found = cls(
             arrays.linked(stacks.Frames, 64),
             arrays.zeros(stacks.CallPaths, 256),
@@ -209,7 +209,7 @@ class ScanBuffers:
         return found
 
     def grow(self, state: NDArray[np.int64]) -> None:
-        """Double those that are full, for the location with this state."""
+        """Double the buffers that are full, for the location with this state."""
         n_paths, n_calls, n_attributed, n_phases = self.filled[: stacks.FREE_FRAME].tolist()
         if state[stacks.FREE] == -1:
             self.frames, state[stacks.FREE] = arrays.more_linked(self.frames)
@@ -231,14 +231,14 @@ class ScanBuffers:
             self.team_stack = np.concatenate([self.team_stack, np.full_like(self.team_stack, -1)])
 
     def periods(self, divider: Divider, focus: NDArray[np.int64]) -> stacks.Periods | None:
-        """Return what divides the time of locations, if anything does; `focus` is theirs."""
+        """Return the periods of locations as kernels take them, or None if time is not divided; `focus` is theirs."""
         if divider.mode is None:
             return None
         return stacks.Periods(divider.mode, divider.fits, divider.edges, focus, self.chain, self.begin, self.end)
 
     def forget_ended(self, state: NDArray[np.int64]) -> None:
-        """Forget what locations found that ended; that of the one that is scanned, with its state, moves to the
-        front."""
+        """Discard the results of the locations that ended; those of the location being scanned, which has this state,
+        move to the front."""
         columns = (self.paths, self.calls, self.attributed, (self.begin, self.end))
         filled = self.filled[: stacks.FREE_FRAME].tolist()
         for rows, n, n_own in zip(columns, filled, state[OWN].tolist(), strict=True):
@@ -248,7 +248,7 @@ class ScanBuffers:
         self.filled[: stacks.FREE_FRAME] = 0
 
     def clear(self) -> None:
-        """Give up those of very many call paths."""
+        """Replace the buffers of call paths by small ones if they grew beyond `LARGE_TABLE`."""
         if self.table.size > LARGE_TABLE:
             fresh = ScanBuffers.make()
             self.frames, self.paths, self.table, self.chain = fresh.frames, fresh.paths, fresh.table, fresh.chain
@@ -256,14 +256,14 @@ class ScanBuffers:
 
 
 class BufferPool:
-    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it."""
+    """Buffers that are reused by later scans: fresh memory costs as much as writing to it."""
 
     def __init__(self, large: LargeArrays) -> None:
         self._large = large
         self._free: list[ScanBuffers] = []
 
     def take(self) -> ScanBuffers:
-        """Return buffers that no scan uses."""
+        """Return buffers that are not in use."""
         try:
             return self._free.pop()
         except IndexError:
@@ -276,7 +276,7 @@ class BufferPool:
 
 
 def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return when the buffer flushes of some locations end, in their order; a (n_flushes,) int64 array of ticks for
+    """Return the end times of the buffer flushes of some locations, in order; a (n_flushes,) int64 array of ticks for
     each."""
     control, counts = store.read_together("control", locations, ["kind", "stop_time"])
     is_flush = control["kind"] == EventKind.BUFFER_FLUSH
@@ -301,39 +301,39 @@ class LocationScan:
     paths : ColumnSlice
         The location's call paths after the pass: `parent` (own number, -1, or a FOREIGN code), `entry`
         (`Regions.of_entry`), `row` and `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1
-        outside. Call paths with a negative entry represent periods only: `stacks.FIRST_PERIOD` less the number.
+        outside. Call paths with a negative entry, `stacks.FIRST_PERIOD` minus the number, represent periods only.
     calls : ColumnSlice
-        `CALL_INSTANCES`; without `tasks` where no explicit task was executed, by it or by those that it was scanned
-        with.
+        `CALL_INSTANCES`; without `tasks` if neither it nor the locations scanned with it executed an explicit task.
     events : ColumnSlice
         `ATTRIBUTED_EVENTS`.
     global_numbers : (n,) int64
-        The call instances that join all processes at once: one-sided communication, files, start and end of MPI.
+        Numbers of its call instances that are joined across all processes: one-sided, non-blocking collective, files,
+        start and end of MPI.
     global_calls : ColumnSlice
-        These.
+        The call instances with these numbers.
     fork_rows : (n_forks,) int64
-        Those of FORKs, as long as it is not `done`.
+        Rows of its FORKs, until it is `done`.
     n_calls, n_attributed : int
-        How many call instances and attributed events there are.
+        Number of call instances and of attributed events.
     first_time, last_time : int
         Ticks of the first and last event.
     program : int
-        The call path of the program the location records; negative if it records none.
+        Call path of the program that the location records; negative if it records none.
     bad_exits, open : int
         EXITs that do not match their ENTER; region instances that never end.
     disordered : int
-        ENTERs and EXITs whose time lies before that of an event before them, or before the end of a buffer flush.
+        ENTERs and EXITs that are earlier than a preceding event or than the end of a preceding buffer flush.
     phase_begin, phase_end : (n_phases,) int64
         Ticks of the phases of the location.
     nested : int
-        Instances that would begin a phase, but are in one.
+        Instances that would begin a phase but lie in another one.
     gaps : Gaps or None
-        Moments at which nothing is open on it, after some times of long processes.
+        Of long processes: the moments after some times at which nothing is open on the location.
     first_call, first_begin : int
-        Number of the first call instance, and begin in a team, of `calls`; 0 but in windows of processes.
+        Numbers of its first call instance in `calls` and first begin in a team; 0 except in windows of processes.
     before, after : tuple of ColumnSlice
-        In windows of processes: the attributed events with which a team begins that is open before, and those with
-        which one ends that is open after the window.
+        In windows of processes: the attributed events that begin a team that is open before the window, and those that
+        end a team that is open after it.
     """
 
     def __init__(
@@ -369,7 +369,7 @@ class LocationScan:
         self.depends = self._parents = self._programs = self._team_periods = NOTHING
         self._known = self._master.size
         if self._known:
-            # none of them is known: NO_PARENT, and no period
+            # none of them is known yet: NO_PARENT, and no period
             unknown = teams.large.full(3 * self._known, stacks.NO_PARENT, np.int64)
             self._parents, self._programs, self._team_periods = unknown.reshape(3, -1)
             is_other = self._master >= 0
@@ -392,16 +392,15 @@ class LocationScan:
         self.tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep what the pass found; what it worked with stays where it was."""
+        """Pickle the results of the pass only, not its working state."""
         if not self.done:
             raise TypeError("a scan that is not done cannot be pickled")
         return {name: getattr(self, name) for name in RESULTS}
 
     def enter_threads(self) -> None:
-        """Let a thread that the program creates begin below THREADS, which is below the program, as the reference
-        has it.
+        """Start a thread that the program creates below THREADS, which is below the program, as in the reference.
 
-        Programs that are not recorded have none; a location that records the program is its main thread.
+        This applies only if the trace records the program. A location that records the program is its main thread.
         """
         if not self.store.n_rows("threads", self.location):
             return
@@ -421,45 +420,45 @@ class LocationScan:
 
     @property
     def progress(self) -> int:
-        """A number that grows with every step."""
+        """A number that increases with every step of the scan."""
         return self.at + self._known + self.done
 
     @property
     def begins(self) -> NDArray[np.bool_]:
-        """Kinds of its events that begin teams; (256,) bool."""
+        """Kinds of events with which this location begins in teams; (256,) bool."""
         return IS_FORK if self.forks_teams else IS_TEAM_BEGIN
 
     @property
     def n_thread_events(self) -> int:
-        """How many events of teams its side table has, as long as it is not `done`."""
+        """Number of events of teams in its side table; only until it is `done`."""
         return self._events_of_teams.at(self.location).row.size
 
     @property
     def forks_teams(self) -> bool:
-        """Whether its FORKs begin teams, where no other events do."""
+        """Whether its FORKs begin its teams, because no other events do."""
         return self.forker == self.location
 
     def meanings(self) -> stacks.Meanings:
-        """Return what its events mean, which is the same for all locations that fork teams, or do not, and are devices,
-        or are not."""
+        """Return the meanings of its events, which depend only on whether it `forks_teams` and is a stream of a
+        device."""
         regions, fits = self.regions, self.divider.fits
-        # whatever runs on a stream of a device is joined with the host
+        # every region instance on a stream of a device is joined with the host
         flags = regions.flags | np.uint8(stacks.IS_CALL) if self.is_device else regions.flags
         flags = flags | fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if fits.size else flags
         action = FORKER_ACTION if self.forks_teams else ACTION
         return stacks.Meanings(action, regions.of_entry, flags, np.int32(regions.tasks), np.int32(regions.threads))
 
     def forget_found(self) -> None:
-        """Forget the call instances and attributed events that were found so far, which who only walks through the
-        events does not need: what follows takes their place.
+        """Discard the call instances and attributed events found so far, so that the next ones overwrite them: a mere
+        walk through the events does not need them.
 
-        Those that are still open are ended in the place of others.
+        The ends of those still open are written over others.
         """
         self.state[[stacks.N_CALLS, stacks.N_ATTRIBUTED]] = 0
 
     def side_values(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return what its side tables say, in the order of `stacks.LocationSides` without `n_known`; `time` is that of
-        its next events."""
+        """Return the values of its side tables, in the order of `stacks.LocationSides` without `n_known`; `time` has
+        the times of its next events."""
         return (
             self._stop_times,
             self._task_slots,
@@ -471,23 +470,24 @@ class LocationScan:
 
     @property
     def n_known(self) -> int:
-        """How many of its begins in teams are known (`inherit`)."""
+        """Number of its begins in teams whose call paths are known (`inherit`)."""
         return self._known
 
     def wait(self, n: int, buffers: ScanBuffers, tasks: stacks.Tasks) -> None:
-        """Note that `n` more events are scanned, and in what the scan goes on later."""
+        """Record that `n` more events are scanned, and the buffers and tasks with which the scan resumes later."""
         self.at += n
         self.buffers, self.tasks = buffers, tasks
 
     def note(
         self, n_calls: int, n_attributed: int, program: int, bad_exits: int, n_open: int, disordered: int, nested: int
     ) -> None:
-        """Note what was found once all events are scanned (`NOTED`); all else stays in the buffers until it is kept."""
+        """Store results of the state once all events are scanned (`NOTED`); others stay in buffers until
+        `keep_results`."""
         self.n_calls, self.n_attributed, self.program = n_calls, n_attributed, program
         self.bad_exits, self.open, self.disordered, self.nested = bad_exits, n_open, disordered, nested
 
     def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find the rows between which this thread belongs to the teams another one forks, as far as a batch shows."""
+        """Find the rows between which this thread belongs to teams of another thread, as far as the batch shows."""
         spans = self._spans
         if spans is None or not time.size:
             return self._interval_start, self._interval_stop
@@ -503,7 +503,7 @@ class LocationScan:
             (start, spans.fork_row[low:high], spans.fork_time[low:high]),
             (stop, spans.join_row[low:high], spans.join_time[low:high]),
         ):
-            # at the same time as a FORK or JOIN the forking thread, which is the master, goes first
+            # among events at the time of a FORK or JOIN, those of the forking thread, the master, come first
             bound = np.searchsorted(time, at)
             n = np.searchsorted(time, at, "right") - bound
             of = np.flatnonzero((n > 0) & self.order.is_listed(row))
@@ -517,8 +517,8 @@ class LocationScan:
         return start, stop
 
     def inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> bool:
-        """Look up the call paths of teams whose masters have come far enough by now; return whether the location can go
-        on."""
+        """Look up the call paths of teams whose masters have been scanned far enough; return whether the scan of the
+        location can continue."""
         if self.forker not in (-1, self.location):
             if self._spans is None and others[self.forker].done:
                 self._spans = forks_of(others[self.forker], self._events_of_teams, self.order)
@@ -556,7 +556,7 @@ class LocationScan:
         return True
 
     def entries(self, region: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Put the call sites of the batch that begins at event `at` in place of the regions they enter."""
+        """Replace regions entered in the batch that begins at event `at` by entries of call sites, where recorded."""
         if not self._site_rows.size:
             return region
         low, high = np.searchsorted(self._site_rows, [self.at, self.at + region.size])
@@ -569,13 +569,12 @@ class LocationScan:
         return result
 
     def damaged(self, what: str) -> StoreError:
-        """Make the error about something that contradicts itself on the location."""
+        """Return the error for inconsistent data of the location."""
         return self.store.damaged(f"location {self.location}: {what}")
 
     @property
     def expected(self) -> tuple[int, int, int, int]:
-        """How many buffer flushes, switches of tasks, begins in teams and forks its side tables have; -1 where they do
-        not say."""
+        """Number of buffer flushes, task switches, begins in teams and forks in its side tables; -1 if unknown."""
         n_begins = self._parents.size if self.forker in (-1, self.location) else -1
         return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
 
@@ -587,16 +586,16 @@ class LocationScan:
         events: ColumnSlice,
         global_calls: ColumnSlice,
     ) -> None:
-        """Take what is kept of it, and free what the pass worked with."""
+        """Store its results, and free the working state of the pass."""
         self.paths, self.calls, self.events = paths, calls, events
         self.global_calls, self.global_numbers = global_calls, global_numbers
         self.done = True
-        # what the pass worked with takes more memory than what it found of a small location
+        # of a small location, the working state takes more memory than the results
         self.__dict__ = {name: self.__dict__[name] for name in (*RESULTS, "at", "_known")}
 
 
 class Scans(Sequence[LocationScan], ABC):
-    """The scans of all locations, each looked up when it is asked for."""
+    """The scans of all locations, each looked up on access."""
 
     @abstractmethod
     def of(self, location: int) -> LocationScan:
@@ -626,11 +625,11 @@ def publish(
     n_paths: NDArray[np.int64],
     large: LargeArrays,
 ) -> NDArray[np.int64]:
-    """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it
-    belongs to.
+    """Publish the call path of every FORK so far on some locations, and the program it belongs to, for the threads
+    forked there.
 
-    `period` has the periods of call paths, one location after the other, `n_paths` of each. Returns how many FORKs each
-    has.
+    `period` has the periods of call paths, one location after the other, `n_paths` of each. Returns the number of FORKs
+    of each.
     """
     forks = np.flatnonzero(IS_FORK[attributed.kind])
     of = np.searchsorted(np.cumsum(n_attributed), forks, "right")
@@ -656,7 +655,7 @@ def publish(
     )
     for scan, n in zip(scans, counts, strict=True):
         here = slice(start, start + n)
-        # at once: threads look at it while this one goes on
+        # one assignment: other threads read it meanwhile
         scan.published = node[here], programs[here], in_period[here]
         start += n
     return n_forks
@@ -667,8 +666,8 @@ def compare_with_sides(
 ) -> None:
     """Compare the events of some locations, after the pass, with the rows of their side tables.
 
-    Their kinds come one location after the other; `n_attributed` and `n_forks` count the events of each. Raises
-    StoreError if their numbers differ.
+    `kind` has the kinds of attributed events, one location after the other; `n_attributed` and `n_forks` count the
+    attributed events and FORKs of each. Raises StoreError if the numbers differ.
     """
     store, location = scans[0].store, np.array([scan.location for scan in scans])
     expected = np.array([scan.expected for scan in scans])
@@ -683,7 +682,7 @@ def compare_with_sides(
     values = sum(metrics, np.zeros(len(scans), np.int64))
     stops = np.cumsum(n_attributed)
     for k in np.flatnonzero(noted != values).tolist():
-        # a METRIC may have a source without a class, and then has no values
+        # a METRIC whose source has no class has no values
         n = int(n_attributed[k])
         n_metrics = int((kind[stops[k] - n : stops[k]] == EventKind.METRIC).sum())
         classes = to_numpy(store.definition("metric_sources").column("metric_class"))
@@ -692,10 +691,10 @@ def compare_with_sides(
 
 
 def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | None = None) -> None:
-    """Check what the locations found that ended in the same buffers, and keep it together.
+    """Check the results of the locations that ended in the same buffers, and store them together.
 
-    `spill` takes call instances and attributed events that exceed the buffer pool; `waiting` is the location that is
-    scanned in these buffers and has not ended.
+    `spill` takes call instances and attributed events that exceed the buffer pool; `waiting` is the location whose scan
+    in these buffers is paused.
     """
     scans = buffers.ended
     if not scans:
@@ -756,9 +755,9 @@ def _global_calls(
     n_calls: NDArray[np.int64],
     n_attributed: NDArray[np.int64],
 ) -> tuple[NDArray[np.bool_], bool]:
-    """Find the call instances that join all processes at once: one-sided communication, files, start and end of MPI.
+    """Find call instances that are joined across all processes: one-sided communication, files, start and end of MPI.
 
-    Returns a mask, and whether there may be others than start and end of MPI among them.
+    Returns a mask, and whether they may include one-sided communication or non-blocking collective operations.
     """
     kept, node = np.zeros(len(calls), bool), calls.node
     startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(paths.entry, 0)]]
@@ -782,8 +781,8 @@ def advance_together(
     spill: Spill,
     give_up: bool = False,
 ) -> None:
-    """Let locations advance one after the other; those that end share buffers, and `spill` takes what exceeds the
-    buffer pool."""
+    """Advance the scans of locations one after the other. Those that end share buffers; `spill` takes results that
+    exceed the buffer pool."""
     fresh = pool.take()
     for run in runs_of(scans):
         ready = [scan for scan in run if scan.inherit(others, give_up)]
@@ -791,7 +790,7 @@ def advance_together(
             used = ready[0].buffers or fresh
             n_ended = scan_rest(ready, used)
             if n_ended < len(ready):
-                # it waits, and needs them until it goes on
+                # the location waits, and needs the buffers until it resumes
                 keep_results(used, spill, ready[n_ended])
                 fresh = pool.take() if used is fresh else fresh
             elif used is not fresh:
@@ -803,12 +802,12 @@ def advance_together(
 
 
 def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
-    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and
-    end there."""
+    """Divide locations into runs that kernels scan in one call: their events have the same meanings, and all events are
+    in the call."""
     runs: list[list[LocationScan]] = []
     kind = None
     for scan in scans:
-        # a location that goes on, or does not fit into a batch, is a run of its own
+        # a location that is resumed, or does not fit into a batch, is a run of its own
         before, kind = kind, (scan.is_device, scan.forks_teams, scan.location if scan.at or scan.n > BATCH else -1)
         if kind == before:
             runs[-1].append(scan)
@@ -818,10 +817,10 @@ def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
 
 
 def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
-    """Scan the events of some locations until their ends, or until a team's master has to come first.
+    """Scan the events of some locations to their ends, or until one has to wait for the master of a team.
 
-    The locations are a run: one, or several that have not begun. Returns how many of them ended: all, or those before
-    the first that has to wait.
+    The locations are a run: one, or several whose scans have not begun. Returns how many of them ended: all, or those
+    before the first that has to wait.
     """
     while True:
         columns, sizes = next_events(scans)
@@ -841,8 +840,8 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
 def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """Read the next events of some locations.
 
-    All events of several locations are read, of one location the next batch. Returns `time`, `kind` and `region`, not
-    checked, one location after the other, and how many events each has.
+    Of several locations, all events are read; of a single one, the next batch. Returns `time`, `kind` and `region`, not
+    checked, one location after the other, and the number of events of each.
     """
     store, one = scans[0].store, scans[0]
     if len(scans) > 1:
@@ -860,10 +859,10 @@ def scan_batch(
     pointers: stacks.Pointers = NO_POINTERS,
     charges: stacks.Charges = NO_CHARGES,
 ) -> int:
-    """Scan some events of locations, which follow each other.
+    """Scan consecutive events of some locations.
 
-    The locations are a run: one, or several that begin and end here. `columns` has `time`, `kind` and `region`, one
-    location after the other, `sizes` events of each. Returns how many locations got to their last event here: all, or
+    The locations are a run: one, or several with all of their events. `columns` has `time`, `kind` and `region`, one
+    location after the other, `sizes` events of each. Returns how many locations reached their last event here: all, or
     those before one that has to wait.
     """
     time, kind, region = columns["time"], columns["kind"], columns["region"]
@@ -915,8 +914,8 @@ def scan_batch(
 
 
 def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the states of the scans of some locations, (n_scans, N_STATE) int64, which are theirs from now on, ready
-    for their next events."""
+    """Return the states of some scans, prepared for their next events; (n_scans, N_STATE) int64. The rows become the
+    states of the scans."""
     states = np.array([scan.state for scan in scans])
     states[:, stacks.ROW] = [scan.first_row + scan.at for scan in scans]
     is_new = np.flatnonzero(states[:, stacks.FREE] == stacks.NOT_BEGUN)
@@ -938,7 +937,7 @@ def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArr
 def _sides(
     scans: Sequence[LocationScan], times: Sequence[NDArray[np.int64]]
 ) -> tuple[stacks.LocationSides, NDArray[np.int64], stacks.Tasks]:
-    """Return what side tables say of the next events of some locations, where that of each begins
+    """Return the values of side tables for the next events of some locations, where those of each begin
     (`stacks.scan_locations`), and their tasks."""
     values = [*zip(*(scan.side_values(time) for scan, time in zip(scans, times, strict=True)), strict=True)]
     tasks = [*zip(*(scan.tasks for scan in scans), strict=True)]
@@ -951,7 +950,7 @@ def _sides(
 
 
 def forks_of(scan: LocationScan, events_of_teams: TeamEvents, order: EventOrder) -> ForkSpans:
-    """Return the FORKs of a location as `fork_spans` does; they are found once for all threads that it forks."""
+    """Return the `fork_spans` of a location; they are computed once for all threads that it forks."""
     found = events_of_teams.forks.get(scan.location)
     if found is None:
         found = events_of_teams.forks[scan.location] = fork_spans([scan], events_of_teams, order)
@@ -959,8 +958,8 @@ def forks_of(scan: LocationScan, events_of_teams: TeamEvents, order: EventOrder)
 
 
 def fork_spans(scans: Sequence[LocationScan], events_of_teams: TeamEvents, order: EventOrder) -> ForkSpans:
-    """Return the FORKs of some locations and their JOINs, after the pass. Raises StoreError if they do not follow each
-    other as in the side table of threads."""
+    """Return the FORKs of some locations and their JOINs, after the pass. Raises StoreError if their order differs from
+    that in the side table of threads."""
     parts = [(*scan.before, scan.events, *scan.after) for scan in scans]
     events = merged(part for of_scan in parts for part in of_scan)
     kind = joined_column(events, "kind", np.uint8)
@@ -994,11 +993,11 @@ def fork_spans(scans: Sequence[LocationScan], events_of_teams: TeamEvents, order
 
 
 def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
-    """Say which call paths of some locations begin with the one of a FORK elsewhere: what a worker does within a team.
-    They come one location after the other; O(n log depth)."""
+    """Return a mask of the call paths of some locations, one location after the other, that continue the call path of a
+    FORK on another location: those of a worker within a team; O(n log depth)."""
     size = np.array([len(scan.paths) for scan in scans], np.int64)
     parent = joined_column(merged(scan.paths for scan in scans), "parent", np.int64)
-    # up to the root in steps that double
+    # pointer jumping: the distance to the root is covered in doubling steps
     top = np.where(parent >= 0, parent + np.repeat(np.cumsum(size) - size, size), np.arange(parent.size))
     while (top != top[top]).any():
         top = top[top]
@@ -1010,14 +1009,14 @@ def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
 def plan_processes(
     members: NDArray[np.int64], n_events: NDArray[np.int64], process: NDArray[np.int32], size: int
 ) -> list[NDArray[np.int64]]:
-    """Divide some locations into groups of whole processes (`partitions.whole_processes`); `n_events` and `process` are
-    of all locations."""
+    """Divide some locations into groups of whole processes (`partitions.whole_processes`); `n_events` and `process`
+    cover all locations."""
     return [members[group] for group in whole_processes(n_events[members], process[members], size)]
 
 
 def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
-    """Put neighbours with few events together for one thread, and those with most events first; `scans` are in the
-    order of locations."""
+    """Group neighbours with few events for one thread, and sort the groups by descending number of events; `scans` are
+    in the order of locations."""
     groups: list[list[LocationScan]] = []
     sizes: list[int] = []
     for scan in scans:
@@ -1031,8 +1030,8 @@ def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
 
 
 def share_out(groups: list[list[LocationScan]]) -> list[list[list[LocationScan]]]:
-    """Give each group to a thread of its own, except those of locations with few events: one thread takes all of
-    these."""
+    """Assign each group to a separate thread, except groups of locations with few events, which all go to one
+    thread."""
     is_small = [sum(scan.n for scan in group) < SMALL * len(group) for group in groups]
     shared = [group for group, small in zip(groups, is_small, strict=True) if small]
     alone = [[group] for group, small in zip(groups, is_small, strict=True) if not small]
@@ -1053,12 +1052,12 @@ def scan_locations(
     memory: int | None = None,
     window: int = WINDOW_EVENTS,
 ) -> list[LocationScan]:
-    """Scan locations, wave by wave; those that inherit from others after them.
+    """Scan locations wave by wave; a location that inherits call paths is scanned after the ones it inherits from.
 
-    `first_rows` are the rows of their first events; `spill` takes what exceeds the buffer pool; `members` are the
-    locations of whole processes, ascending, by default all; `memory` is for each thread; later steps look at about
-    `window` events of a process together. The result, in the order of the locations, is the same for every number of
-    jobs and division into waves.
+    `first_rows` are the rows of their first events; `spill` takes results that exceed the buffer pool; `members` are
+    the locations of whole processes, ascending, by default all; `memory` is in bytes per thread; later steps work on
+    about `window` events of a process at once. The result, in the order of the locations, does not depend on the number
+    of jobs and the division into waves.
     """
     n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // WAVE_BYTES))
     chosen = np.arange(first_rows.size) if members is None else members
@@ -1089,7 +1088,7 @@ def scan_locations(
         return scans
 
     with ThreadPoolExecutor(jobs) as pool:
-        # a wave is prepared while the one before it is scanned, but for long processes, of which one needs the memory
+        # a wave is prepared while the previous one is scanned, unless that is a long process, which needs the memory
         waves = iter(plan_processes(chosen, n_events, locations.process, wave_events))
 
         def prepare_next() -> list[Future[dict[int, LocationScan]]]:
@@ -1117,7 +1116,7 @@ def scan_locations(
 def _scan_wave(
     scans: list[LocationScan], advance: Callable[..., None], pool: ThreadPoolExecutor, report: Report
 ) -> None:
-    """Scan some locations, and all that those need; `report` is called with how many more events are scanned."""
+    """Scan some locations and those they depend on; `report` is called with the number of further events scanned."""
 
     def advance_all(groups: list[list[LocationScan]]) -> None:
         for group in groups:
@@ -1130,7 +1129,7 @@ def _scan_wave(
         list(pool.map(advance_all, share_out(group_scans(ready))))
         waiting = [s for s in waiting if not s.done]
         if ready and sum(s.progress for s in scans) == before:
-            # the masters of these teams never fork: their threads have no call path above
+            # the masters of these teams never fork: the threads have no call path above
             for s in waiting:
                 advance([s], give_up=True)
             waiting = [s for s in waiting if not s.done]

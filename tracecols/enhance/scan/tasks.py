@@ -19,7 +19,7 @@ class TaskEvents:
     """The events of one location that switch or complete tasks, in order."""
 
     row: NDArray[np.int64]
-    """(n,): their rows, counting from some first row."""
+    """(n,): rows of the events, relative to a first row."""
     kind: NDArray[np.uint8]
     """(n,)"""
     slot: NDArray[np.int64]
@@ -27,7 +27,7 @@ class TaskEvents:
 
     @classmethod
     def of(cls, store: Store, location: int, first_row: int = 0) -> TaskEvents:
-        """Read them; rows count from `first_row`."""
+        """Read the events of a location; rows are relative to `first_row`."""
         if not store.n_rows("tasks", location):
             return NO_TASK_EVENTS
         t = store.read("tasks", location, ["row", "kind", "creator", "generation", "task"])
@@ -48,4 +48,4 @@ class TaskEvents:
 
 
 NO_TASK_EVENTS = TaskEvents(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.int64))
-"""Those of a location that never switches between tasks."""
+"""The task events of a location that never switches between tasks."""

@@ -1,4 +1,4 @@
-"""Team instances: which threads run together, between which FORK and JOIN (EARL 2; thesis 3.5)."""
+"""Team instances: the threads that run together between a FORK and its JOIN (EARL 2; thesis 3.5)."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ IS_FORK, IS_JOIN = mask_of(FORKS), mask_of(JOINS)
 KEPT = mask_of(kinds_that(FORK, JOIN, TEAM_BEGIN, TEAM_END))
 
 MEANING = np.where(IS_FORK, np.int8(kernels.FORKS), np.int8(kernels.NEITHER))
-"""What kinds of events mean to teams that say who begins in them."""
+"""Meaning of each kind of event if threads record their begins in teams."""
 MEANING[IS_JOIN] = kernels.JOINS
 MEANING[EventKind.THREAD_TEAM_BEGIN] = kernels.BEGINS
 MEANING[EventKind.THREAD_TEAM_END] = kernels.ENDS
 
 COLUMNS = ["row", "kind", "team"]
-"""What is read of events of threads."""
+"""Columns read of the events of threads."""
 
 LATE = np.iinfo(np.int64).max
-"""Time of a JOIN that never was."""
+"""Time of a missing JOIN."""
 
 _PROCESSES, _LOCATIONS = 1 << 40, 1 << 41
-"""What teams are counted from that are not defined: one of each process, one of each location."""
+"""First numbers of undefined teams: one per process, one per location."""
 
 
 @dataclass
@@ -49,14 +49,14 @@ class ThreadEvents:
 
     @property
     def is_begin(self) -> NDArray[np.bool_]:
-        """Which begin a team."""
+        """Mask of the events that begin a team."""
         return self.kind == EventKind.THREAD_TEAM_BEGIN
 
 
 @dataclass
 class ForkSpans:
-    """The FORKs of some locations in order, location by location: their rows and times, those of their JOINs (row -1 if
-    there is none), call paths of both (-1); first FORK of each location, and after the last one.
+    """The FORKs of some locations in order, location by location: rows and times of the FORKs and their JOINs (row -1
+    if there is none), and call paths of both (-1 if none). `start`: first FORK of each location, and their number.
     """
 
     start: NDArray[np.int64]
@@ -69,15 +69,15 @@ class ForkSpans:
 
 
 class TeamEvents:
-    """The thread events of all locations, those of one location after those of another.
+    """The thread events of all locations, one location after the other.
 
     Attributes
     ----------
     all : ThreadEvents
     start : (n_locations + 1,) int64
-        Where those of each location begin.
+        First event of each location.
     forks : dict of int to ForkSpans
-        By location, as far as they were asked for (`scan.forks_of`).
+        By location, as far as they were requested (`scan.forks_of`).
     """
 
     def __init__(self, of_all: ThreadEvents, counts: NDArray[np.int64]) -> None:
@@ -85,34 +85,33 @@ class TeamEvents:
         self.forks: dict[int, ForkSpans] = {}
 
     def at(self, location: int) -> ThreadEvents:
-        """Return those of a location."""
+        """Return the events of a location."""
         here = slice(int(self.start[location]), int(self.start[location + 1]))
         return ThreadEvents(self.all.row[here], self.all.kind[here], self.all.team[here])
 
     def of(self, locations: NDArray[np.int64]) -> tuple[ThreadEvents, NDArray[np.int64]]:
-        """Return those of some locations, and how many each has."""
+        """Return the events of some locations, and the number of events of each."""
         counts = np.diff(self.start)[locations]
         at = ranges(self.start[locations], counts)
         return ThreadEvents(self.all.row[at], self.all.kind[at], self.all.team[at]), counts
 
 
 class TeamBegins(NamedTuple):
-    """The begins of a location in teams: a mark of each (`Teams.marks_of`), and the team instance, -1 where it is not
-    defined or nobody forked it; (n_begins,) int64 each."""
+    """The begins of a location in teams: the mark of each (`Teams.marks_of`), and the team instance, or -1 if the team
+    is not defined or no thread forked it; (n_begins,) int64 each."""
 
     marks: NDArray[np.int64]
     instance: NDArray[np.int64]
 
 
 class Teams:
-    """The team instances of a trace, or of some of its locations; instance k of a team is the k-th time each of its
-    threads begins in it.
+    """The team instances of a trace, or of some of its locations. Instance k of a team consists of the k-th begin of
+    each of its threads in the team.
 
-    A team that a recording names but does not define is -1: nothing says who else is in it, so each thread has one of
-    its own.
+    A team that is recorded but not defined is -1: its other members are unknown, so each thread has a separate one.
 
-    Recordings without events of their own for that (EPILOG, older OTF2) have one team per process: all its threads
-    belong to it between each FORK and JOIN of the process's master.
+    In recordings without events for begins in teams (EPILOG, older OTF2) there is one team per process: all its threads
+    belong to it between each FORK and JOIN of the master of the process.
 
     Attributes
     ----------
@@ -120,24 +119,24 @@ class Teams:
         By location.
     n_instances : int
     n_undefined : int
-        Begins in teams that are not defined.
+        Number of begins in teams that are not defined.
     begin_start : (n_locations + 1,) int64
-        First of each location's team begins among all.
+        First team begin of each location.
     location, team, instance : (n_begins,)
         Location of each team begin, its team, and the team instance it belongs to.
     turn, team_of_instance : (n_instances,) int64
-        Team instances are numbered by these: the how manieth time it is that the team runs, and what tells the team
-        from those of all other locations, too.
+        The order of the team instances: the number of earlier instances of the team, and the number of the team, which
+        is unique in the whole trace.
     is_master : (n_begins,) bool
-        Whether the thread of a team begin is the one that forked.
+        Whether the thread of a team begin is the one that forked the team.
     master : (n_instances,) int64
-        Team begin of the thread that forked; -1 if none did.
+        Team begin of the thread that forked the team; -1 if none did.
     fork : (n_instances,) int64
-        Number of the FORK among those of the master's location.
+        Number of the FORK among the FORKs of the master's location.
     forker : (n_locations,) int64
-        Where teams are not begun by events of their own: the location whose FORKs begin them, -1 elsewhere.
+        If begins in teams are not recorded: the location whose FORKs begin them; otherwise -1.
     large : LargeArrays
-        Makes the arrays that grow with a process.
+        Allocates the arrays that grow with a process.
     """
 
     def __init__(
@@ -156,7 +155,7 @@ class Teams:
             self._forkers(locations, np.flatnonzero(n_forks), np.flatnonzero(n_begins)) if forker is None else forker
         )
         self._n_defined = 1 + int(self.events.all.team.max(initial=-1))
-        # where no event says so, every thread of the process begins with each FORK
+        # if begins are not recorded, every thread of the process begins with each FORK
         is_forked = self.forker >= 0
         n_begins[is_forked] = n_forks[self.forker[is_forked]]
         is_chosen = np.zeros(n_locations, bool)
@@ -179,18 +178,18 @@ class Teams:
         self.team_of_instance = self.large.computed(n, np.int64, lambda here: self._team_everywhere(found.team[here]))
 
     def _count(self, meaning: int) -> NDArray[np.int64]:
-        """Count the events of a meaning; (n_locations,) int64."""
+        """Count the events with a meaning by location; (n_locations,) int64."""
         kind, start = self.events.all.kind, self.events.start
         at = self.large.chosen(kind.size, lambda here: MEANING.take(kind[here]) == meaning)
         return np.diff(np.searchsorted(at, start))
 
     def _list(self, locations: Locations, chosen: NDArray[np.int64]) -> kernels.Begins:
-        """List the begins of some locations in teams, of which the k-th in a team is the k-th turn of it."""
+        """List the begins of some locations in teams; the k-th begin in a team belongs to the k-th instance of it."""
         n, large = int(self.begin_start[-1]), self.large
         types = np.int32, np.int64, np.int64, np.int64, np.bool_
         begins = kernels.Begins(*(large.empty(n, of) for of in types))  # type: ignore[arg-type]
         self._n_processes = int(locations.process.max(initial=-1)) + 1
-        # defined teams, one of each process, and an unknown one of each location
+        # defined teams, then one per process, then an undefined one per location
         first_unknown = self._n_defined + self._n_processes
         turns = np.full((2, first_unknown + len(locations)), -1, np.int64)
         events = self.events.all
@@ -200,16 +199,16 @@ class Teams:
         return begins
 
     def _team_everywhere(self, team: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return numbers of teams that are the same whichever locations there are: of defined ones, of those of
-        processes, and of those of locations."""
+        """Return numbers of teams (defined ones, one per process, one per location) that do not depend on which
+        locations are analysed."""
         of_process = team - self._n_defined
         of_location = of_process - self._n_processes
         others = np.where(of_location < 0, _PROCESSES + of_process, _LOCATIONS + of_location)
         return np.where(team < self._n_defined, team, others)
 
     def _forkers(self, locations: Locations, forks: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find the processes whose threads do not say when they begin in a team, and which thread forks; given the
-        locations that fork, and those that begin."""
+        """Find, for processes whose threads do not record begins in teams, the location that forks, from the locations
+        that fork and those that begin; -1 for other locations, (n_locations,)."""
         of_process = np.full(int(locations.process.max(initial=-1)) + 1, -1, np.int64)
         masters = forks[locations.master[forks] == forks]
         of_process[locations.process[masters]] = masters
@@ -217,16 +216,17 @@ class Teams:
         return np.where(locations.is_cpu, of_process[locations.process], -1)
 
     def communicator_of(self, team: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the definition of teams; -1 for those that have none."""
+        """Return the communicators that define teams; -1 for teams without one."""
         return np.where(team < self._n_defined, team, -1).astype(np.int32)
 
     def begins_of(self, location: int) -> slice:
-        """Return which team begins are a location's."""
+        """Return the range of team begins of a location."""
         return slice(int(self.begin_start[location]), int(self.begin_start[location + 1]))
 
     @once
     def _masters(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each team begin the location that forked and the number of its FORK; -1 for none or itself."""
+        """For each team begin, the location that forked the team (-1 if there is none or it is the location itself) and
+        the number of the FORK (-1 if there is none)."""
 
         def forked_by(here: slice) -> NDArray[np.int64]:
             by = pick(self.location, self.master[self.instance[here]])
@@ -236,14 +236,14 @@ class Teams:
         return computed(n, np.int64, forked_by), computed(n, np.int64, lambda here: self.fork[self.instance[here]])
 
     def masters_of(self, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return for each team begin of a location the location that forked and the number of its FORK; -1 for none or
-        itself."""
+        """Return for each team begin of a location the location that forked the team (-1 if there is none or it is the
+        location itself) and the number of the FORK (-1 if there is none)."""
         mine, (master, fork) = self.begins_of(location), self._masters
         return master[mine], fork[mine]
 
     def marks_of(self, location: int) -> NDArray[np.int64]:
-        """Return a number for each begin of a location; those of an instance add up to 0, and those of some of its
-        threads do not."""
+        """Return a mark for each begin of a location: the marks of all threads of a team instance add up to 0, those of
+        some of its threads do not."""
         mine = self.begins_of(location)
 
         def marks(here: slice) -> NDArray[np.int64]:
@@ -256,7 +256,7 @@ class Teams:
         return self.large.computed(mine.stop - mine.start, np.int64, marks)
 
     def marked_begins_of(self, location: int) -> TeamBegins:
-        """Return the begins of a location, where moments are looked for at which its process can be divided."""
+        """Return the begins of a location for the search of moments at which its process can be divided."""
         mine = self.begins_of(location)
 
         def known(here: slice) -> NDArray[np.int64]:
@@ -267,7 +267,7 @@ class Teams:
 
     @once
     def _forks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The rows of all FORKs, one location after the other, and where those of each location begin."""
+        """The rows of all FORKs, one location after the other, and the first FORK of each location."""
         kind = self.events.all.kind
         at = self.large.chosen(kind.size, lambda here: IS_FORK[kind[here]])
         return self.events.all.row[at], np.searchsorted(at, self.events.start)
@@ -279,14 +279,14 @@ class Teams:
 
 
 def _read(store: Store, chosen: NDArray[np.int64], n_locations: int, large: LargeArrays) -> TeamEvents:
-    """Read the events of teams of some locations, ascending; by location."""
+    """Read the team events of some locations, which ascend, location by location."""
     counts = store.counts("threads")[chosen]
     row, kind, team = (large.empty(int(counts.sum()), of) for of in (np.int64, np.uint8, np.int32))
     kept_of, n = np.zeros(n_locations, np.int64), 0
     for some in bounded(counts, BLOCK):
         members, sizes = chosen[some], counts[some]
         of = np.repeat(members, sizes)
-        # several that have no more than a block together are read at once
+        # several locations with at most a block of events in total are read at once
         for here in blocks(of.size) if members.size == 1 else [slice(0, of.size)]:
             rows = _rows_of(store, members, here)
             kept = np.flatnonzero(KEPT[rows["kind"]])
@@ -301,7 +301,7 @@ def _read(store: Store, chosen: NDArray[np.int64], n_locations: int, large: Larg
 
 
 def _rows_of(store: Store, members: NDArray[np.int64], here: slice) -> dict[str, NDArray[Any]]:
-    """Read some rows of a location, or all of several that have no more than a block."""
+    """Read some rows of a location, or all rows of several that have at most a block in total."""
     if members.size == 1:
         return store.read("threads", int(members[0]), COLUMNS, here.start, here.stop)
     return store.read_together("threads", members, COLUMNS)[0]
@@ -310,11 +310,11 @@ def _rows_of(store: Store, members: NDArray[np.int64], here: slice) -> dict[str,
 def events_in_teams(
     fork_time: NDArray[np.int64], join_time: NDArray[np.int64], time: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the first and the last event of a thread in every team that its process forks, where no events of their own
-    say when it begins.
+    """For traces without events for begins in teams: find the first and the last event of a thread in every team that
+    its process forks.
 
-    `join_time` is LATE if the thread that forks never joins; the times of the thread's events never decrease. Returns
-    (n_forks,) numbers of events; -1 where the thread has none between FORK and JOIN.
+    `join_time` is LATE if the JOIN is missing; `time` has the times of the thread's events, which never decrease.
+    Returns (n_forks,) numbers of events; -1 if the thread has none between FORK and JOIN.
     """
     first = np.searchsorted(time, fork_time)
     last = np.searchsorted(time, join_time, "right") - 1

@@ -1,9 +1,9 @@
-"""Windows of processes: what happens between two moments at which nothing is open on any of their threads, but perhaps
-one team.
+"""Windows of processes: the events between two moments at which nothing is open on any thread, except for possibly one
+team.
 
-Steps that look at the events within processes see one window at a time, as if it were a trace of its own: the rows of
-its side tables, its call instances, and the numbers that its operations have in the whole process. Of a team that is
-open at either end they see all: when it is forked, begins, ends and is joined.
+Steps that work on the events within processes see one window at a time, as if it were a separate trace: the rows of its
+side tables, its call instances, and the numbers that its operations have in the whole process. If a team is open at
+either end, they see its FORK, begins, ends and JOIN.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tracecols.schema import EventKind
 
 @dataclass(frozen=True)
 class WindowScans(Scans):
-    """The scans of all locations, of some of them what lies in a window."""
+    """The scans of all locations, some of them restricted to a window."""
 
     scans: Sequence[LocationScan]
     own: Mapping[int, LocationScan]
-    """By location."""
+    """Restricted scans by location."""
 
     def __len__(self) -> int:
         return len(self.scans)
@@ -46,7 +46,7 @@ class WindowScans(Scans):
 
 
 def seen_in(window: Window, facts: Facts, scans: Sequence[LocationScan]) -> tuple[Facts, Sequence[LocationScan]]:
-    """Return what steps see of a trace that work on a window."""
+    """Return the facts and scans for steps that work on a window."""
     if window.first is None or window.stop is None:
         return facts, scans
     first, stop = window.first, window.stop
@@ -60,7 +60,7 @@ def seen_in(window: Window, facts: Facts, scans: Sequence[LocationScan]) -> tupl
 
 
 def rows_of(window: Window) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return which rows of side tables lie in a window (`Store.between`)."""
+    """Return the rows of side tables that lie in a window (`Store.between`)."""
     assert window.first is not None and window.stop is not None
     return {table: (window.first[:, k], window.stop[:, k]) for table, k in TABLES.items()}
 
@@ -68,7 +68,7 @@ def rows_of(window: Window) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int
 def _between(
     scan: LocationScan, first: NDArray[np.int64], stop: NDArray[np.int64], around: NDArray[np.int64]
 ) -> LocationScan:
-    """Return the scan of a location with what lies in a window, and in teams around it."""
+    """Return the scan of a location restricted to a window, with the events of teams that are open at its ends."""
     found = copy(scan)
     for name, k in (("calls", CALLS), ("events", EVENTS)):
         whole: ColumnSlice = getattr(scan, name)
@@ -85,21 +85,20 @@ def _between(
 
 
 class _Cut(NamedTuple):
-    """The end of a window, and the begin of the next one."""
+    """The boundary between two windows."""
 
     stop: NDArray[np.int64]
     first: NDArray[np.int64]
-    """`stop` and `first`: (n_locations, 7), what is before it of the window that ends, and of what is before it what
-    the next one does not see: a team that is open is in both."""
+    """`stop` and `first`: (n_locations, 7), counts of rows before the boundary: `stop` ends the first window, `first`
+    begins the second one. A team that is open at the boundary belongs to both windows."""
     ends: NDArray[np.int64]
     begins: NDArray[np.int64]
-    """`ends` and `begins`: (n_locations, 2), attributed events with which the open team ends, and with which it begins;
-    -1 none."""
+    """`ends` and `begins`: (n_locations, 2), attributed events with which the open team ends (end, JOIN) and begins
+    (FORK, begin); -1 none."""
 
     @classmethod
     def at(cls, counted: NDArray[np.int64], around: NDArray[np.int64] | None = None) -> _Cut:
-        """Return the cut before which there is so much, with what is known of an open team
-        (`enhance.scan.gaps.Gaps.around`)."""
+        """Return the boundary with these counts of rows before it, given the events of an open team (`Gaps.around`)."""
         if around is None:
             nothing = np.full((len(counted), 2), -1)
             return cls(counted, counted, nothing, nothing)
@@ -111,7 +110,7 @@ class _Cut(NamedTuple):
 
 
 def divide_into_windows(division: Division, facts: Facts, scans: Sequence[LocationScan]) -> Division:
-    """Divide the partitions of a trace that are one process into windows, as far as its threads allow."""
+    """Divide partitions that consist of one process into windows, as far as the events of its threads allow."""
     if facts.numbering:
         return division
     windows: list[Window] = []
@@ -125,20 +124,20 @@ def divide_into_windows(division: Division, facts: Facts, scans: Sequence[Locati
 
 
 def _cuts_of(facts: Facts, scans: Sequence[LocationScan], partition: Partition) -> list[_Cut]:
-    """Return where the windows of a process begin, and its end; nothing if there is one window."""
+    """Return the boundaries of the windows of a process, with its begin and end; empty if there is only one window."""
     members, process = partition.members, facts.process[partition.members]
     own = [scans[i] for i in members.tolist()]
     gaps = [scan.gaps for scan in own if scan.gaps is not None]
     if len(gaps) < len(own) or not gaps or (process != process[0]).any():
         return []
-    # what a stream of a device does was launched by the host, any time before
+    # operations on a stream of a device may have been launched by the host any time before
     if facts.locations.is_device[members].any():
         return []
     valid = np.flatnonzero(_meet(gaps))
     counted, around = (np.stack([g[valid] for g in of], axis=1) for of in _columns(gaps, "counted", "around"))
     are_apart = ~_are_in_series(facts, own, members, counted)
     counted, around = counted[are_apart], around[are_apart]
-    # where FORKs begin teams, all threads of the process begin with each
+    # if FORKs begin teams, all threads of the process begin with each FORK
     forker = np.searchsorted(members, [scan.forker for scan in own])
     begun = np.flatnonzero([scan.forker >= 0 for scan in own])
     counted[:, begun, BEGINS] = counted[:, forker[begun], BEGINS]
@@ -160,13 +159,13 @@ def _cuts_of(facts: Facts, scans: Sequence[LocationScan], partition: Partition) 
 
 
 def _columns(gaps: Sequence[Gaps], *names: str) -> list[list[NDArray[np.int64]]]:
-    """Return some columns of the moments of several locations, location by location."""
+    """Return some columns of `Gaps`, each as a list by location."""
     return [[getattr(g, name) for g in gaps] for name in names]
 
 
 def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
-    """Say at which moments the threads of a process have nothing open together, but perhaps one team in which all of
-    its threads have entered as many constructs of each role; (n_moments,) bool."""
+    """Return a mask of the moments at which nothing is open on any thread of a process, except for possibly one team
+    all of whose threads have entered the same number of constructs of each role; (n_moments,) bool."""
     begin, end = np.max([g.begin for g in gaps], axis=0), np.min([g.end for g in gaps], axis=0)
     instance, mark, teams, constructs, around = (
         np.array(of) for of in _columns(gaps, "instance", "mark", "teams", "constructs", "around")
@@ -174,7 +173,7 @@ def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
     team = instance.max(axis=0)
     is_in = instance >= 0
     is_one = ((instance == team) | ~is_in).all(axis=0) & (mark.sum(axis=0) == 0)
-    # it is forked by one of them
+    # one of the threads forks the team
     is_one &= (team < 0) | ((around[:, :, FORK] >= 0) & is_in).sum(axis=0) == 1
     most = np.where(is_in[:, :, None], constructs, 0).max(axis=0)
     in_step = ((constructs == most) | ~is_in[:, :, None]).all(axis=(0, 2))
@@ -184,8 +183,8 @@ def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
 def _are_in_series(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], counted: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Say of moments whether the last call of some thread asked whether something has come: it may go on to ask, and
-    calls of one series are in one window; (n_moments,) bool."""
+    """Return a mask of the moments at which the last call of any thread was a polling call. The series of polling calls
+    may continue, and must lie in one window; (n_moments,) bool."""
     result = np.zeros(len(counted), bool)
     if not facts.regions.is_poll.any():
         return result
@@ -198,9 +197,9 @@ def _are_in_series(
 
 
 class CountedWindows:
-    """The windows of a process, made in the order of time: the operations before each of them are counted.
+    """Builder of the windows of a process in order of time, which counts the operations before each window.
 
-    `are_separate` is whether the numbers of acquisitions of each lock are greater in each window than in those before.
+    `are_separate` is whether the acquisition numbers of each lock are greater in each window than in all earlier ones.
     """
 
     def __init__(self, facts: Facts, members: NDArray[np.int64]) -> None:
@@ -228,7 +227,7 @@ class CountedWindows:
         return self._store.between(window.members, rows_of(window)).read_together(table, window.members, columns)[0]
 
     def _compare_locks(self, rows: Mapping[str, NDArray[Any]]) -> None:
-        """Compare the numbers of acquisitions with those in the windows before."""
+        """Compare the acquisition numbers with those in earlier windows."""
         is_counted = rows["acquisition"] >= 0
         lock, acquisition = rows["lock"][is_counted], rows["acquisition"][is_counted]
         group, first = number(lock.astype(np.int64))

@@ -24,7 +24,7 @@ from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
 @step(WITHIN, "teams")
 def match_teams(facts: Facts, scans: Sequence[LocationScan], team_instances: Teams) -> CompoundTable:
-    """Build the table of team instances; beside its columns is `join_call_path`, that of the JOIN."""
+    """Build the table of team instances, with the additional column `join_call_path`, the call path of the JOIN."""
     n = team_instances.n_instances
     master = pick(team_instances.location, team_instances.master).astype(np.int32)
     fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
@@ -75,13 +75,13 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], team_instances: Tea
 def match_constructs(
     facts: Facts, call_instances: CallInstances, team_instances: Teams
 ) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of OpenMP constructs and of the threads in them; `role_number` is the place in ROLES."""
+    """Build the tables of OpenMP constructs and of the threads in them; `role_number` is the position in ROLES."""
     calls, n_begins = call_instances, team_instances.instance.size
     role_of, rows = facts.regions.construct[facts.call_paths.region], np.empty(calls.call_path.size, np.int64)
     n_rows, ascends = kernels.list_constructs(calls.call_path, calls.begin, calls.enter, role_of, rows)
     rows = rows[:n_rows]
     if not ascends:
-        # calls are numbered in the order of their ENTER unless an attributed event came first; order them by row
+        # calls are numbered in the order of their ENTERs unless an attributed event came first; sort them by row
         rows = rows[np.argsort(calls.enter[rows], kind="stable")]
     begin, enter, call_path = (of.take(rows) for of in (calls.begin, calls.enter_time, calls.call_path))
     role = role_of.take(call_path)
@@ -92,7 +92,7 @@ def match_constructs(
     n = head.size
     segments = Segments(instance, n)
     n_members, latest = segments.count(), segments.max(enter)
-    # no column refers to its table: such a cycle would keep the calls until Python looks for garbage
+    # no column refers to its table: such a cycle would keep the calls alive until the next garbage collection
     latest_member = cache(
         lambda: segments.min(np.where(enter == latest[instance], np.arange(instance.size), instance.size))
     )

@@ -1,7 +1,7 @@
-"""Threads that the program creates one by one: who creates them, who waits for them, when they run.
+"""Threads that the program creates one by one: the calls that create them and wait for them, and their lifetimes.
 
-Scope: within a process. Equality joins on (contingent, number of the thread in it), of the events of all windows of the
-process.
+Scope: within a process. Equality joins on (contingent, number of the thread in it) over the events of all windows of
+the process.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tracecols.schema.compound import CREATED_THREADS
 from tracecols.store import Store
 
 BATCH = 1 << 20
-"""Events whose times are looked up at once."""
+"""Events whose times are read at once."""
 
 FEW = 16
-"""Events among which a thread that begins enters its first region, mostly."""
+"""Number of events within which a new thread usually enters its first region."""
 
 ACTION = action_table(PUSH)
 
@@ -35,14 +35,14 @@ KINDS = (K.THREAD_CREATE, K.THREAD_BEGIN, K.THREAD_WAIT, K.THREAD_END)
 
 
 CALL_COLUMNS = ("enter", "exit", "enter_time", "exit_time", "call_path")
-"""What is known of the calls that create threads and wait for them."""
+"""Columns of the calls that create threads and wait for them."""
 
 
 @step(WITHIN, "thread_lives", keeps=("thread_lives",))
 def list_thread_lives(
     facts: Facts, members: NDArray[np.int64], call_instances: CallInstances, spill: Spill | None
 ) -> ColumnSource:
-    """List when created threads are created, begin, end and are waited for, and in which calls."""
+    """List the events at which threads are created, begin, end and are waited for, and the calls around them."""
     store = facts.store
     found: dict[str, list[NDArray[np.int64]]] = {
         name: [np.zeros(0, np.int64)]
@@ -74,21 +74,21 @@ def list_thread_lives(
 def match_created_threads(
     facts: Facts, members: NDArray[np.int64], own_thread_lives: Sequence[ColumnSource]
 ) -> CompoundTable:
-    """Build the table of created threads, which may live longer than windows of their processes."""
+    """Build the table of created threads; a thread may live longer than a window of its process."""
     e = joined_columns(own_thread_lives)
-    # in the order of the locations, and of their events
+    # in the order of the locations and their events
     place = np.zeros(facts.n_locations, np.int64)
     place[members] = np.arange(members.size)
     e = e.take(np.lexsort((e.row, place[e.location])))
     row, kind, team, location, time = e.row, e.kind, e.team, e.location, e.time
     process = facts.process[location].astype(np.int64) if location.size else location
-    # a contingent that is not defined belongs to no process: its threads cannot be distinguished from others
+    # threads of an undefined contingent cannot be distinguished from others
     key = combine(process, team, e.sequence)
     known = team >= 0
     create, begin, wait, end = (np.flatnonzero((kind == k) & known) for k in KINDS)
 
     def of_begin(events: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the event of each thread that belongs to its begin; -1 none."""
+        """Return the event that belongs to the begin of each thread; -1 none."""
         return pick(events, join_occurrences(key[events], key[begin]))
 
     created, waited, ended = of_begin(create), of_begin(wait), of_begin(end)
@@ -121,7 +121,7 @@ def match_created_threads(
 
 
 def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the times of some events of a location, by their numbers in ascending order; 8 B per event between the
+    """Return the times of some events of a location, given their numbers in ascending order; 8 B per event between the
     first and the last."""
     result = np.empty(number.size, np.int64)
     low = 0
@@ -137,14 +137,14 @@ def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[
 def _enter_times(
     store: Store, location: int, number: NDArray[np.int64], kind: NDArray[np.uint8], time: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return when the threads of a location enter their first regions, in ticks.
+    """Return the times at which the threads of a location enter their first regions, in ticks.
 
-    `number`, `kind` and `time` are of the events of created threads on the location, in their order. Threads that enter
-    nothing, and other events, keep their time.
+    `number`, `kind` and `time` describe the events of created threads on the location, in order. Threads that enter no
+    region, and other events, keep their time.
     """
     result = time.copy()
     stops = np.append(number[1:], store.n_events[location])
-    # a thread is on its location until the next one begins there
+    # a thread occupies its location until the next one begins there
     is_begin = kind == K.THREAD_BEGIN
     of_thread = np.flatnonzero(is_begin | (kind == K.THREAD_END))
     stops[of_thread] = np.append(number[of_thread[1:]], store.n_events[location])
@@ -164,8 +164,7 @@ def _enter_times(
 def enclosing_calls(
     calls: CallInstances, location: int, row: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """Find the call instance, of those chosen, that was entered last before each event of a location and holds it; -1
-    none."""
+    """Find the last chosen call instance entered before each event of a location, if the event lies in it; -1 none."""
     own = np.arange(calls.start[location], calls.start[location + 1])
     if chosen is not None:
         own = own[chosen[own]]

@@ -1,11 +1,11 @@
 """Follow the ownership of locks (thesis 3.15, 3.16).
 
-A nested lock is acquired and released several times by its owner, and free only after the outermost release. Score-P
-gives all of these events one acquisition number; where a recorder counts each of them, those that an owner acquires
-before it has released the one before belong together.
+A nested lock is acquired and released several times by its owner, and is free only after the outermost release. Score-P
+gives all of these events one acquisition number. If a recorder counts each acquisition, those that an owner makes
+before it has released the previous one belong together.
 
-A wait for a condition releases the lock and acquires it again. Which signal ends it is not recorded: it is the last one
-of the process that comes meanwhile.
+A wait for a condition releases the lock and acquires it again. The signal that ends the wait is not recorded; the last
+signal of the process during the wait is assumed.
 
 Scope: within a process. Joins on (process, lock) in order of time and on (process, lock, acquisition).
 """
@@ -34,7 +34,7 @@ ACQUIRE = mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 def match_locks(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Build the table of lock acquisitions, and lockptr of all lock events: their rows and what they point to."""
+    """Build the table of lock acquisitions, and lockptr of all lock events as their rows and the rows they point to."""
     e = attributed_events(facts, scans, members, call_instances, "locks", ["lock", "acquisition"])
     process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
     key = combine(process, e.lock)
@@ -46,7 +46,7 @@ def match_locks(
     lockptr_time[order[1:][same]] = e.time[order[:-1][same]]
 
     is_acquire = ACQUIRE[e.kind]
-    # where the source does not count acquisitions they are counted here, from 1
+    # acquisitions that the source does not number are numbered here, from 1
     counted = np.cumsum(is_acquire[order])
     first = np.searchsorted(key[order], key[order])
     acquisition = np.empty(key.size, np.int64)
@@ -93,10 +93,9 @@ def match_locks(
 
 
 def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the release that each acquisition of a lock (`lock_acquisitions`) had to wait for: row, -1 for none, and
-    time.
+    """Find the release that each acquisition in `lock_acquisitions` had to wait for: row, -1 for none, and time.
 
-    It may have been recorded later than the acquisition: by recorders that note it after the call, or since clocks
+    The release may be recorded later than the acquisition, by recorders that record it after the call or because clocks
     disagree.
     """
     order = np.lexsort((locks.acquire_time, locks.acquisition, locks.lock, locks.process))
@@ -104,8 +103,8 @@ def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     before[order[1:]] = order[:-1]
     released, time = np.append(locks.release, -1)[before], np.append(locks.release_time, -1)[before]
     has_previous = np.asarray(locks.has_previous, bool) & (released >= 0)
-    # a release is recorded after it was done, perhaps after the next acquisition, but not after that has ended: numbers
-    # of acquisitions that say so are not those of one lock (std::thread), and the order in time is followed
+    # a release may be recorded after the next acquisition, but not after that acquisition has ended: in this case the
+    # acquisition numbers are not those of one lock (std::thread), and the order in time is used
     until = np.where(locks.release_time >= 0, locks.release_time, np.iinfo(np.int64).max)
     numbered = has_previous & ((time <= locks.acquire_time) | (time < until))
     release = np.where(numbered, released, locks.lockptr)
@@ -114,8 +113,8 @@ def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _given_up(facts: Facts, calls: CallInstances, e: Columns, acquire: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the releases with which waits for conditions give up the locks that they acquire again: the event before, if
-    it is in the same call; (n_acquires,) int64 rows, -1 for none."""
+    """Find the releases with which waits for conditions give up the locks that they then acquire again: the preceding
+    event, if it is in the same call; (n_acquires,) int64 rows, -1 for none."""
     result = np.full(acquire.size, -1, np.int64)
     call = e.call[acquire]
     at = np.flatnonzero((acquire > 0) & (call >= 0) & is_in(facts, pick(calls.call_path, call), CONDITION))
@@ -133,9 +132,9 @@ def _find_signals(
     until: NDArray[np.int64],
     location: NDArray[np.int32],
 ) -> NDArray[np.int64]:
-    """Find the last calls that signal a condition during waits, in the same process; call instances, -1 for none.
+    """Find the last call that signals a condition during each wait, in the same process; call instances, -1 for none.
 
-    `given_up` is -1 for what is not a wait for a condition; each waits from `since` to `until`.
+    `given_up` is -1 for acquisitions that are not waits for a condition; each wait lasts from `since` to `until`.
     """
     result = np.full(given_up.size, -1, np.int64)
     waits = np.flatnonzero(given_up >= 0)
@@ -145,7 +144,7 @@ def _find_signals(
     process = facts.process[np.concatenate([calls.location[signals], location[waits]])]
     time = np.concatenate([calls.enter_time[signals], until[waits]])
     is_wait = np.repeat([False, True], [signals.size, waits.size])
-    # who has the lock again may signal in the same tick
+    # the thread that has reacquired the lock may signal in the same tick
     order = np.lexsort((~is_wait, time, process))
     last = np.maximum.accumulate(np.where(is_wait[order], -1, np.arange(order.size)))
     before = pick(order, last)[is_wait[order]]
@@ -164,15 +163,15 @@ def _find_releases(
     is_acquire: NDArray[np.bool_],
     order: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the outermost release by the owner itself and by the owner before; numbers of events, -1 for none. An owner
-    that acquires its lock once more has no owner before.
+    """Find the outermost release by the owner itself and by the previous owner; numbers of events, -1 for none. An
+    owner that acquires its lock again has no previous owner.
 
-    `order` has the events in order of time, lock by lock.
+    `order` sorts the events by lock and time.
     """
     n, acquire = acquisition.size, np.flatnonzero(is_acquire)
     if not acquire.size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    # one number for each lock and acquisition number, in their order
+    # `turn` numbers the pairs of lock and acquisition number in order
     _, number = np.unique(combine(process, lock), return_inverse=True)
     by_number = np.lexsort((acquisition, number))
     new_lock = np.append(True, np.diff(number[by_number]) != 0)
@@ -186,7 +185,7 @@ def _find_releases(
     released = turns.max(np.where(is_acquire, -1, rank))
     owner = np.where(acquired < n, location[order[np.minimum(acquired, n - 1)]], -1)
 
-    # turns that follow each other by number; who acquires what it has not released yet goes on with its own
+    # turns with consecutive numbers; an owner that acquires a lock it has not released yet continues its own turn
     follows = ~new_lock[new] & np.append(False, np.diff(acquisition[first]) == 1)
     nests = follows & np.append(False, (owner[1:] == owner[:-1]) & (owner[1:] >= 0) & (released[:-1] > acquired[1:]))
     ownership = np.cumsum(~nests) - 1
@@ -199,9 +198,9 @@ def _find_releases(
 
 
 def _held_at_the_end(key: NDArray[np.int64], location: NDArray[np.int32], is_acquire: NDArray[np.bool_]) -> int:
-    """Count by how many threads locks are held when the recording ends, of their events in order, lock by lock.
+    """Count the locks held by threads at the end of the recording; the events are in order, lock by lock.
 
-    A nested lock is held once however often it was acquired; nothing is held less than not at all.
+    A nested lock counts once however often it was acquired; the number of holds is never negative.
     """
     if not key.size:
         return 0

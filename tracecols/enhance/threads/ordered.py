@@ -1,6 +1,6 @@
 """Ordered sections of OpenMP loops, which threads execute one after the other.
 
-Scope: within a process. Sections of a construct follow each other in the order of time.
+Scope: within a process. Sections of a construct follow each other in order of time.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from tracecols.enhance.scan.instances import CallInstances
 from tracecols.enhance.scan.region_rules import in_role, is_in
 
 CONSTRUCT, SECTION = in_role(["ordered"], "openmp"), in_role(["ordered_sblock"], "openmp")
-"""What threads enter to wait for their turn, and what they execute then."""
+"""Regions in which threads wait for their turn, and regions that they then execute."""
 
 
 class OrderedSections(NamedTuple):
     """Sections that are executed in order."""
 
     construct: NDArray[np.int64]
-    """(n,): ENTER of the construct, where the thread begins to wait for its turn; -1 unknown."""
+    """(n,): ENTER of the construct, at which the thread begins to wait for its turn; -1 unknown."""
     enter: NDArray[np.int64]
     exit: NDArray[np.int64]
-    """`enter` and `exit`: (n,), ENTER and EXIT of the section itself; EXIT is -1 where it was never left."""
+    """`enter` and `exit`: (n,), ENTER and EXIT of the section itself; EXIT is -1 if it was never left."""
     previous: NDArray[np.int64]
-    """(n,): EXIT of the section before, of another thread; -1 for none."""
+    """(n,): EXIT of the preceding section if another thread executed it, else -1."""
 
 
 @step(WITHIN, "ordered_sections")
 def find_ordered_sections(facts: Facts, call_instances: CallInstances) -> OrderedSections:
-    """Find the sections that threads execute in order, and which one each has to wait for."""
+    """Find the sections that threads execute in order, and the section that each has to wait for."""
     calls, nothing = call_instances, np.zeros(0, np.int64)
     section = np.flatnonzero(is_in(facts, calls.call_path, SECTION))
     if not section.size:
         return OrderedSections(nothing, nothing, nothing, nothing)
     waiting = np.flatnonzero(is_in(facts, calls.call_path, CONSTRUCT))
     waiting = waiting[np.argsort(calls.enter[waiting], kind="stable")]
-    # the construct that is entered last before the section
+    # the last construct entered before the section
     at = np.searchsorted(calls.enter[waiting], calls.enter[section]) - 1
     around = np.where(at >= 0, pick(waiting, at), -1)
     around[pick(calls.location, around) != calls.location[section]] = -1

@@ -1,4 +1,4 @@
-"""The cube for the eye: three coupled trees (thesis 4.5) and topologies, in a file of its own or in a notebook."""
+"""The viewer of severity cubes: three coupled trees (thesis 4.5) and topologies, in an HTML file or in a notebook."""
 
 from tracecols.report.viewer.notebook import mimebundle, widget
 from tracecols.report.viewer.page import write_page

@@ -1,8 +1,8 @@
-"""A cube as the viewer reads it: a header, and two compressed blocks per property.
+"""The format in which the viewer reads a cube: a header, and two compressed blocks per property.
 
-The header is JSON: the three trees, totals, what shares refer to, and what each block holds. Properties that are
-computed from others are the last of their tree, as roots; they have a formula (`metrics`) and empty blocks. Any other
-property has two blocks, which the viewer reads when somebody selects it:
+The header is JSON: the three trees, totals, the values that shares refer to, and the layout of each block. Properties
+that are computed from others come last in their tree, as roots; they have a formula (`metrics`) and empty blocks. Any
+other property has two blocks, which the viewer reads when the property is selected:
 
 ``sums``
     For every call path that has cells, in order: call path (difference to the one before), number of cells, sum over
@@ -11,15 +11,15 @@ property has two blocks, which the viewer reads when somebody selects it:
     For every cell, in order of call path and location: location (difference to the one before, the first of a call path
     to 0), value.
 
-A property of a cube that is divided by phases or bins has a third block, read when the time is looked at:
+A property of a cube that is divided by phases or bins has a third block, read when values over time are shown:
 
 ``periods``
     For every call path and location that have cells, in order: call path (difference to the one before), location,
     number of cells; then for every cell, in order of call path, location and period: period (difference to the one
-    before, the first of a location to -1, which is what lies outside of all phases), value.
+    before, the first of a location to -1; -1 is outside all phases), value.
 
-A report with source text has one block more, the last: JSON, by file the stretches of it that are there (number of the
-first line, lines).
+A report with source text has one more block, the last: JSON with the included excerpts by file (number of the first
+line, lines).
 
 Every column is an integer array of a fixed width of 1 to 8 bytes, two's complement, stored byte plane by byte plane:
 first the lowest byte of every number, then the next. Most upper bytes are alike, so `deflate` makes little of them.
@@ -68,16 +68,16 @@ class Container:
 
     header: bytes
     blocks: list[bytes]
-    """`sums` and `cells` of each property in turn; then, of a cube that is divided, `periods` of each. Empty where a
-    property has no cells."""
+    """`sums` and `cells` of each property in turn; then, if the cube is divided, `periods` of each. Empty for
+    properties without cells."""
     start: int
-    """The property that is selected at first."""
+    """Number of the property selected initially; -1 none."""
     n_properties: int
 
     @property
     def order(self) -> list[int]:
-        """The blocks in the order they are wanted: of what is shown first, then sums, which are small, cells, and
-        periods."""
+        """The blocks in the order in which the viewer needs them: those of the property shown first, then sums (which
+        are small), cells, and periods."""
         n = 2 * self.n_properties
         first = [2 * self.start, 2 * self.start + 1, n + self.start] if self.start >= 0 else []
         found = dict.fromkeys([*first, *range(0, n, 2), *range(1, n, 2), *range(n, len(self.blocks))])
@@ -86,19 +86,19 @@ class Container:
 
 @dataclass(frozen=True)
 class Opened:
-    """What a report selects when it is opened from a timeline, and the way back."""
+    """The initial selection of a report opened from a timeline, and the link back to it."""
 
     property: str = ""
-    """An id; empty for what costs most."""
+    """Id; empty for the costliest finding."""
     call_path: int = -1
     """-1 for none."""
     nodes: tuple[int, ...] = ()
     """Nodes of the system tree."""
     timeline: str = ""
-    """The address of the timeline, without what is before its `#`."""
+    """The fragment of the timeline's address, the part after `#`."""
 
     def to_dict(self, axis: PropertyAxis) -> dict[str, Any]:
-        """Return it as the viewer reads it."""
+        """Return the selection as the viewer reads it."""
         return {
             "property": axis.number.get(self.property, -1),
             "call": self.call_path,
@@ -114,7 +114,7 @@ def deflate(data: bytes) -> bytes:
 
 
 def width_of(values: NDArray[np.int64]) -> int:
-    """Return how many bytes hold every value in two's complement; 1 to 8."""
+    """Return the number of bytes that can hold every value in two's complement; 1 to 8."""
     if not values.size:
         return 1
     low, high = int(values.min()), int(values.max())
@@ -143,13 +143,13 @@ def pack(
     opened: Opened | None = None,
     subdomains: Given | None = None,
 ) -> Container:
-    """Pack a cube: its focus, or the whole run.
+    """Pack the focus of a cube, or the whole run.
 
-    `store` is the path of the store of the trace, empty if it is not known; `opened` is what is selected at first, if
-    it was opened from a timeline; `subdomains` are as for `SeverityCube.by_subdomain`.
+    `store` is the path of the store of the trace, empty if unknown; `opened` is the initial selection of a report
+    opened from a timeline; `subdomains` are as for `SeverityCube.by_subdomain`.
     """
     found = diagnosis_of(cube, with_startup)
-    # the viewer adds up whatever it shows
+    # the viewer adds up all values, so only additive properties are packed
     cube = cube if with_startup else cube.focused()
     metrics = metrics_of(cube)
     cube = cube.additive()
@@ -222,7 +222,7 @@ def pack(
 
 
 def _add_sources(header: dict[str, Any], blocks: list[bytes], sources: Sources) -> None:
-    """Add source lines as the last block, and to the header where they are, which files there are, and the one note."""
+    """Add source lines as the last block; add its number, the files and the note to the header."""
     regions = header["regions"]
     header["sources"] = {
         "block": len(blocks),
@@ -235,7 +235,7 @@ def _add_sources(header: dict[str, Any], blocks: list[bytes], sources: Sources) 
 
 
 def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], bytes]:
-    """Return what the header says about the cells of a property by period, and their block."""
+    """Return the header's entry for the cells of a property by period, and their block."""
     if not len(cells):
         return {"runs": 0, "cells": 0, "widths": []}, b""
     call_path, location, period = (c.astype(np.int64) for c in (cells.call_path, cells.location, cells.period))
@@ -264,10 +264,10 @@ def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
 
 
 def start_of(cube: SeverityCube, found: Diagnosis | None = None, metrics: Mapping[str, int] | None = None) -> int:
-    """Return the property that is selected at first: the one that was asked for, else the costliest finding.
+    """Return the number of the property selected initially: the one that was asked for, else the costliest finding.
 
-    Without either, that of the first tree with the largest share that is not in the properties below it; -1 if there is
-    none. `metrics` are the numbers of the properties that are computed from others.
+    Without either, return the property of the first tree with the largest value of its own, not counting its children;
+    -1 if there is none. `metrics` holds the numbers of properties computed from others, by id.
     """
     axis = cube.properties
     number = {**axis.number, **(metrics or {})}
@@ -289,13 +289,12 @@ def _shown(texts: Iterable[Any]) -> list[Any]:
 
 
 def _places(s: SystemAxis) -> dict[str, Any]:
-    """Return a tree of the places of locations."""
+    """Return the system tree as the viewer reads it."""
     return {"kind": s.kind, "name": _shown(s.name), "parent": list(s.parent), "location": list(s.location)}
 
 
 def _drawings(cube: SeverityCube) -> dict[str, dict[str, str]]:
-    """Return the small drawings of the wait states that a cube has, by the rules that it follows, with their
-    captions."""
+    """Return the small drawings of the wait states of a cube, under its conventions, with their captions."""
     known = shown_under(cube.facts.get("conventions", ""))
     return {
         name: {"caption": known[name].caption, "svg": draw(known[name].make(), name, known[name].caption)}

@@ -1,5 +1,5 @@
-"""Properties that are computed from others, as the viewer computes them: formulas in postfix order over the sums of
-properties that add up."""
+"""Properties computed from others, as evaluated by the viewer: formulas in postfix order over the sums of properties
+that add up."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Metric:
     summary: str
     """`id`, `title`, `unit` and `summary`: as of any property."""
     formula: Formula
-    """Of properties that add up."""
+    """Its operands are properties that add up."""
     operands: tuple[int, ...]
-    """Numbers of these, among those of the cube that add up."""
+    """Numbers of the operands among the properties of the cube that add up."""
     names: tuple[str, ...]
-    """Their ids."""
+    """Ids of the operands."""
 
     def postfix(self) -> list[Any]:
         """Return the formula as the viewer reads it: numbers, `[k]` for the k-th operand, and operations."""
@@ -40,14 +40,14 @@ class Metric:
         return [item(part) for part in self.formula.postfix()]
 
     def stored(self, *, is_divided: bool) -> dict[str, Any]:
-        """Return what the header says of its values: it has none of its own."""
+        """Return the header's entry for its values: the formula; there are no stored values."""
         nothing: dict[str, Any] = {"kind": "float", "scale": 1, "total": "0", "whole": 0.0, "rows": 0, "cells": 0}
         periods = {"periods": {"runs": 0, "cells": 0, "widths": []}} if is_divided else {}
         formula = {"postfix": self.postfix(), "operands": list(self.operands)}
         return nothing | {"widths": [[], []], "formula": formula} | periods
 
     def column(self, name: str) -> Any:
-        """Return what the header says of it in a column of properties."""
+        """Return its entry in a column of the header's table of properties."""
         shown = {"title": self.title, "unit": self.unit, "summary": self.summary}
         if name in shown:
             return printable(shown[name])
@@ -55,8 +55,8 @@ class Metric:
 
 
 def metrics_of(cube: SeverityCube) -> list[Metric]:
-    """Return the properties of a cube that are computed from properties that add up, by others or directly, unless the
-    formula would be very long."""
+    """Return the properties of a cube that are computed, directly or via others, from properties that add up; those
+    whose expanded formula has more than `LONGEST` parts are left out."""
     p = cube.properties
     number = {name: i for i, name in enumerate(name for name in p.id if p.adds_up(name))}
 
@@ -66,7 +66,7 @@ def metrics_of(cube: SeverityCube) -> list[Metric]:
     sizes: dict[str, int] = {}
 
     def size_of(name: str) -> int:
-        """Return how many parts the formula of a property has once those in it are written out."""
+        """Return the number of parts of a property's formula with all computed operands expanded."""
         if name not in sizes:
             formula = formula_of(name)
             parts = [] if formula is None else list(formula.postfix())
@@ -86,6 +86,7 @@ def metrics_of(cube: SeverityCube) -> list[Metric]:
 
 
 def left_out_of(cube: SeverityCube) -> list[str]:
-    """Return the properties of a cube that a report leaves out: they neither add up nor are computed from such."""
+    """Return the properties of a cube that a report leaves out: they neither add up nor are computed from properties
+    that do."""
     computed = {metric.id for metric in metrics_of(cube)}
     return [name for name in cube.properties.id if not cube.properties.adds_up(name) and name not in computed]

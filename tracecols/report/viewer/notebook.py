@@ -13,8 +13,8 @@ from tracecols.report.viewer.table import html_table
 from tracecols.severity.cube import SeverityCube
 
 SHOWN_UNASKED = 2_000_000
-"""A cube with more cells is shown as a table until somebody asks for the view: it would travel into the notebook's
-file."""
+"""A cube with more cells is shown as a table unless the view is requested, since the data of a widget are saved in the
+notebook file."""
 
 
 @cache
@@ -27,7 +27,7 @@ def _widget_class() -> type[Any]:
     script, style = bundle()
 
     class SeverityWidget(anywidget.AnyWidget):  # type: ignore[misc]
-        """Three coupled trees over a cube; `selection` follows what is selected."""
+        """Three coupled trees over a cube; `selection` is updated when the user selects something."""
 
         _esm = script
         _css = style
@@ -38,7 +38,7 @@ def _widget_class() -> type[Any]:
         table = ""
 
         def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-            """Add the table: what a page shows in which no widget can run."""
+            """Add the table, which is shown where widgets cannot run."""
             shown = super()._repr_mimebundle_(**kwargs)
             # ipywidgets gives the data, or the data and their metadata
             found = shown[0] if isinstance(shown, tuple) else shown
@@ -54,13 +54,13 @@ def widget(cube: SeverityCube, height: int = 620) -> Any:
     -------
     anywidget.AnyWidget
         Its `selection` is a dict: `properties`, a list of [id, whether without the properties below it]; `call_paths`,
-        a list of the numbers of the call paths that count; `periods`, the first and the last phase or bin that is
-        chosen, None without a choice.
+        a list of the numbers of the selected call paths; `periods`, the first and the last selected phase or bin, None
+        if none are selected.
 
     Raises
     ------
     MissingExtraError
-        Without anywidget.
+        If anywidget is not installed.
     """
     made = _widget_class()
     packed = pack(cube)
@@ -72,8 +72,8 @@ def widget(cube: SeverityCube, height: int = 620) -> Any:
 
 
 def mimebundle(cube: SeverityCube) -> dict[str, Any]:
-    """Return what a notebook shows for a cube: the widget if anywidget is there and the cube is not large, else a
-    table."""
+    """Return the MIME bundle of a cube for notebooks: the widget if anywidget is installed and the cube is not large,
+    else a table."""
     plain = {"text/plain": repr(cube)}
     if sum(map(len, cube.cells.values())) + sum(map(len, cube.period_cells.values())) <= SHOWN_UNASKED:
         try:

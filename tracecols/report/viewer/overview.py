@@ -1,4 +1,4 @@
-"""The diagnosis as the viewer's overview shows it."""
+"""The diagnosis in the form shown by the viewer's overview."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis
 
 WIDTH = 120
-"""Characters of a line about a finding."""
+"""Maximum number of characters of a line about a finding."""
 
 
 def diagnosis_of(cube: SeverityCube, with_startup: bool = False) -> Diagnosis | None:
-    """Return the diagnosis of a cube; None of one without times, or made of several."""
+    """Return the diagnosis of a cube; None if the cube has no times or was computed from several cubes."""
     try:
         return cube.diagnosis(with_startup=with_startup)
     except SeverityError:
@@ -31,7 +31,7 @@ def diagnosis_of(cube: SeverityCube, with_startup: bool = False) -> Diagnosis | 
 
 
 def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | None:
-    """Return what the overview shows, written out; a finding has the numbers of its property and call path."""
+    """Return the texts of the overview; findings have the numbers of their property and call path."""
     if found is None:
         return None
     head = [

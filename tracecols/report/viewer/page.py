@@ -1,4 +1,4 @@
-"""A cube as one HTML file that needs nothing else."""
+"""A cube as a self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def bundle() -> tuple[str, str]:
 
 
 SIGNATURE = b"tracecols-page"
-"""What the head of every report holds."""
+"""Text by which reports are recognised; every report contains it near its beginning."""
 
 HEAD = 1 << 20
-"""Bytes of a file that are searched for it: the style sheet comes before."""
+"""Number of bytes of a file searched for the signature, which comes after the style sheet."""
 
 
 def report_output(path: str | Path, *, force: bool = False) -> Output:
-    """Return the file of a report; it replaces reports."""
+    """Return the output file of a report; an existing report is replaced."""
 
     def recognise(found: Path) -> str | None:
         try:
@@ -53,8 +53,8 @@ def _hash(text: str) -> str:
 
 
 def title_of(cube: SeverityCube) -> str:
-    """Return the name of the trace a cube is of, or those of the traces it is computed from, and what it is narrowed
-    to; or nothing."""
+    """Return the name of a cube's trace, or those of the traces it was computed from, and what it is narrowed to; empty
+    if unknown."""
     of = ", ".join(map(name_of_source, cube.facts.get("of", ())))
     name = f"{cube.facts['operation']} of {of}" if of and "operation" in cube.facts else name_of(cube)
     return ", ".join(filter(None, (name, in_words(cube.facts))))
@@ -71,21 +71,21 @@ def write_page(
     store: str = "",
     subdomains: Given | None = None,
 ) -> Path:
-    """Write a cube as an HTML file that holds data, viewer and style, and loads nothing from anywhere.
+    """Write a cube as an HTML file that contains data, viewer and style, and loads nothing else.
 
-    Names in the file are data: they are compressed and never parsed as markup, and the file's content security policy
-    lets no script run but the viewer.
+    Names in the file are data: they are compressed and never parsed as markup, and the content security policy of the
+    file allows no script but the viewer.
 
     Parameters
     ----------
     title : str, optional
         Shown above the trees and by the browser; the name of the trace by default.
     sources : str, Path or Sources, optional
-        The folder that has the sources of the program: the file then holds the lines of the definitions of its regions.
+        Folder with the sources of the program: the lines of region definitions are then included in the file.
     with_startup : bool, optional
-        Show the whole run, with its start and its end; by default its focus (`severity.focus`).
+        Show the whole run including start-up and shutdown; by default its focus (`severity.focus`).
     store : str, optional
-        The store of the trace, for commands that the report gives; by default one that is called like the trace.
+        The store of the trace, for commands shown in the report; by default one named like the trace.
     subdomains : mapping, callable, str or Path, optional
         Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`: the system tree
         then has a switch between them and the machine.
@@ -93,8 +93,8 @@ def write_page(
     Raises
     ------
     SeverityError
-        If the file cannot be written, something else exists in its place, there is no such folder, or the subdomains
-        are none.
+        If the file cannot be written, something else exists in its place, the folder does not exist, or the subdomains
+        are invalid.
     """
     path = Path(path)
     output = report_output(path, force=force)
@@ -109,7 +109,7 @@ def write_page(
 
 
 def policy() -> str:
-    """Return the content security policy of a report: no script runs but the viewer, and nothing is loaded."""
+    """Return the content security policy of a report: no script but the viewer may run, and nothing may be loaded."""
     script, style = bundle()
     return (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
@@ -118,7 +118,7 @@ def policy() -> str:
 
 
 def page_of(packed: Container, title: str) -> Iterator[str]:
-    """Return the text of a report, part by part."""
+    """Yield the text of a report in parts."""
     script, style = bundle()
 
     def element(name: str, content: bytes) -> str:
@@ -135,7 +135,7 @@ def page_of(packed: Container, title: str) -> Iterator[str]:
         f'<div id="tracecols" data-title="{escaped(title)}">Reading the report. If this stays, the file is not '
         "complete, or JavaScript is switched off.</div>\n"
     )
-    # the viewer starts before the cells are there, however many follow
+    # the viewer starts before the cells are read, however many follow
     yield element("tracecols-header", packed.header)
     yield f'<script type="module" async>{script}</script>\n'
     for i in packed.order:

@@ -1,4 +1,4 @@
-"""A divided cube over time: what the time was spent on, and which phases are alike."""
+"""Time profile of a divided cube, and groups of similar phases."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tracecols.severity.periods import OUTSIDE
 from tracecols.severity.reduction import reduce_at
 
 WAITS = "waits"
-"""The part of the time that locations wait for each other."""
+"""Id of the part of the time in which locations wait for each other."""
 
 SHOWN_OUTLIERS = 12
 LONGEST = 60
-"""Characters of the numbers of phases in a group."""
+"""Maximum length of the text that lists the phases of a group."""
 
 
 def part_of(axis: PropertyAxis, name: str) -> str | None:
-    """Return the part of the time that a property without those below it belongs to.
+    """Return the part of the time to which the exclusive value of a property belongs; None for none.
 
     Parts are computation, the other properties below `execution` and `time` (MPI, OpenMP, idle threads and so on), and
-    of all of these the wait states. They divide the time: each property is in one of them, but for what overlaps its
-    siblings, which is in none.
+    of all of these the wait states. They divide the time: each property is in exactly one part, except properties that
+    overlap their siblings, which are in none.
     """
     part = COMPUTATION
     steps = [name, *axis.above(name)]
@@ -41,11 +41,11 @@ def part_of(axis: PropertyAxis, name: str) -> str | None:
 
 
 def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
-    """Return what the time of each period was spent on, in parts that add up to all of it; None of a cube that is not
-    divided, or has no time in any period.
+    """Return the time of each period, divided into parts that add up to it; None if the cube is not divided or has no
+    time in any period.
 
-    Each part has id, title, of, the numbers of the properties that count with what they have of their own, and values,
-    ticks for every period; those without any are left out.
+    Each part has `id`; `title`; `of`, the numbers of the properties whose exclusive values are counted; and `values`,
+    the ticks of every period. Parts that are 0 in all periods are left out.
     """
     axis = cube.properties
     if cube.periods is None or TIME not in cube.period_cells or not len(cube.period_cells[TIME]):
@@ -85,12 +85,12 @@ def by_period(cube: SeverityCube, name: str, n: int) -> NDArray[Any]:
 
 
 def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:
-    """Return which phases are alike (`SeverityCube.similar_periods`); None of a cube that is not divided by phases, or
-    has no times.
+    """Return the groups of similar phases (`SeverityCube.similar_periods`); None if the cube is not divided by phases
+    or has no times.
 
-    In it are group, the number of the group of every phase, -1 none; groups, each with the phase that represents it,
-    how many it has, by how much they differ, and which; outliers, the phases that differ most from the median with what
-    they differ by, and how many more there are.
+    The keys are `group`, the group number of every phase, -1 none; `groups`, each with its representative phase, number
+    of phases, largest distance and list of phases; `outliers`, the phases that differ most from the median, each with
+    the relative difference; and `n_outliers`, the number of all outliers.
     """
     if cube.periods is None or cube.periods.kind != "phase" or TIME not in cube.period_cells:
         return None

@@ -1,4 +1,4 @@
-"""Source text for a report: the lines around the definitions of regions, of files that are at hand."""
+"""Source text for a report: the lines around region definitions, from files that are available."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tracecols.given.files import read_bytes
 from tracecols.severity.axes import CallAxis
 
 AROUND = 3
-"""Lines before and after a definition."""
+"""Number of lines included before and after a definition."""
 
 UNKNOWN = 25
-"""Lines of a region whose end is not known."""
+"""Number of lines included of a region whose end is unknown."""
 
 LONGEST = 500
-"""Lines of a region, at most; a program's main file may be one."""
+"""Maximum number of lines of a region; a region may span a whole file."""
 
 WIDEST = 400
-"""Characters of a line, at most."""
+"""Maximum number of characters of a line."""
 
 NAMED = 3
-"""Files that a note names."""
+"""Maximum number of files named in a note."""
 
 
 @dataclass
@@ -33,18 +33,18 @@ class Sources:
     """Lines of source files, and which files were not found."""
 
     files: dict[str, list[tuple[int, list[str]]]] = field(default_factory=dict)
-    """By the name that regions have of a file: stretches of it, each the number of its first line, and its lines."""
+    """Excerpts by file name as given by regions; each is the number of its first line, and its lines."""
     end_line: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By file and first line of a region: its last line; 0 unknown."""
+    """Last line of a region by file and first line; 0 unknown."""
     missing: list[str] = field(default_factory=list)
-    """Names of files that are not in the folder, or of which it has several that fit equally well."""
+    """Names of files that are not in the folder, or for which several files match equally well."""
 
     @classmethod
     def of(cls, call_paths: CallAxis, folder: str | Path) -> Self:
         """Find the files of regions below a folder, and read the lines of their definitions.
 
-        A file is the one whose path ends like that in the trace, in as many parts as possible: the recording may come
-        from another machine. Hidden files and folders are left out.
+        The file with the longest common path suffix (in whole components) with the path in the trace is taken, since
+        the recording may come from another machine. Hidden files and folders are skipped.
 
         Raises SeverityError if there is no such folder.
         """
@@ -71,7 +71,7 @@ class Sources:
 
     @property
     def note(self) -> str:
-        """What is said of files that were not found; empty if there are all."""
+        """Note on files that were not found; empty if all were found."""
         if not self.missing:
             return ""
         named = ", ".join(self.missing[:NAMED]) + (", ..." if len(self.missing) > NAMED else "")
@@ -87,7 +87,7 @@ def _parts(file: str) -> list[str]:
 
 
 def _files_below(folder: Path, names: set[str]) -> dict[str, list[tuple[str, ...]]]:
-    """Return the files of some names below a folder, by name: the parts of their paths from there."""
+    """Return the files with the given names below a folder: by name, the components of their relative paths."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
@@ -99,8 +99,8 @@ def _files_below(folder: Path, names: set[str]) -> dict[str, list[tuple[str, ...
 
 
 def _best(wanted: list[str], there: dict[str, list[tuple[str, ...]]]) -> Path | None:
-    """Return the file whose path has most parts in common with that in the trace, from the end; None if several or none
-    do."""
+    """Return the file whose path shares most components with that in the trace, from the end; None unless it is
+    unique."""
 
     def alike(path: tuple[str, ...]) -> int:
         n = 0
@@ -125,7 +125,7 @@ def _lines(path: Path) -> list[str] | None:
 
 
 def _stretches(lines: list[str], regions: list[tuple[int, int]]) -> list[tuple[int, list[str]]]:
-    """Return the lines around some regions (first line, last line or 0), without repeating any."""
+    """Return the lines around some regions (first line, last line or 0), each line once."""
     ends: list[list[int]] = []
     for first, last in sorted(regions):
         until = min(last if last >= first else first + UNKNOWN, first + LONGEST) + AROUND

@@ -1,4 +1,4 @@
-"""A cube as a small HTML table, where nothing can run."""
+"""A cube as a small HTML table without scripts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tracecols.severity.cube import SeverityCube
 
 
 def html_table(cube: SeverityCube, most: int = 12) -> str:
-    """Return as an HTML table the properties, `most` at most, with the largest shares of their root, without what is
-    below them, in the focus of the cube; names are escaped."""
+    """Return an HTML table of the properties (at most `most`) whose exclusive values have the largest shares of their
+    root, in the focus of the cube; names are escaped."""
     summary = cube.summary()
     cube = cube.focused()
     axis = cube.properties
@@ -17,7 +17,7 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
     for name in axis.id:
         root = axis.root_of(name)
         whole = cube.whole(root)
-        # what is charged or estimated divides no time
+        # only roots whose properties divide time that was spent; charged or estimated times do not
         if not axis.is_spent(root):
             continue
         if axis.unit[axis.number[root]] != "sec" or not whole or not axis.adds_up(name):

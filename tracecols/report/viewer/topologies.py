@@ -1,4 +1,4 @@
-"""The grids a severity can be laid on."""
+"""The grids on which severities can be shown."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tracecols.severity.cube import SeverityCube
 from tracecols.severity.grids import stand_ins
 
 DRAWN = 3
-"""Dimensions that can be drawn; over others severities are added up."""
+"""Maximum number of dimensions drawn; severities are summed over the others."""
 
 
 def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
     """Return the Cartesian topologies of a cube, and process x thread unless that is one of them.
 
-    Each has name; dimensions, each with name, size (0 unknown) and periodic; coordinates, for every location a list of
-    one number per dimension, or None where it has no place; axes, the dimensions that are drawn at first as x, y and z,
-    -1 none; and is_artificial, whether it only counts processes and threads. Several locations may share a place: as in
-    `SeverityCube.on_topology`, threads without a position of their own count where the first thread of their process
-    is.
+    Each has `name`; `dimensions`, each with name, size (0 unknown) and periodic; `coordinates`, for every location a
+    list of one number per dimension, or None if it has no position; `axes`, the dimensions drawn initially as x, y and
+    z, -1 none; and `is_artificial`, whether it only counts processes and threads. Several locations may share a
+    position: as in `SeverityCube.on_topology`, threads without a position of their own take that of the first thread of
+    their process.
     """
     given = [t.to_dict() for t in getattr(cube, "topologies", ())]
     found = [_placed(t, cube) for t in given]
@@ -31,7 +31,7 @@ def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
 
 
 def sizes_of(topology: dict[str, Any]) -> list[int]:
-    """Return the sizes of the dimensions; of one whose size is not known, as far as locations are."""
+    """Return the sizes of the dimensions; an unknown size is the largest coordinate of a location + 1."""
     placed = [at for at in topology["coordinates"] if at]
     return [
         dimension["size"] or max((at[d] + 1 for at in placed), default=0)
@@ -40,8 +40,8 @@ def sizes_of(topology: dict[str, Any]) -> list[int]:
 
 
 def first_axes(sizes: Sequence[int]) -> list[int]:
-    """Return the dimensions that are drawn at first: those with more than one position, of many the largest, the
-    largest as x; -1 none."""
+    """Return the dimensions drawn initially: those with more than one position; if there are too many, the largest, in
+    descending order of size; -1 none."""
     wide = [d for d, size in enumerate(sizes) if size > 1] or [0]
     if len(wide) > DRAWN:
         wide = sorted(wide, key=lambda d: -sizes[d])[:DRAWN]
@@ -49,11 +49,11 @@ def first_axes(sizes: Sequence[int]) -> list[int]:
 
 
 def default_topology(topologies: Sequence[dict[str, Any]]) -> int:
-    """Return the number of the topology that is shown at first.
+    """Return the number of the topology shown initially.
 
-    It is one of the program, of two or three dimensions with more than one position; else processes and threads, which
-    are a line where there is one of either, unless the program has a line itself. What has more dimensions than can be
-    drawn comes last.
+    It is one of the program with two or three dimensions that have more than one position; else processes x threads,
+    except that a line of the program precedes it if either number is 1. Topologies with more dimensions than can be
+    drawn come last.
     """
 
     def rank(number: int) -> tuple[int, int]:
