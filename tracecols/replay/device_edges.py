@@ -14,7 +14,7 @@ from tracecols.model.model import Model
 from tracecols.replay.nodes import Nodes
 
 WITHOUT_LAUNCH = (
-    "kernels and copies whose launching calls are not recorded, begun as long after what comes before them on "
+    "kernels and copies whose launching calls are not recorded: they begin as long after the preceding operation on "
     "their stream"
 )
 

@@ -42,19 +42,19 @@ Rows = NDArray[np.int64]
 PAIRWISE = ("alltoallv", "alltoallw")
 
 UNKNOWN_PARTNERS = (
-    "calls that may wait for others, which the recording does not tell (communicators, non-blocking collectives, "
-    "MPI_Probe)"
+    "calls whose communication partners are not recorded (communicators, non-blocking collectives, MPI_Probe)"
 )
 KEPT_AS_RECORDED = "calls of one-sided communication and I/O that are kept as they were recorded"
 BEGUN_BY_PROCESS = (
-    "threads and streams that nothing is recorded to begin: begun as long after what their process did last"
+    "threads and streams whose creation is not recorded: they begin as long after the preceding event of their process"
 )
-ENDLESS = "joins of threads whose end is not recorded, kept as long as they were"
+ENDLESS = "joins of threads whose end is not recorded: they take as long as they did"
 CONDITIONS = (
-    "waits for condition variables during which nobody else signals or holds the mutex, kept as long as they were"
+    "waits for condition variables during which no other thread signals or holds the mutex: they take as long as they "
+    "did"
 )
-DEVICE_CALLS = "calls for devices, taken for computation but for those that wait for streams"
-SHMEM_CALLS = "calls of SHMEM, taken for computation"
+DEVICE_CALLS = "calls for devices: they count as computation unless they wait for streams"
+SHMEM_CALLS = "calls of SHMEM: they count as computation"
 DROPPED = "inferred waits of senders for receivers, or for locks, that contradict the order of other events, left out"
 UNPLACED = "messages and participants outside of MPI calls, left out"
 

@@ -101,18 +101,20 @@ COUNTED = (
     # archives that are written
     "{region or communicator|regions and communicators} of NCCL, RCCL or oneCCL, whose waits are not found there",
     # the replay
-    "{call|calls} that may wait for others, which the recording does not tell",
+    "{call|calls} whose communication partners are not recorded",
     "{call of one-sided communication and I/O that is kept as it was|calls of one-sided communication and I/O that are"
     " kept as they were} recorded",
-    "{thread or stream|threads and streams} that nothing is recorded to begin: begun as long after what {its|their}"
-    " process did last",
-    "{join of a thread|joins of threads} whose end is not recorded, kept as long as {it was|they were}",
-    "{wait for a condition variable|waits for condition variables} during which nobody else signals or holds the mutex,"
-    " kept as long as {it was|they were}",
-    "{call|calls} for devices, taken for computation but for those that wait for streams",
-    "{kernel or copy whose launching call is|kernels and copies whose launching calls are} not recorded, begun as long"
-    " after what comes before {it|them} on {its|their} stream",
-    "{call|calls} of SHMEM, taken for computation",
+    "{thread or stream|threads and streams} whose creation is not recorded: {it begins|they begin} as long after the"
+    " preceding event of {its|their} process",
+    "{join of a thread|joins of threads} whose end is not recorded: {it takes as long as it|they take as long as they}"
+    " did",
+    "{wait for a condition variable|waits for condition variables} during which no other thread signals or holds the"
+    " mutex: {it takes as long as it|they take as long as they} did",
+    "{call for devices: it counts|calls for devices: they count} as computation unless {it waits|they wait} for"
+    " streams",
+    "{kernel or copy whose launching call is|kernels and copies whose launching calls are} not recorded: {it"
+    " begins|they begin} as long after the preceding operation on {its|their} stream",
+    "{call of SHMEM: it counts|calls of SHMEM: they count} as computation",
     "{inferred wait of a sender for a receiver, or for a lock, that contradicts|inferred waits of senders for "
     "receivers, or for locks, that contradict} the order of other events, left out",
     "{message or participant|messages and participants} outside of MPI calls, left out",
