@@ -128,6 +128,13 @@ def test_collectives__order_and_participants(archive, violated):
     }
 
 
+def test_collectives__at_most_four_missing_ranks_are_named(archive, violated):
+    mpi = archive.mpi(6)
+    mpi.ranks[1].collective(0, 9, mpi.world, "barrier")
+    (_, [(_, _, words)]) = violated(archive)["collective operations that lack participants"]
+    assert words.endswith("1 of 6 participants, first missing ranks 0, 2, 3, 4")
+
+
 def test_constructs__order_and_threads(archive, violated):
     (a, b), team = archive.openmp(2)
     a.fork(0, 2).begin_team(1, team).enter(2, PARALLEL).call(3, 4, LOOP).call(5, 6, BARRIER).leave(9, PARALLEL)
