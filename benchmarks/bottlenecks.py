@@ -12,11 +12,11 @@ from tracecols.schema import EventKind as K
 Made = tuple[World, Truth]
 
 Make = Callable[[random.Random, bool], Made]
-"""Makes a program with its bottleneck, or without it."""
+"""Maker of a program, with its bottleneck or without it."""
 
 
 def built(make: Make, seed: str) -> Built:
-    """Make a program, and find by how much it would be shorter without its bottleneck."""
+    """Make a program, and determine how much shorter it would be without its bottleneck."""
     (w, truth), (without, _) = (make(random.Random(seed), late) for late in (True, False))
     program = w.finish()
     without.finish()
@@ -524,7 +524,7 @@ def sections(rng: random.Random, late: bool) -> Made:
 
 
 def small_tasks(rng: random.Random, late: bool) -> Made:
-    """Tasks that take less than it takes to create them."""
+    """Tasks take less time than their creation."""
     w = World(rng, 1, 4, noise=0.02)
     number = 0
     for _ in range(8):

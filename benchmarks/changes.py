@@ -1,4 +1,4 @@
-"""How often are changes among runs found, and how often is an alarm false?
+"""Measure how often changes between runs are found, and how often an alarm is false.
 
 Pairs of sets of runs are generated. Each call path has its own noise; some call paths wait, with much more noise. In
 half of the pairs nothing changes; in the others one computing call path takes longer by some share.

@@ -1,10 +1,10 @@
-"""Are the costs of delays the waits? For every trace below some folders, and every kind of wait.
+"""Compare the costs of delays with the waits, for every trace below some folders and every kind of wait.
 
-    python -m benchmarks.costs FOLDER ...                          a table of what is lost, in ticks
+    python -m benchmarks.costs FOLDER ...                          a table of waits without costs, in ticks
     python -m benchmarks.costs --conventions scalasca FOLDER ...
 
-Under the conventions `exact` nothing is lost of waits whose causes are recorded; under `scalasca` the peculiarities of
-the reference lose some. Waits that no property of delays charges are listed with costs of zero.
+Under the conventions `exact`, all waits whose causes are recorded have costs; under `scalasca`, some are lost by
+peculiarities of the reference. Waits that no property of delays charges are listed with costs of zero.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> int:
             continue
         n, n_kinds = n + 1, n_kinds + len(rows)
         for row in rows:
-            # the costs of idle threads are times of masters, which differ
+            # the costs of idle threads are times of masters, which differ from the idle times
             if row.waited != row.charged and "idle" not in row.delay:
                 n_lost += bool(row.delay)
                 lost = row.waited - row.charged

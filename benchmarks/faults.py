@@ -50,7 +50,7 @@ class Fault:
     mode : str
         One of `MODES`.
     every : int
-        For `sometimes`, every how many iterations; for `once`, which iteration.
+        For `sometimes`, the interval in iterations; for `once`, the iteration.
     """
 
     step: int
@@ -123,7 +123,7 @@ class Simulation:
 
     @property
     def runtime(self) -> int:
-        """Ticks from the first return of MPI_Init to the last call of MPI_Finalize."""
+        """Return the ticks from the first return of MPI_Init to the last call of MPI_Finalize."""
         return self.end - self.begin
 
     def work(self, step: int, size: int, rank: int, thread: int, iteration: int) -> int:
@@ -173,7 +173,7 @@ class Simulation:
             self.at(rank, i).enter(come[-1], f"!$omp implicit barrier @{step}.c:3")
         last = max(come)
         for i in range(self.threads):
-            # out of the barrier, the loop and the region
+            # leave barrier, loop and region
             self.at(rank, i).leave(last + 2).leave(last + 2).leave(last + 3).end_team(last + 3)
             self.now[rank][i] = last + 3
         master.join(last + 4).leave(last + 5)
@@ -251,7 +251,7 @@ class Simulation:
             self.now[r][0] = leaves
 
     def step_reduce(self, step: int, size: int, iteration: int) -> None:
-        """A root receives of all."""
+        """A root receives from all."""
         root = step % self.ranks
         last = max(self.now[r][0] for r in range(self.ranks))
         for r in range(self.ranks):
@@ -371,7 +371,7 @@ class Outcome:
     seed : int
     mode : str
     is_place, is_right : bool
-        Whether it names the region; and rank and thread, too.
+        Whether it names the region; whether it also names rank and thread.
     gain, truth : float
         The predicted gain, and the gain without the fault, as shares of the run time.
     said : str

@@ -331,7 +331,7 @@ def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
 
 
 class Worker:
-    """A process that runs every `step`-th mutation, started anew after one that killed it."""
+    """A process that runs every `step`-th mutation, and is restarted after a mutation that killed it."""
 
     def __init__(self, number: int, mutations: int, step: int, scratch: Path, only: str, bounds: bool) -> None:
         self.number, self.mutations, self.step, self.scratch = number, mutations, step, scratch

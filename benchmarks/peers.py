@@ -1,8 +1,8 @@
 """The same work done by other tools: the format's own library, its Python package, and pipit; each if it is installed.
 
 * The C library reads all events and calls an empty function for each (`otf2_library.c`); tracecols decodes them into columns.
-  There is the library that is installed with its headers, and the newer one that is part of the `otf2` package of PyPI,
-  whose extension module exports the C functions as well.
+  Two versions are measured: the installed library, and the newer one in the `otf2` package of PyPI, whose extension
+  module also exports the C functions.
 * The `otf2` package makes a Python object of every event; tracecols makes a data frame.
 * pipit makes a data frame of all events, exclusive times by function and process, a matrix of bytes by sender and receiver;
   tracecols makes the same from the archive. It is not on PyPI: the package named pipit there is an empty placeholder.

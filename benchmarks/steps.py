@@ -132,10 +132,10 @@ class Step:
     title: str
     prepare: Callable[[Subject], Run]
     in_series: bool = False  # whether it is measured on the workloads of series
-    family: str = ""  # of events without which there is nothing to measure
-    most_events: int | None = None  # traces with more are left out
-    needs: str = ""  # what the subject must have: `archive`, `otf2`, or nothing
-    package: str = ""  # that must be installed
+    family: str = ""  # family of events that the trace must have
+    most_events: int | None = None  # traces with more events are omitted
+    needs: str = ""  # property that the subject must have: `archive`, `otf2`, or empty
+    package: str = ""  # package that must be installed
     missing: Callable[[], str] | None = None  # describes what else is missing
     against: str = ""  # of a peer: the step of tracecols that does the same
     counts_events: bool = False  # whether it returns how many events there are, which must then be right

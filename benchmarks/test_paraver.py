@@ -2,8 +2,8 @@
 time of one core.
 
 `scan` finds all records and their values; `open` also groups them by location in a temporary file, decodes them once,
-and joins teams and collective operations; `pandas` is its CSV reader, which turns the same lines into columns without
-interpreting them.
+and joins teams and collective operations; `pandas` is the CSV reader of pandas, which converts the same lines to
+columns without interpreting them.
 """
 
 from __future__ import annotations

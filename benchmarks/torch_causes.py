@@ -2,9 +2,9 @@
 `python -m benchmarks.torch_causes --python TORCH/bin/python`, with an interpreter that has torch (2.6 or newer).
 
 Each run has 2 to 4 processes with gloo, one of which sleeps in its backward pass (`programs/torch_ddp.py`), as long
-as `--seconds` says. On a machine with other work another process may be late as well. So for each run two things are
-shown: how long the others waited for the process that sleeps, of all that they waited, read from the JSON alone
-(`recorded`), and how much of all costs is charged to its sleep.
+as `--seconds` says. On a machine with other load, another process may be late as well. So two shares are shown for each
+run: that of waits for the sleeping process in all waits, read from the JSON alone (`recorded`), and that of its sleep
+in all costs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The training of the GPU walk-through in docs/devices.md: traces as the PyTorch profiler writes them, one of each rank, as
-it is and mended. Times are simulated, so that waits have realistic lengths; they are microseconds.
+"""The training of the GPU walk-through in docs/devices.md: traces as the PyTorch profiler writes them, one of each rank,
+of the original and the mended program. Times are simulated microseconds, so that waits have realistic lengths.
 
     python -m benchmarks.training training
     python -m benchmarks.training training-mended --mended
@@ -108,7 +108,7 @@ def train(is_mended: bool) -> list[Rank]:
     Parameters
     ----------
     is_mended : bool
-        Whether sequences are sorted into batches of equal work, so that those of rank 2 are not longer than others.
+        Whether sequences are sorted into batches of equal work, so that those of rank 2 are not longer than the others.
     """
     ranks = [Rank(number) for number in range(RANKS)]
     for step in range(STEPS):

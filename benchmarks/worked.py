@@ -1,5 +1,5 @@
-"""The programs of the worked examples in docs/examples.md: each as it is, and mended. Times are simulated, so that
-waits have realistic lengths; a tick is a microsecond.
+"""The programs of the worked examples in docs/examples.md: each in its original and its mended form. Times are
+simulated, so that waits have realistic lengths; a tick is a microsecond.
 
     python -m benchmarks.worked uneven before.otf2
     python -m benchmarks.worked uneven after.otf2 --mended
@@ -26,12 +26,12 @@ class Microseconds(Program):
 
     @property
     def clock(self) -> Clock:
-        """One tick a microsecond."""
+        """Return a clock of one tick per microsecond."""
         return replace(super().clock, resolution=1_000_000)
 
 
 class Worked(Simulation):
-    """A simulation whose functions have telling names.
+    """A simulation whose functions have meaningful names.
 
     Parameters
     ----------

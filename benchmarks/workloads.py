@@ -32,9 +32,9 @@ class Workload:
     make: Callable[
         [Path], Path
     ]  # writes the trace into an empty folder, or finds a recorded one; returns its anchor file, or a store
-    n_events: int = 0  # of generated ones, about; 0 for recorded ones, which need no room
+    n_events: int = 0  # approximate, of generated ones; 0 for recorded ones, which need no disk space
     series: str = ""  # one of `SERIES` if it belongs to one: fewer steps are measured then
-    is_large: bool = False  # whether it takes a long time and much room
+    is_large: bool = False  # whether it takes a long time and much disk space
 
 
 def _recorded(name: str, path: Path, about: str) -> Workload:

@@ -31,7 +31,7 @@ class Timed(Program):
 
     @property
     def clock(self) -> Clock:
-        """From 0 to the last event."""
+        """Return the clock, from 0 to the last event."""
         return Clock(self.resolution, 0, max((one.events[-1][0] for one in self.locations if one.events), default=0))
 
 
@@ -44,7 +44,7 @@ class Truth:
     regions : tuple of str
         The region of the finding has to be one of these.
     rank, thread : int
-        Location that causes it; -1 none in particular, `ANY` any.
+        Location that causes it; -1 if it is none in particular, `ANY` if any answer is right.
     lost : int
         Approximate ticks by which the run would be shorter without the cause; 0 if that is not known.
     """
@@ -92,7 +92,7 @@ class World:
         return max(int(ticks * (1 + self.noise * (self.rng.random() - 0.5))), 1)
 
     def work(self, rank: int, region: str, ticks: float, thread: int = 0) -> None:
-        """Compute."""
+        """Make a thread compute in a region."""
         t = self.now[rank][thread]
         self.now[rank][thread] = t + self.noisy(ticks)
         self.at(rank, thread).enter(t, region).leave(self.now[rank][thread])
@@ -174,7 +174,7 @@ class World:
 
     @property
     def runtime(self) -> int:
-        """Ticks between start and end of MPI, or of the whole run."""
+        """Return the ticks between start and end of MPI, or of the whole run."""
         return self.end - self.begin
 
     def call(self, rank: int, name: str, cost: int) -> None:

@@ -1,9 +1,9 @@
-"""Compile the kernels that nearly all tests need, so that those who run the tests at once do not compile the same ones.
+"""Compile the kernels that nearly all tests need, so that parallel test workers do not compile the same ones.
 
     python tests/compile_kernels.py PART
 
-pytest-xdist starts one process for each part before its workers (conftest.py): the two together take as long as the
-longer one. No kernel is in both: what a part needs of the other it comes to when that has long compiled it.
+Before pytest-xdist starts its workers, one process is run for each part (conftest.py); both together take as long as
+the longer one. No kernel is compiled twice: when a part needs a kernel of the other, that has long compiled it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def convert(folder: Path) -> None:
-    """Compile what reads archives, computes root causes in seconds, as the reference does, and writes archives."""
+    """Compile kernels that read archives, compute root causes in seconds, as the reference does, and write archives."""
     import tracecols
     from tracecols.export.archive import export_archive
 
@@ -28,7 +28,7 @@ def convert(folder: Path) -> None:
 
 
 def analyze(folder: Path) -> None:
-    """Compile what analyses traces, first by period; this one is written without kernels."""
+    """Compile kernels that analyse traces, first by period; the trace is generated without compiled kernels."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from benchmarks.generate import make
     from tracecols.conversion import write_store
@@ -45,7 +45,7 @@ def analyze(folder: Path) -> None:
 PARTS = {"convert": convert, "analyze": analyze}
 
 if __name__ == "__main__":
-    # compiling makes a great many objects, which a short process can do without looking through
+    # compilation makes very many objects; garbage collection is not worthwhile in a short process
     gc.disable()
     with tempfile.TemporaryDirectory() as folder:
         PARTS[sys.argv[1]](Path(folder))

@@ -1,4 +1,4 @@
-"""What all tests share: where the traces are."""
+"""Fixtures and settings of all tests."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hypothesis import HealthCheck, settings
 DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
 LONG = 300
-"""Seconds after which what is waited for never comes, also on a machine that is busy with something else."""
+"""Timeout of waits, in seconds, sufficient on a machine under load."""
 
-# pytest-xdist sets it for its workers: what is printed is the same with it and without
+# pytest-xdist sets it for its workers: output must be the same with and without it
 os.environ.pop("COLUMNS", None)
-# containers set it: then each worker rewrites all test modules, two thirds of the time of collecting tests, and each
-# command that a test starts compiles the whole package
+# containers set it: then each worker rewrites all test modules, which is two thirds of the time of collecting tests,
+# and each command that a test starts compiles the whole package
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# The same examples in each run, however long one takes: a change is not refused for what it has not changed.
-# `pytest --hypothesis-profile search` looks for new ones.
+# Each run uses the same examples, without deadline, so that a test does not fail because of an unrelated new example.
+# `pytest --hypothesis-profile search` searches for new ones.
 settings.register_profile(
     "search", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
@@ -36,8 +36,8 @@ settings.load_profile("same")
 
 
 def make_files_in_memory():
-    """Let the tests make their files, more than 77,000, in memory if there is room: on a disk files are a third of the
-    processor time of the quick tests, and slow ones wait for them besides."""
+    """Make the tests write their files, more than 77,000, to memory if there is room: on a disk, files take a third of
+    the processor time of the quick tests, and time of waiting besides."""
     memory = Path("/dev/shm")
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
         return
@@ -46,22 +46,22 @@ def make_files_in_memory():
 
 
 def pytest_configure(config):
-    """Before several workers begin, compile the kernels that all of them need in as many processes: each would compile
-    them all."""
+    """Before several workers begin, compile the kernels that all of them need, in one process for each part: otherwise
+    each worker would compile all of them."""
     from tracecols.kernels import cache
 
     make_files_in_memory()
-    # until all tests are collected: a million objects that stay
+    # disabled until all tests are collected, which makes a million permanent objects
     gc.disable()
     is_first = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     folder = Path(cache.__file__).parent
-    # a command that ran before has compiled some of them, or for another version of Python
+    # a mark file: the cache may hold only some of them, from a command, or those of another version of Python
     done = folder / "__pycache__" / f"{sys.implementation.cache_tag}-{cache.stamp_of(folder)}.compiled"
     if not is_first or done.exists():
         return
     script = Path(__file__).with_name("compile_kernels.py")
     parts = [subprocess.Popen([sys.executable, str(script), part]) for part in ("convert", "analyze")]
-    # what fails here fails in a test as well, which says so better
+    # errors are ignored: they also occur in a test, which reports them better
     codes = [part.wait() for part in parts]
     if not any(codes):
         with suppress(OSError):
@@ -69,26 +69,26 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    """Leave modules and collected tests out of what is looked through for garbage at every turn."""
+    """Exclude modules and collected tests from further garbage collections."""
     gc.freeze()
     gc.enable()
 
 
 def slow(values):
-    """Return parameters of a test that take time, whose kind quick parameters show as well."""
+    """Return parameters of a test, marked as slow; its quick parameters cover the same kinds."""
     several = (value if isinstance(value, tuple) else (value,) for value in values)
     return [pytest.param(*value, marks=pytest.mark.slow) for value in several]
 
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The small traces that are part of the repository."""
+    """Return the folder of the small traces in the repository."""
     return DATA
 
 
 @pytest.fixture(scope="session")
 def shared_traces() -> Path:
-    """The collection of reference traces beside the repository; the test is skipped where there is none."""
+    """Return the folder of reference traces next to the repository; skip the test if there is none."""
     if not SHARED.is_dir():
         pytest.skip("no reference traces beside the repository")
     return SHARED
@@ -96,7 +96,7 @@ def shared_traces() -> Path:
 
 @pytest.fixture(scope="session")
 def converted(shared_traces, tmp_path_factory):
-    """Return a function that returns the store of a reference trace by name, and converts each once."""
+    """Return a function that returns the store of a reference trace by name; each is converted once."""
     import tracecols
 
     stores = {}
@@ -112,7 +112,7 @@ def converted(shared_traces, tmp_path_factory):
 
 @pytest.fixture
 def enhance(tmp_path):
-    """Convert an archive of `otf2_writer` and return its enhanced model."""
+    """Return a function that converts an archive of `otf2_writer` and returns its enhanced model."""
     import tracecols
     from tracecols.model.model import enhance
     from tracecols.store import Store
@@ -126,7 +126,7 @@ def enhance(tmp_path):
 
 @pytest.fixture
 def analyze(enhance):
-    """Convert an archive of `otf2_writer` and return its severity cube, which must not contradict itself."""
+    """Return a function that converts an archive of `otf2_writer`, and returns its cube without violations."""
     from tracecols.schema.severity import DEFAULT
     from tracecols.search.cube import analyze_model
 
@@ -140,7 +140,7 @@ def analyze(enhance):
 
 @pytest.fixture
 def archive(tmp_path):
-    """An empty archive to write."""
+    """Return an empty archive to be written."""
     from support.otf2_writer import Archive
 
     return Archive(tmp_path / "traces.otf2")
@@ -148,7 +148,7 @@ def archive(tmp_path):
 
 @pytest.fixture
 def unprivileged(tmp_path):
-    """Return a function that runs a command for which the permissions of files count, also if the tests run as root."""
+    """Return a function that runs a command to which file permissions apply, even if the tests run as root."""
     if not hasattr(os, "geteuid"):
         pytest.skip("no such permissions there")
     drop = []
@@ -169,7 +169,7 @@ def unprivileged(tmp_path):
 
 @pytest.fixture
 def forbid():
-    """Return a function that takes away permissions of files, which come back in the end."""
+    """Return a function that changes permissions of files, which are restored at the end."""
     changed = []
 
     def change(path, mode):

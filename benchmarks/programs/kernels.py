@@ -74,7 +74,7 @@ C_SENDER, C_RECEIVER, SENT, POSTED, TAKEN, DONE_WITH = range(6)
 S_ENTER, S_TIME, S_ARRIVAL, S_LENGTH, S_TAG, S_MODE, S_POST, S_DONE_ENTER, S_DONE_EXIT, S_RECORD = range(10)
 ALONE, NEVER = -1, -2
 LOG_START, LOG_AT, LOG_END, N_EVENTS, FIRST_STEP, SPAN, SPAN_16, N_SPANS, SEVERITIES = range(9)
-# spans lie between the first and the last ENTER or EXIT: of the program, or of a worker thread in each parallel region
+# a span is the time from the first to the last ENTER or EXIT: of the program, or of a worker in each parallel region
 # fmt: on
 
 
@@ -87,7 +87,7 @@ class Plan(NamedTuple):
     n_threads: int
     weight: int
     ring: int  # messages on a channel that may be under way at the same time; a power of two
-    generations: int  # operations on a communicator, the same
+    generations: int  # operations on a communicator that may be under way at the same time; a power of two
     script: Any  # (n_steps, N_COLUMNS)
     spans: Any  # (n_processes, 5): steps of each: first, first of the body, after the body, after the last; number of its requests in a turn
     requests: Any  # (n, 8)
@@ -101,9 +101,9 @@ class Plan(NamedTuple):
 class Run(NamedTuple):
     """State and results of the first pass; all arrays are int64 unless another type is named."""
 
-    top: Any  # (5,): how it ended and the process at which it did, messages, end of the recording, processes that can go on
+    top: Any  # (5,): outcome and process that caused it, messages, end of the recording, processes that can continue
     state: Any  # (n_processes, ...)
-    ready: Any  # (n_processes,) that can go on
+    ready: Any  # (n_processes,): those that can continue
     channels: Any  # (n_channels, 6): sending and receiving process; messages sent, posted, taken by the receiver, done with at the sender
     slots: Any  # (n_channels * ring, 10): messages under way
     stack: (
@@ -115,15 +115,15 @@ class Run(NamedTuple):
     locks: Any  # (n_processes, n_locks, 2): release and number of the last acquisition
     scratch: Any  # (n_threads, 2)
     places: Any  # (n_locations, ...): log, events, severities
-    log: Any  # int32: waiting of every location, where its row of `places` says
+    log: Any  # int32: waiting times of every location, at the positions in its row of `places`
     team_log: Any  # per process, for every parallel region: fork, turn and step, ends of barriers, join
     visits: Any  # (n_regions,)
     tree_uses: Any  # (n_trees,)
 
 
 # output of the second pass: columns of events, and per family of attributes a matrix, (n_columns, any): row, kind,
-# values; `n` are the numbers of events and of attributes, the first event's place in the location, and where the script
-# and the logs go on
+# values; `n` are the numbers of events and of attributes, the position of the first event in the location, and the
+# positions at which the script and the logs continue
 Out = namedtuple("Out", "n time kind region p2p coll threads locks control metrics")
 
 
@@ -147,43 +147,43 @@ def draw(seed, location, turn, step):
 
 @part
 def gap(x):
-    """Time before a step."""
+    """Return the time before a step."""
     return 10 + (x & 31)
 
 
 @part
 def first_half(x):
-    """Time from an ENTER to the event inside."""
+    """Return the time from an ENTER to the event inside."""
     return 60 + ((x >> 5) & 127)
 
 
 @part
 def second_half(x):
-    """Time from the event inside to the EXIT."""
+    """Return the time from the event inside to the EXIT."""
     return 40 + ((x >> 12) & 63)
 
 
 @part
 def duration(quantiles, x, scale):
-    """Random duration with mean `scale`."""
+    """Return a random duration with mean `scale`."""
     return (scale * (quantiles[(x >> 18) & 4095] * 16 + ((x >> 36) & 15))) >> 14
 
 
 @part
 def tree_of(n_trees, x):
-    """Random call tree; their number is a power of two."""
+    """Return a random call tree; the number of call trees is a power of two."""
     return (x >> 30) & (n_trees - 1)
 
 
 @part
 def team_begins(fork, t, y):
-    """Time at which a thread begins in its team."""
+    """Return the time at which a thread begins in its team."""
     return fork + 40 + (t > 0) * (300 + ((y >> 20) & 1023))
 
 
 @part
 def lock_is_held(quantiles, z, scale):
-    """Time a thread keeps a lock."""
+    """Return the time for which a thread holds a lock."""
     return 80 + duration(quantiles, z, scale >> 4)
 
 
@@ -242,13 +242,13 @@ def settle(plan, run, channel, s):
 
 @part
 def transferred(run, s, since):
-    """Time at which a message that waits for its receive has arrived."""
+    """Return the time at which a message that waits for its receive arrives."""
     return max(run.slots[s, S_TIME], since) + LATENCY + (run.slots[s, S_LENGTH] >> 2)
 
 
 @part
 def start_send(plan, run, channel, enter, length, tag, mode, x):
-    """Send a message; returns its slot."""
+    """Send a message; return its slot."""
     k = run.channels[channel, SENT]
     if k - min(run.channels[channel, TAKEN], run.channels[channel, DONE_WITH]) >= plan.ring:
         run.top[STATUS] = RING_FULL
@@ -378,7 +378,7 @@ def wake_members(plan, run, comm):
 
 @part
 def everybody_is_there(plan, run, comm, generation, base, latest, n_bytes, is_management, mode):
-    """End an operation in which all have waited for the last."""
+    """End an operation in which all processes wait for the last one."""
     start = plan.comm_start[comm]
     size = plan.comm_start[comm + 1] - start
     earliest_end = np.int64(1) << 62
@@ -467,7 +467,7 @@ def add_span(run, location, end):
 
 @part
 def run_team(plan, run, p, pc, turn, fork):
-    """Run a parallel region; returns the time of the join."""
+    """Run a parallel region; return the time of the join."""
     script = plan.script
     base, n_loops, scale, mode = script[pc, REGION], script[pc, COUNT], script[pc, SCALE], script[pc, MODE]
     mine = p * plan.n_threads
@@ -725,7 +725,7 @@ N_OUT = 15
 
 @part
 def put(out, t, k, r):
-    """Append an event; returns its place in the location."""
+    """Append an event; return its position in the location."""
     i = out.n[EVENTS]
     out.time[i], out.kind[i], out.region[i] = t, k, r
     out.n[EVENTS] = i + 1
@@ -734,7 +734,7 @@ def put(out, t, k, r):
 
 @part
 def put_step(plan, out, t, k, r):
-    """Append an ENTER or EXIT, counters before it."""
+    """Append an ENTER or EXIT, preceded by counters if they are recorded."""
     if plan.weight == 2:
         m = out.n[METRICS]
         row = put(out, t, K_METRIC, -1)
@@ -829,7 +829,7 @@ def put_team(plan, run, out, location, t, at):
 
 @kernel
 def record(plan, run, out, team_end, location, room):
-    """Fill the columns with the next events of a location, as long as there is room; see `simulate`.
+    """Fill the columns with the next events of a location while there is room; see `simulate`.
 
     The process's part of `team_log` ends at `team_end`; one step makes `room` events at most.
     """

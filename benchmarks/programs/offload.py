@@ -1,7 +1,7 @@
 """Hosts that use devices: kernels on several streams, blocking and asynchronous copies, synchronisations of every kind.
 
 Every process has a device with streams that process their work in order. Some kernels are launched in time, others
-late; some synchronisations have something to wait for, others have not.
+late; some synchronisations have something to wait for, others do not.
 """
 
 from __future__ import annotations

@@ -32,14 +32,14 @@ class Recording:
 
     @property
     def severities(self) -> dict[str, list[int]]:
-        """Values of all locations, by property."""
+        """Return the values of all locations, by property."""
         n = len(self.locations)
         names = sorted({name for name, _ in self.lost})
         return {name: [self.lost.get((name, i), 0) for i in range(n)] for name in names}
 
     @property
     def n_events(self) -> int:
-        """Number of events."""
+        """Return the number of events."""
         return sum(x.n_records for x in self.locations)
 
     def write(self) -> Path:

@@ -31,8 +31,8 @@ N_TREES = 64
 N_FUNCTIONS = 48
 TOLERANCE = 0.1
 FEW = 100_000
-"""Limit up to which kernels run as plain functions: these run half as many steps, or as many events, in a second, while
-compiling the kernels takes half a minute."""
+"""Limit up to which kernels run as plain functions: these execute half as many steps, or as many events, per second,
+while the compilation of the kernels takes half a minute."""
 COUNTERS = (("PAPI_TOT_INS", "instructions completed"), ("PAPI_L2_TCM", "level 2 cache misses"))
 
 DEFAULTS = {"flags": 0, "parent": -1, "creator": -1, "first_row": 0, "exponent": 0}
@@ -193,7 +193,7 @@ class Generated:
     ----------
     script : Script
     n_turns : int
-        How often the body of the script is run.
+        Number of times the body of the script is run.
     seed : int
     depth, nodes, functions : int
         Parameters of random call trees within computations (`call_trees`).

@@ -1,5 +1,5 @@
 """A training with PyTorch on CPUs (gloo), one rank of which sleeps in its backward pass; every rank writes the trace of
-its profiler: `python torch_ddp.py FOLDER PROCESSES SLOW_RANK SECONDS`. It needs torch, and nothing of tracecols.
+its profiler: `python torch_ddp.py FOLDER PROCESSES SLOW_RANK SECONDS`. It needs torch, but not tracecols.
 """
 
 from __future__ import annotations

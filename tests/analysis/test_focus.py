@@ -1,5 +1,5 @@
 """The focus of a run: severities inside and outside of MPI_Init .. MPI_Finalize of each process, against a walk over single
-events; inside and outside together are the whole."""
+events; inside and outside add up to the whole."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def by_name(name: str) -> Path:
 
 
 def own_times(trace, begin, end):
-    """Walk through the events one by one: ticks of own time by location, in and out of the focus, and visits inside."""
+    """Walk through all events; return exclusive ticks by location inside and outside the focus, and visits inside."""
     store = trace.store
     inside, outside, visits = Counter(), Counter(), Counter()
     for location in range(trace.locations.shape[0]):
@@ -113,7 +113,7 @@ def test_focus__is_what_an_event_by_event_walk_finds(name, opened):
 
 
 def test_focus__is_found_wherever_it_is_in_the_events(monkeypatch, opened):
-    """Few events are looked at first, and more until MPI_Init and MPI_Finalize are among them."""
+    """Few events are read at first, and more until MPI_Init and MPI_Finalize are among them."""
     trace = opened(by_name("coll"))
     store = trace.store
     given = Regions(store), Locations.of(store)
@@ -128,8 +128,8 @@ def test_focus__is_found_wherever_it_is_in_the_events(monkeypatch, opened):
 
 
 def check_sums(cube) -> None:
-    """Inside and outside together are the whole, of every property, to the tick; of a run with devices with what is
-    spent on creating contexts."""
+    """Check that inside and outside add up to the whole of every property, to the tick; in runs with devices, together
+    with the creation of contexts."""
     inside, in_time = cube.focused(), without_start_and_end(cube)
     creates = contexts(cube)
     for name, whole in cube.cells.items():
@@ -142,7 +142,7 @@ def check_sums(cube) -> None:
             difference = together - whole
             largest = np.abs(whole.value).max(initial=0)
             assert np.allclose(difference.value, 0, rtol=0, atol=largest * 2.0**-48), name
-    # recordings with flushes that overlap, and estimates of the references, violate them as a whole
+    # violations are those of the whole: overlapping flushes, and estimates as in the reference
     assert not inside.violations() or cube.violations()
 
 
@@ -179,7 +179,7 @@ def test_inside_and_outside__are_the_whole_by_bin_and_phase(source, opened):
         inside = cube.focused()
         for name, cells in inside.cells.items():
             if cells.value.dtype.kind == "i" and name in whole.cells:
-                # charges are divided among periods in proportion, and rounded; so are sums of them
+                # charges are divided proportionally among periods and rounded, and so are their sums
                 rounded = 2 if {name, *whole.properties.children.get(name, ())} & {*WHOLE} else 0
                 difference = cells - whole.cells[name]
                 assert np.abs(difference.value).max(initial=0) <= rounded * cube.periods.begin_time.size, (
@@ -192,7 +192,7 @@ def test_inside_and_outside__are_the_whole_by_bin_and_phase(source, opened):
 
 
 def two_ranks() -> Program:
-    """Two ranks leave MPI_Init at 10 and 12, and enter MPI_Finalize at 40 and 50; main begins at 0 and ends at 60."""
+    """Return two ranks in main from 0 to 60 that leave MPI_Init at 10 and 12 and enter MPI_Finalize at 40 and 50."""
     program = Program(processes=2)
     for location, init, final in zip(program.masters, (10, 12), (40, 50), strict=True):
         location.enter(0, "main").enter(5, "MPI_Init").leave(init)
@@ -220,7 +220,7 @@ def test_focus__of_two_ranks_by_hand():
 def test_focus__of_imbalance_knows_who_takes_part_in_what_is_entered_before():
     with two_ranks().trace() as trace:
         inside = trace.analyze().focused()
-        # both take part in main, which they enter before MPI_Init: 20 and 28 ticks of its own, 10 and 10 of work
+        # both take part in main, which they enter before MPI_Init: main has 20 and 28 ticks, work 10 and 10
         assert inside.total("imbalance_below_bypass") == 0
         assert inside.total("imbalance_below") * inside.resolution == 4
         assert inside.total("imbalance_above") * inside.resolution == 4
@@ -243,7 +243,7 @@ def test_focus__of_bins_and_phases_is_that_of_the_whole():
             assert len(cube.periods) == {"phases": 1}.get(next(iter(divided)), 8 if "bin_width" in divided else 7)
             for name, cells in inside.cells.items():
                 assert cells.key.tolist() == whole.cells[name].key.tolist(), name
-                # those of means are rounded when they are divided
+                # values based on means are rounded when they are divided
                 near = pytest.approx if cells.value.dtype.kind == "f" else list
                 assert cells.value.tolist() == near(whole.cells[name].value.tolist()), name
                 by_period = inside.period_cells[name].summed()
@@ -256,8 +256,8 @@ def test_focus__of_bins_and_phases_is_that_of_the_whole():
 
 @pytest.mark.slow
 def test_focus__of_phases_on_both_sides_of_it_is_taken_off_those():
-    """Each rank takes three steps before MPI_Init, the last of which it begins MPI in, two between, and three later, the
-    first of which it ends MPI in."""
+    """Each rank executes three steps up to MPI_Init, which is in the third, then two, and three from MPI_Finalize on,
+    which is in the first of these."""
     program = Program(processes=2)
     for location, late in zip(program.masters, (0, 1), strict=True):
         location.enter(0, "main")
@@ -280,7 +280,7 @@ def test_focus__of_phases_on_both_sides_of_it_is_taken_off_those():
             for rank in (0, 1):
                 mine = cells.where(works[cells.call_path] & (cells.location == rank))
                 assert dict(zip(mine.period.tolist(), mine.value.tolist(), strict=True)) == of_work, phases
-        # of the steps themselves: 22 to 24 and 28 to 29 in the third, or from 23 on; 50 to 51 and 56 to 57 in the sixth
+        # exclusive time: 22 to 24 and 28 to 29 in the third step, or from 23 on; 50 to 51 and 56 to 57 in the sixth
         cells = trace.analyze(phases="step").focused().period_cells["time"]
         steps = np.array(inside.call_paths.name) == "step"
         for rank, third in ((0, 3), (1, 2)):

@@ -1,5 +1,5 @@
-"""Cubes say what they are narrowed to, have names of their own, and nothing is overwritten without a word (issue 13,
-number 17)."""
+"""Cubes record what they are narrowed to, have distinct names, and no file is overwritten silently (issue 13, number
+17)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(*arguments):
 
 
 def made(result):
-    """The cube a command made."""
+    """Return the path of the cube that a command made."""
     assert result.exit_code == 0, result.output
     return Path(result.output.partition(": ")[0])
 
@@ -68,7 +68,7 @@ def test_analyze__names_a_cube_by_how_it_was_made(options, name, words, store, h
     assert run("report", name).exit_code == 0
     page = Path(name).with_suffix(".html").read_text(encoding="utf-8")
     assert ", ".join(filter(None, ("hybrid_2x3", words))) in re.search("<title>(.*)</title>", page)[1]
-    # once more: the same command replaces what it made, under the name of its own or one that is given
+    # run again, the same command replaces its output, under the default name or a given one
     again = () if CASES.index((options, name, words)) % 2 else ("-o", name)
     assert run("analyze", store, *again, *options).exit_code == 0
     assert again or run("report", name).exit_code == 0
@@ -153,7 +153,7 @@ def test_name__is_bounded_and_fits_every_file_system():
 
 
 def test_words__of_facts_that_make_no_sense_are_left_out():
-    """Facts come from files, too."""
+    """Facts may come from files."""
     for nonsense in (
         3,
         [],
@@ -185,7 +185,7 @@ def test_parameters__of_properties_are_told(store, here):
 
 @pytest.mark.slow
 def test_commands__that_write_replace_nothing_of_somebody_else(store, here, data):
-    """One rule for all: what tracecols did not write, as far as a file tells, stays."""
+    """One rule for all commands: files that tracecols did not write, as far as they show it, are kept."""
     made(run("analyze", store, "-q"))
     for number, (arguments, name) in enumerate(
         [
@@ -205,6 +205,6 @@ def test_commands__that_write_replace_nothing_of_somebody_else(store, here, data
         result = run(*arguments, path)
         assert result.exit_code == 1, arguments
         assert path.name in result.output and path.read_text() == "somebody else's"
-    # what is predicted does not take the place of what was recorded
+    # a prediction does not replace the recording
     result = run("what-if", store, "--scale", "do_work=0.5", "-o", store)
     assert result.exit_code == 1 and "is, or holds, what is read" in result.output

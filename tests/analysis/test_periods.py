@@ -1,4 +1,4 @@
-"""Phases and bins of time: sums over them are the analysis without, and what belongs to each is worked out by hand."""
+"""Phases and time bins: sums over them equal the analysis without periods; values of each are worked out by hand."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_periods__sums_over_them_are_the_analysis_without(tmp_path_factory, seed
         try:
             cube = analyze(store, conventions, **divided)
         except AnalysisError as error:
-            assert "phase" in str(error) or "no region" in str(error), (error, regions.name)  # nothing is called so
+            assert "phase" in str(error) or "no region" in str(error), (error, regions.name)  # no region has that name
             continue
         assert_same(plain, cube)
 
@@ -155,14 +155,14 @@ def test_phases__that_begin_within_a_team_have_the_time_of_its_join_where_the_ma
     frame = cube.frame("execution", call_path="main", by_period=True)
     frame = frame[frame.thread == 0]
     own = dict(zip(frame.phase, frame.value * cube.resolution, strict=True))
-    # 12 to 20 in phase 0; from JOIN to the end in phase 1, in which the team was joined: nothing of that is taken off
-    # phase 0
+    # 12 to 20 in phase 0; from JOIN to the end in phase 1, in which the team was joined: nothing of it is subtracted
+    # from phase 0
     assert own == pytest.approx({-1: 10, 0: 8, 1: 30})
 
 
 @pytest.mark.parametrize("divided", [{"phases": "from:compute"}, {"phases": "from:!$omp parallel*"}, {"bins": 37}])
 def test_periods__of_nested_teams_have_no_time_below_zero(converted, divided):
-    """The threads of a team that is forked in a phase may run longer than the phase, so longer than their master in
+    """The threads of a team that is forked in a phase may run longer than the phase, and so longer than their master in
     it."""
     cube = analyze(tracecols.open(converted("omp_nested")).store, **divided)
     assert (cube.period_cells["omp_limited_parallelism"].value > 0).all()
@@ -314,7 +314,7 @@ def test_over_time__has_a_row_for_each_phase_and_a_column_for_each_location():
     assert (total["mpi_latesender"] * cube.resolution).round().tolist() == [0, 1, 2, 3]
 
 
-# -- what people see ---------------------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -353,7 +353,7 @@ def test_proposals__are_executed_equally_often_by_all_processes():
 
 
 def test_proposals__are_nothing_in_parallel_regions_that_others_take_no_part_in():
-    """What the master does beside other threads divides its own time only."""
+    """The work of the master alongside other threads divides only the time of the master."""
     program = Program(processes=1, threads=2)
     master, worker = program.locations
     master.enter(0, "main")
@@ -371,7 +371,7 @@ def test_proposals__are_nothing_in_parallel_regions_that_others_take_no_part_in(
 
 
 def numbered(name: str, counts=(4, 4)) -> Program:
-    """Processes that enter regions whose names have a running number, with the same calls inside."""
+    """Return processes that enter regions with a running number in their names and the same calls inside."""
     program = Program(processes=len(counts))
     for master, n in zip(program.masters, counts, strict=True):
         master.enter(0, "main")
@@ -399,7 +399,7 @@ def test_phases__of_regions_with_running_numbers_are_one_family(name):
     assert found.phases.tolist() == [f"from:{stem}", stem, "from:fft1", "fft1"]
     assert found.n_phases.tolist() == [4, 4, 8, 8]
     scale = 1 / cube.resolution
-    # 18 ticks in each, of which 4 in what is called
+    # 18 ticks in each, 4 of them in callees
     assert [by_period(cube, "time")[f"main/{name.format(k + 7)}", 0, k] / scale for k in range(4)] == [14] * 4
     assert len(same.periods) == len(cube.periods) == 4
     assert alike.group.tolist() == [0] * 4 and not alike.is_outlier.any()
@@ -412,7 +412,7 @@ def test_phases__of_a_family_are_named_exactly_if_a_region_is_called_so():
             master.call(110 + 10 * k, 115 + 10 * k, "fft")
     with program.trace() as trace:
         assert len(trace.analyze(phases="fft").periods) == 3
-        # a family has the name of no region
+        # a family is not proposed under the name of a region
         assert trace.phases().phases.tolist() == ["from:fft", "fft"]
 
 
@@ -432,8 +432,7 @@ def test_proposals__have_what_the_recording_calls_phases_first(tmp_path):
 
 @pytest.mark.parametrize("name", ["omp_tasks", "omp_basic"])
 def test_proposals__of_tasks_and_of_timers_are_none(converted, name, recwarn):
-    """Tasks count as visits where they were scheduled; calls that follow each other at any distance are no
-    iterations."""
+    """Tasks count as visits where they were scheduled; calls at arbitrary distances are no iterations."""
     assert tracecols.open(converted(name)).phases().empty
     assert not recwarn.list
 
@@ -459,8 +458,8 @@ def test_similar_periods__groups_phases_and_names_outliers():
 
 
 def test_similar_periods__counts_of_polling_do_not_divide_phases():
-    """25 iterations, all but three within 0.4 % of each other, that poll now more, now less often: one group and three
-    outliers, not as many as there are numbers of calls (cloverleaf, issue 33, number 6)."""
+    """25 iterations, all but three within 0.4 % of each other, with varying numbers of polls: groups of 22 and 2, and
+    one outlier, not one group per number of calls (cloverleaf, issue 33, number 6)."""
     program = Program()
     main = program.masters[0].enter(0, "main")
     t = 0
@@ -574,7 +573,7 @@ def test_periods__of_many_iterations_add_up_with_their_root_causes(converted, co
     ],
 )
 def test_periods__of_epilog_add_up_beyond_what_float64_holds(shared_traces, tmp_path, conventions, given_):
-    """Its ticks are fine: sums of them exceed 2^53."""
+    """Ticks of EPILOG are so short that their sums exceed 2^53."""
     store = tracecols.open(
         tracecols.convert(shared_traces / "epilog" / "hybrid_2x3" / "epik.elg", tmp_path / "x.trace")
     ).store

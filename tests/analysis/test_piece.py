@@ -1,4 +1,4 @@
-"""Causes of lost time of traces that are too large to try them on all of it."""
+"""Causes of lost time in traces that are too large to try causes on the whole trace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def trace():
 
 @pytest.fixture
 def large(trace, monkeypatch):
-    """Return the trace; 90 of its 726 calls are looked at in a piece, since all are more than what is replayed."""
+    """Return the trace; 90 of its 726 calls are tried in a piece, since all exceed the limit of the replay."""
     monkeypatch.setattr(search, "MOST_CALLS", 200)
     monkeypatch.setattr(piece, "CALLS", 90)
     monkeypatch.setattr(piece, "CALLS_EACH", 0)
@@ -51,7 +51,7 @@ def test_causes__of_a_piece_are_those_of_the_run(trace, large, monkeypatch):
         assert mine[region].gain == pytest.approx(other[region].gain, rel=0.15), region
         assert mine[region].seconds == pytest.approx(other[region].seconds, rel=0.15), region
         assert mine[region].cause.call_path == other[region].cause.call_path
-    # all that waits has one of these causes
+    # all waits have one of these causes
     assert [f.kind for f in found.diagnosis().findings[:2]] == ["computation"] * 2
 
 
@@ -86,7 +86,7 @@ def test_memory__to_cut_a_piece_is_that_of_the_process_with_the_most_operations(
 
 
 def test_piece__is_looked_at_while_the_trace_is_analysed_if_memory_suffices_for_both(large, monkeypatch):
-    """Otherwise after it, and then who watches hears of it."""
+    """Otherwise it is analysed afterwards, with a separate progress bar."""
     threads, watched = [], []
     find = piece.causes_in_piece
 
@@ -121,7 +121,7 @@ def test_causes__of_what_cannot_be_replayed_are_none(large, monkeypatch):
 
 
 def test_call_paths__that_only_a_piece_has_are_in_no_place():
-    """What is below them is no root, though neither has a call path above it in the trace."""
+    """Call paths below them are not roots, though these do not have a call path above them in the trace either."""
 
     def paths(parent, region):
         return SimpleNamespace(parent=np.array(parent), region=np.array(region), call_site=np.full(len(parent), -1))

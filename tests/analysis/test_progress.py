@@ -1,4 +1,4 @@
-"""What a person who watches is shown of long work (issue 13, number 23)."""
+"""The progress of long work that a user sees (issue 13, number 23)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tracecols.work.progress import SCAN, shares_of
 
 
 class Terminal(io.StringIO):
-    """A stream that somebody watches."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self):
         return True
 
 
 def watch(monkeypatch):
-    """Let somebody watch from now on; pytest takes the stream back between the phases of a test."""
+    """Make stderr a terminal from now on; pytest restores the stream between the phases of a test."""
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     for name, value in (("TERM", "xterm"), ("COLUMNS", "120")):
@@ -44,7 +44,7 @@ def store(tmp_path_factory, data):
 
 @pytest.mark.parametrize("part", [1 << 18, 64])
 def test_bar__goes_over_scan_and_search(part, store, monkeypatch):
-    """It stood at 100 % for the second half of the work: only the scan was reported."""
+    """It used to show 100 % for the second half of the work, since only the scan was reported."""
     monkeypatch.setattr(partitions, "PARTITION_ROWS", part)
     for work in (
         lambda model, report: analyze_model(model, progress=report),
@@ -74,14 +74,14 @@ def test_phases__of_nothing_and_of_nobody():
 
 
 def test_bar__says_that_kernels_are_compiled(monkeypatch):
-    """A first run stood at 0 % for 13 s without a word."""
+    """A first run used to show 0 % for 13 s without a message."""
     import numba
     from numba.extending import overload
 
     watched = watch(monkeypatch)
 
     def comes(is_shown):
-        """Wait until the bar, which another thread draws, shows something."""
+        """Wait until the bar, which another thread draws, shows the expected text."""
         until = time.monotonic() + LONG
         while not is_shown(watched.getvalue()) and time.monotonic() < until:
             time.sleep(0.01)

@@ -76,7 +76,7 @@ def test_events__cnodeptr_is_the_first_enter_with_the_call_path(events):
 
 
 def trace_parent(enters):
-    """Call path of each ENTER's cedgeptr, by way of cnodeptr."""
+    """Return the call path of each ENTER's cedgeptr, by way of cnodeptr."""
     own = enters.call_path
     return own.loc[enters.cedgeptr.clip(0)].set_axis(enters.index)
 
@@ -195,7 +195,7 @@ def test_duration__of_differences_does_not_depend_on_the_origin_of_the_clock(tra
 
 @pytest.mark.parametrize("convert", ["seconds", "duration"])
 def test_seconds__of_a_series_are_a_series(convert, trace):
-    """They came back as arrays, which have no index."""
+    """They used to be returned as arrays, which have no index."""
     times = trace.messages.send_time.iloc[[4, 2]].rename("sent")
     found = getattr(trace, convert)(times)
     assert found.index.tolist() == [4, 2]

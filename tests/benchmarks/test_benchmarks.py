@@ -1,5 +1,4 @@
-"""The benchmarks measure what they say: every step runs in a process of its own, figures follow from seconds, and
-tables from figures."""
+"""The benchmarks: every step runs in a separate process, figures follow from seconds, and tables from figures."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ COUNTED = {
     "load_events": lambda trace: trace.read_events(columns=["time"]),
     "load_profile": lambda trace: trace.profile,
 }
-"""What a step makes: as many as there are."""
+"""By step: a table with as many rows as the step makes."""
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +146,7 @@ def test_workloads__are_archives_and_stores_by_their_paths(subject):
 def test_workloads__messages_become_more(tmp_path, monkeypatch):
     found = []
     with monkeypatch.context() as patch:
-        # what is in an archive is known without writing it
+        # the contents of an archive are known without writing it
         patch.setattr(generate, "write", lambda source, folder, **_: source)
         for every in (1000, 140, 40, 10):
             truth = workloads()[f"messages-1-in-{every}"].make(tmp_path).truth
@@ -238,7 +237,7 @@ SECONDS = {"pyarrow": 0.01, "decode": 0.02, "convert": 0.04, "patterns": 0.1, "a
 
 @pytest.fixture
 def made_up(tmp_path):
-    """Results of a workload of 10^6 events and of two of each series; the yardstick takes 10 ns per event."""
+    """Write results of a workload of 10^6 events and of two of each series; the yardstick takes 10 ns per event."""
     benchmarks = []
     facts = {
         "about": "made up", "jobs": 2, "archive_bytes": 12_000_000, "store_bytes": 4_000_000, "n_events": 1_000_000,

@@ -1,4 +1,4 @@
-"""Programs whose wait states are known: what is found is what they have lost, tick by tick."""
+"""Programs with known wait states: the analysis finds exactly the ticks that they lose."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tracecols.store.outputs import folder_output
 DISPLACED = "call paths counted outside their parallel region, as the reference does"
 
 AT_COMPLETION = "the children of comms_send exceed it"
-"""Late Receivers are counted where a send completes, and sends where they start, as in the reference: both are seen
-where an MPI_Isend is late."""
+"""Late Receivers are counted where a send completes, and sends where they start, as in the reference: the
+difference shows if an MPI_Isend is late."""
 
 CASES = [
     ("sweep", 1, 1, 1_000, 0, {}),

@@ -1,4 +1,4 @@
-"""Causes through accelerators: who lets kernels of other ranks, and hosts, wait."""
+"""Root causes through accelerators: what makes kernels of other ranks, and hosts, wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAITS = {
     "latesender": ("nccl_latesender",), "latereceiver": ("nccl_latereceiver",),
     "sync": ("device_sync_wait", "device_copy_sync_wait"),
 }  # fmt: skip
-"""By what is waited in: wait states whose sum the costs are."""
+"""By kind of delay: the wait states whose sum equals its costs."""
 
 
 def two(first: Rank, second: Rank, **more) -> Simulation:
@@ -39,7 +39,7 @@ def costs(simulation, name=NXN):
 
 
 def check(cube, trace):
-    """The laws: costs are waits, and nothing contradicts itself."""
+    """Check the laws: costs equal waits, the cube has no violations, and the critical path is as long as the run."""
     for kind, of in WAITS.items():
         found = sum(int(cube.cells[name].value.sum()) for name in of if name in cube.cells)
         assert int(cube.cells[f"delay_device_{kind}_aggregate"].value.sum()) == found
@@ -55,7 +55,7 @@ def test_long_kernel__before_which_the_host_synchronises():
         return Rank().work("setup", 5).kernel("k", ticks).sync().collective().sync()
 
     found = costs(two(rank(10), rank(90)))
-    # who waits is followed back from the launch of its part, who begins last from its begin: 1 is its latency
+    # the waiting rank is followed back from the launch of its part, the last one from its begin: 1 is its latency
     assert found == {("k", 1, 1): 79, ("ncclAllReduce", 1, 1): 1}
 
 
@@ -95,14 +95,14 @@ def test_one_delay__is_charged_with_what_later_operations_wait():
 
 
 def test_delay__goes_on_over_ranks():
-    # rank 2 lets rank 1 wait in the first operation; rank 1 is late in the second one, for which rank 0 waits
+    # rank 2 makes rank 1 wait in the first operation; rank 1 is late in the second one, for which rank 0 waits
     def rank(first, second):
         return Rank().work("first", first).collective().sync().work("second", second).collective().sync()
 
     simulation = Simulation([rank(10, 10), rank(10, 30), rank(50, 10)])
     found = costs(simulation)
-    # first: 40 each of 0 and 1. Second: 20 each of 0 and 2, while rank 1, since it launched the first one, took 20 more
-    # for `second`, 3 for latency and transfer, and waited for 40: 40 * 40 / 63 go back to rank 2, whose latency is 1 of 41
+    # first: 0 and 1 wait 40 each. Second: 0 and 2 wait 20 each; since it launched the first one, 1 took 20 more for
+    # `second`, 3 for latency and transfer, and waited for 40: 40 * 40 / 63 go back to rank 2, whose latency is 1 of 41
     expected = {
         ("main/first", 2): 78 + 24,
         ("main/second", 1): 13,
@@ -121,7 +121,7 @@ def test_hosts__wait_for_kernels_and_for_other_ranks():
     with simulation.program.trace() as trace:
         total = trace.analyze().total("device_sync_wait")
     assert sum(found.values()) == total
-    # rank 0 waits for its kernel, and for rank 1 that computes for 40 ticks more
+    # rank 0 waits for its kernel, and for rank 1, which computes for another 40 ticks
     assert found["main/work", 1] > found["k", 0, 1] > 0
 
 
@@ -154,7 +154,7 @@ def test_late_sender__who_waits_for_another_one_passes_it_on():
 
 
 def test_chains__go_on_through_operations_in_which_both_ranks_have_not_met():
-    # 1 is held by 0, which has nothing to do with 2: what 1 and 2 do alike before that is no cause
+    # 1 is delayed by 0, which does not communicate with 2: work that 1 and 2 both do before is no cause
     first = Rank().work("late", 50).collective("message", root=0).sync()
     second = Rank().work("equal", 30).collective("message", root=0).sync().collective("message", root=1)
     third = Rank().work("equal", 30).work("more", 70).collective("message", root=0).collective("message", root=1)
@@ -164,7 +164,7 @@ def test_chains__go_on_through_operations_in_which_both_ranks_have_not_met():
 
 
 def waits_of(cube) -> dict[str, dict[int, float]]:
-    """By wait state of kernels: how long those of each rank wait."""
+    """Return the waiting time of kernels by wait state and rank."""
     found: dict[str, dict[int, float]] = {}
     for name in (name for kind, names in WAITS.items() if kind != "sync" for name in names if name in cube.cells):
         for key, value in severities(cube, name).items():
@@ -190,7 +190,7 @@ def test_random_programs__to_the_tick(seed, ops):
 
 
 def path_of(program):
-    """The critical path, from its begin: location, begin and end, why it comes there; checked to be the run."""
+    """Return the stretches of the critical path, the reason for each, and its time by region and rank."""
     with program.trace() as trace:
         cube = trace.analyze()
         check(cube, trace)
@@ -242,7 +242,7 @@ def test_openmp__a_thread_that_waits_for_a_kernel_lets_its_team_wait():
     stretches, reasons, regions = path_of(program)
     assert stretches == [(0, 0, 10), (1, 10, 20), (2, 20, 70), (1, 70, 72), (0, 72, 90)]
     assert reasons == ["", "fork", "launch", "device operation", "thread barrier"]
-    # from the FORK on in the parallel region
+    # the time from the FORK on counts for the parallel region
     assert regions["!$omp parallel", 0] == 11
 
 
@@ -250,7 +250,7 @@ def test_openmp__a_thread_that_waits_for_a_kernel_lets_its_team_wait():
 
 
 def costs_of(cube, names):
-    """The costs of some properties, one after the other."""
+    """Return the concatenated frames of some properties."""
     return pd.concat([cube.frame(name) for name in names])
 
 
@@ -286,7 +286,7 @@ def test_dlrm__hosts_of_one_rank_let_all_others_wait(tmp_path):
     assert caused.round().to_dict() == {4: 1151, 5: 1169, 7: 44523}
     for rank, value in caused.items():
         assert value == pytest.approx(sum(v for key, v in expected.items() if key[0] == rank), abs=0.5)
-    # by what time is spent in: host, with what lies before the recording, streams, latency
+    # by where the time is spent: host (with time before the recording), streams, latency
     found = {name: cube.total(name) * 1e6 for name in ("device_sync_wait", *DEVICE_PARTS)}
     assert found["device_sync_wait"] == pytest.approx(19_997)
     of_hosts = cube.total("delay_device_sync_longterm") * 1e6
@@ -329,7 +329,7 @@ def test_mfu__a_kernel_lets_the_other_rank_wait(tmp_path):
     on_path = cube.cells["critical_path"]
     assert round(on_path.value.sum() / 1000) == 299_986
     assert round(on_path.value[~trace.model.locations.is_device[on_path.location]].sum() / 1000) == 97_855
-    # in all 33 a kernel before it on its stream lets the last rank begin late
+    # in all 33, an earlier kernel on its stream makes the last rank begin late
     model = trace.model.with_quirks(CONVENTIONS["exact"].quirks)
     causes = np.unique(model.get("device_waits").waits.column("cause"))
     operations = model.get("device_operations").operations

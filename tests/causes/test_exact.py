@@ -39,14 +39,14 @@ from tracecols.testing import Program, severities
 DELAYS_OF_OPERATIONS = {
     f"delay_{what}_aggregate" for what in ("onesided", "nonblocking", "management", "file", "shmem")
 }
-"""Of waits that the reference does not know."""
+"""Delays of the waits that the reference does not know."""
 
 KEPT = sorted(p.parent for p in DATA.glob("*/traces.otf2"))
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    """The kept traces as stores, by name."""
+    """Return the stores of the kept traces by name."""
     folder = tmp_path_factory.mktemp("exact")
     return {p.name: Store(tracecols.convert(p, folder / f"{p.name}.trace")) for p in KEPT}
 
@@ -55,16 +55,15 @@ WORKED_OUT = {
     # of the 10 ticks that rank 2 waits, 6 go back to the wait of rank 1
     "delay_latesender": {(A, 0): 6, (A, 1): 1, (RECV, 1): 1, (B, 1): 2},
     "delay_latesender_longterm": {(A, 0): 6},
-    # rank 0 waits in MPI_Finalize for rank 1, which has done B and MPI_Send since both have communicated
+    # rank 0 waits in MPI_Finalize for rank 1, which has executed B and MPI_Send since they last communicated
     "delay_startup": {(B, 1): 2, (SEND, 1): 1},
     "mpi_wait_indirect_latesender": {(RECV, 2): 6},
     "mpi_wait_propagating_ls": {(RECV, 1): 6},
-    # from the end of the first location that ends last, which has waited for rank 1 in MPI_Finalize
+    # back from the end of rank 0, the first of those that end last; it has waited for rank 1 in MPI_Finalize
     "critical_path": {(FINALIZE, 0): 5, (RECV, 1): 1, (B, 1): 2, (SEND, 1): 1, (A, 0): 10, (INIT, 0): 1},
-    # each location lacks to the path what it does less on it: A 6 and 7, B 2 and 2, MPI_Recv 1, MPI_Send 1
+    # how much less than the path the locations execute, added up: A 6 and 7, B 2 and 2, MPI_Recv 1, MPI_Send 1
     "critical_imbalance_impact": {(A, 0): 13, (RECV, 1): 1, (B, 1): 4, (SEND, 1): 1},
-    # rank 0 never comes to MPI_Recv and B, rank 2 not to B and MPI_Send; rank 1 has been everywhere, and lacks nothing
-    # by that
+    # rank 0 never visits MPI_Recv and B, rank 2 never visits B and MPI_Send; rank 1 visits all call paths
     "inter_partition_imbalance": {(RECV, 1): 1, (B, 1): 4, (SEND, 1): 1},
     "intra_partition_imbalance": {(A, 0): 13},
 }  # fmt: skip
@@ -92,7 +91,7 @@ def test_exact__laws_hold_on_recorded_traces_however_they_are_divided(name, stor
 
 
 def is_long(store):
-    """Whether a run has more ticks than float64 tells apart, so that laws that hold to the tick need integers."""
+    """Return whether a run has more ticks than float64 can represent, so that exact laws need integers."""
     return store.manifest["last_time"] - store.manifest["first_time"] > 1 << 53
 
 
@@ -104,8 +103,8 @@ SHARED_TRACES = sorted(
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", SHARED_TRACES, ids=lambda p: f"{p.parent.name}-{p.name}")
 def test_exact__laws_hold_on_all_shared_traces(folder, tmp_path):
-    """Those that the reference refuses as well: nested teams, teams of several sizes, MPI on any thread, threads that a
-    program creates."""
+    """Including traces that the reference refuses: nested teams, teams of several sizes, MPI on any thread, threads
+    created by the program."""
     source = next((f for f in (folder / "traces.otf2", *folder.glob("*.elg")) if f.exists()), folder)
     model = enhance(Store(tracecols.convert(source, tmp_path / "x.trace")), 1)
     cube = analyze_model(model)
@@ -117,7 +116,7 @@ def test_exact__laws_hold_on_all_shared_traces(folder, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_exact__laws_hold_on_random_epilog_programs_however_they_are_divided(seed, tmp_path, monkeypatch):
-    """Of runs with more ticks than float64 tells apart."""
+    """The runs have more ticks than float64 can represent."""
     recording = random_recording(
         seed, n_processes=2 + seed % 3, n_threads=1 + seed % 2 * 2, n_rounds=12, rma=seed % 3 == 0
     )
@@ -136,7 +135,7 @@ def test_exact__laws_hold_on_random_epilog_programs_however_they_are_divided(see
 @settings(max_examples=6)
 @given(seed=st.integers(0, 1 << 32), size=st.integers(0, 40))
 def test_exact__laws_hold_on_random_programs_however_they_are_divided(tmp_path_factory, seed, size):
-    """Some end in the middle, communicate across communicators, execute tasks, fork outside of all regions."""
+    """Some programs end in the middle, communicate across communicators, execute tasks, fork outside of all regions."""
     folder = tmp_path_factory.mktemp("p")
     store = RandomProgram(seed, folder / "traces.otf2", size).store(folder)
     model = enhance(store, 1)
@@ -149,8 +148,8 @@ def test_exact__laws_hold_on_random_programs_however_they_are_divided(tmp_path_f
 
 
 def chain(roles=(0, 1, 2), at=0):
-    """Return three processes of which the first lets the second wait, and both the third; who is which rank, and when
-    they start."""
+    """Return a program of three processes, the first of which makes the second wait, and both the third. `roles` are
+    their ranks, `at` is the time at which they start."""
     program = Program(processes=3)
     first, second, third = (program.masters[rank] for rank in roles)
     for of, name in ((first, "MPI_Init"), (second, "MPI_Init"), (third, "MPI_Init")):
@@ -160,15 +159,15 @@ def chain(roles=(0, 1, 2), at=0):
     second.enter(at + 1, "f").leave(at + 5).enter(at + 5, "MPI_Recv").receive(at + 12, source=roles[0]).leave(at + 13)
     second.enter(at + 13, "g").leave(at + 15).enter(at + 15, "MPI_Send").send(at + 15, to=roles[2]).leave(at + 16)
     second.enter(at + 16, "MPI_Finalize").leave(at + 22).leave(at + 22)
-    # which is on the path for longer than the second: equal remainders of what locations are charged with go by their
-    # numbers
+    # the third is on the path for longer than the second: ties between equal remainders of charges are broken by
+    # location number
     third.enter(at + 1, "f").leave(at + 4).enter(at + 4, "MPI_Recv").receive(at + 16, source=roles[1]).leave(at + 18)
     third.enter(at + 18, "MPI_Finalize").leave(at + 23).leave(at + 23)
     return program
 
 
 def cells_by_role(cube, roles):
-    """Return the cells of all root causes, with the roles of processes instead of their ranks."""
+    """Return the cells of all root causes, by the roles of processes instead of their ranks."""
     role = {rank: i for i, rank in enumerate(roles)}
     return {
         name: {(path, role[location]): value for (path, location), value in severities(cube, name).items()}
@@ -218,7 +217,7 @@ def test_exact__shares_what_does_not_depend_on_the_peculiarities():
 
 
 def many_call_paths(n):
-    """Return two ranks: one calls n functions and lets the other wait."""
+    """Return a program of two ranks: one calls n functions and makes the other wait."""
     program = Program(processes=2)
     first, second = program.masters
     for rank in program.masters:
@@ -236,7 +235,7 @@ def many_call_paths(n):
 
 @pytest.mark.slow
 def test_exact__charges_any_number_of_call_paths():
-    """The reference tells 128 apart."""
+    """The reference distinguishes 128 call paths."""
     with many_call_paths(200).trace() as trace:
         exact, scalasca = trace.analyze("exact"), trace.analyze("scalasca")
         check_laws(trace.model, exact)
@@ -267,12 +266,12 @@ def test_exact__charges_waits_for_locks_to_those_who_hold_them():
     work = f"{parallel}/!$omp critical @a.c:2/!$omp critical sblock @a.c:2/work"
     assert severities(cube, "omp_lock_contention_critical") == {(f"{parallel}/!$omp critical @a.c:2", 0): 5}
     assert severities(cube, "delay_lock") == {(work, 0, 1): 5}
-    # the path was with the owner of the lock while the master waited
+    # while the master waited, the critical path was on the owner of the lock
     assert severities(cube, "critical_path")[work, 0, 1] == 8
 
 
 def poll(rank, times, name="MPI_Test"):
-    """Enter a call that asks for something at some times, for 4 s each."""
+    """Make a polling call at each of some times, for 4 s each."""
     for time in times:
         rank.enter(time, name).leave(time + 4)
     return rank
@@ -280,14 +279,14 @@ def poll(rank, times, name="MPI_Test"):
 
 @pytest.mark.slow
 def test_exact__series_of_tests_wait_for_who_sends():
-    """Both compute for 10 s, and the sender for 40 s more."""
+    """Both ranks compute for 10 s, and the sender for another 40 s."""
     program = Program(processes=2)
     sender, receiver = program.masters
     for rank in program.masters:
         rank.enter(0, "main").enter(0, "MPI_Init").leave(2).call(2, 12, "both")
     sender.call(12, 52, "more").enter(52, "MPI_Send").send(53, to=1).leave(54).leave(58)
     receiver.enter(12, "MPI_Irecv").post_receive(13).leave(14)
-    # the last call gets the message; what asks for it later waits for nothing
+    # the call at 54 completes the receive; later calls wait for nothing
     poll(receiver, range(14, 54, 5)).enter(54, "MPI_Test").complete_receive(55, source=0).leave(56)
     poll(receiver, (56,)).leave(60)
     with program.trace() as trace:
@@ -296,10 +295,10 @@ def test_exact__series_of_tests_wait_for_who_sends():
         check_path(trace.model, cube)
         assert trace.polls.is_last.tolist() == [False] * 8
         assert "mpi_polling_wait" not in trace.analyze("scalasca").cells
-    # eight calls of 4 s until 52, of which the last begins at 49
+    # eight calls of 4 s, the last one from 49 and counted until 52
     assert severities(cube, "mpi_polling_wait") == {("main/MPI_Test", 1): 7 * 4 + 3}
     assert severities(cube, "delay_polling") == {("main/more", 0): 31}
-    # while the receiver waits, the path is with the sender
+    # while the receiver waits, the critical path is on the sender
     assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 52], [1, 52, 60]]
 
 
@@ -310,7 +309,7 @@ def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
         rank.enter(0, "main").enter(0, "MPI_Init").leave(2)
     sender.call(2, 30, "work").enter(30, "MPI_Send").send(31, to=1).leave(32).leave(60)
     poll(receiver, (4, 10, 16, 22, 28), "MPI_Iprobe").enter(34, "MPI_Recv").receive(35, source=0).leave(36)
-    # nothing is received after these
+    # no receive follows these calls
     poll(receiver, (40, 45), "MPI_Iprobe").leave(60)
     with program.trace() as trace:
         cube = trace.analyze("exact")
@@ -364,7 +363,7 @@ def test_exact__charges_operations_to_the_one_that_the_picture_names(name):
 
 
 def test_exact__charges_who_comes_last_where_nobody_spent_more_time_on_anything():
-    """Rank 1 is recorded from 4 on, in no region before: until then it has started late."""
+    """Rank 1 has no events before 4: until then it counts as started late."""
     program = Program(processes=2)
     early, late = program.masters
     early.enter(0, "main").enter(0, "MPI_Init").leave(5).enter(5, "MPI_Finalize").leave(6).leave(6)
@@ -403,7 +402,7 @@ def test_exact__programs_without_mpi_and_openmp_have_a_critical_path():
 
 
 def test_exact__says_what_differs_from_scalasca(stores):
-    """In one note, with sizes."""
+    """One note lists the differences with their sizes."""
     model = enhance(stores["hybrid_2x3"], 1)
     exact, scalasca = analyze_model(model), analyze_model(model, "scalasca")
     (note,) = [what for what in exact.facts["counts"] if what.startswith(DIFFERENCES)]
@@ -456,8 +455,8 @@ def test_exact__runs_that_are_too_long_for_64_bits_have_no_root_causes_and_say_s
 
 
 def test_exact__workers_are_reserved_as_long_as_their_master(stores):
-    """Limited parallelism goes by the call tree: in the list of the reference call paths that only workers visit count
-    for others."""
+    """Limited parallelism follows the call tree; in the reference's list of call paths, those that only workers visit
+    count for other regions."""
     model = enhance(stores["omp_basic"], 1)
     by_list, by_tree = (analyze_model(model, c).cells["time"] for c in ("scalasca", "exact"))
     run = model.scans[0].last_time - model.scans[0].first_time
@@ -505,7 +504,7 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
 
 
 def lost_by_three() -> causes.Lost:
-    """What three pairs of locations 0, 0 and 2 cost: the first one has no entries of its own."""
+    """Return the lost time of three pairs of locations 0, 0 and 2; the first pair has no entries of its own."""
     location, first, stop = np.array([0, 0, 2], np.int32), np.array([3, 0, 1]), np.array([3, 2, 3])
     call_path = np.array([1, -1, 1], np.int32)
     return causes.Lost(location, first, stop, np.array([1, 0, 0], np.int32), call_path, np.array([2, 3, 1]))
@@ -521,7 +520,7 @@ def test_charge_call_paths__keeps_null_apart_from_the_last_call_path():
     shares = causes.Shares(*np.zeros((4, 3), np.int64))
     for kernel in (causes.charge_call_paths, causes.charge_call_paths.py_func):
         (here, _), (sums, charged), (labels, labelled) = room_for_sums(2), room_for_sums(2), room_for_sums(0)
-        # 10 : 15, then 3, then 6 : 2
+        # 25 is divided into 10 and 15, 3 is not divided, 8 is divided into 6 and 2
         n, n_labelled = kernel(
             pair, np.array([25, 3, 8]), lost_by_three(), None, shares, here, sums, labels, charged, labelled
         )
@@ -531,8 +530,8 @@ def test_charge_call_paths__keeps_null_apart_from_the_last_call_path():
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_charge_call_paths__divides_by_period_in_proportion_to_the_time_in_each(is_whole):
-    """The interval of the first two pairs lies in periods 0 and 1, that of the third and the fifth one in period 1,
-    that of the fourth one in period 0; the last one is of another location."""
+    """The interval of pairs 0 and 1 lies in periods 0 and 1, that of pairs 2 and 4 in period 1, that of pair 3 in
+    period 0; pair 4 belongs to another location."""
     dtype = np.int64 if is_whole else np.float64
     interval, comes = np.array([0, 0, 1, 2, 1]), np.full(5, 1, np.int32)
     key, of_period, ticks = np.array([1, 1]), np.array([0, 1], np.int32), np.array([1, 2])
@@ -556,7 +555,7 @@ def test_charge_call_paths__divides_by_period_in_proportion_to_the_time_in_each(
             {(c, i): x for c, i, x in zip(*(a[:k].tolist() for a in of), strict=True)}
             for of, k in ((found[1], n), (labelled[1], n_labelled))
         )
-        # labels are 2 * (period + 1) + call path; call path 0 has no time in the interval: period 1, when the cause comes
+        # labels: 2 * (period + 1) + call path; call path 0 has no time in the interval: period 1, that of the cause
         assert by_label == {(3, 3): 3, (5, 3): 11, (4, 3): 4, (-1, 3): 8, (5, 4): 2}
         assert by_path == {(1, 3): 14, (0, 3): 4, (-1, 3): 8, (1, 4): 2}
         assert not any(of.time.any() or of.is_met.any() for of in sums)
@@ -578,7 +577,7 @@ def test_choose_causes__takes_the_longest_wait_then_the_lowest_cause_then_the_fi
 
 
 def test_list_waits__has_the_points_that_wait_with_their_call_paths():
-    """The first three of five points, and then the others."""
+    """The kernels process the first three of five points, then the other two."""
     wait, call_path = np.array([0, 5, 0, 7, 1]), np.array([0, 1, 1, -1, 0], np.int32)
     before, listed = np.zeros(6, np.int32), []
     for here in (slice(0, 3), slice(3, 5)):
@@ -604,7 +603,7 @@ ROWS = st.lists(st.integers(0, 20), unique=True, max_size=12).map(sorted)
 @settings(max_examples=60)
 @given(ROWS, ROWS, st.sets(st.integers(0, 20)))
 def test_list_marks__are_those_of_points_and_others_in_order_of_rows(rows, others, forked):
-    """Of two locations, which have rows 0 to 9 and from 10 on; each ends at a point without a mark."""
+    """Two locations have rows 0 to 9 and rows from 10 on; each ends at a point without a mark."""
     plain, fork, end = 3, FORK, END
     last = np.iinfo(np.int64).max
     bounds = [[row for row in rows if (row >= 10) == here] for here in (False, True)]

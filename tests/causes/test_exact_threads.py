@@ -1,5 +1,5 @@
-"""Root causes of threads that a program creates, and of tasks in barriers: nothing is charged that is not executed, and
-all that is."""
+"""Root causes with threads created by the program, and with tasks in barriers: exactly the code that is executed is
+charged."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ def test_conditions__the_time_before_the_signal_is_waiting_for_work_and_costs_wh
     assert ticks(cube, "pthread_lock_contention_conditional") == {(wait, 0): 10}
     assert ["pthread_condition_wait", 10, 40, 40] in waits
     assert ["pthread_lock_contention_conditional", 40, 50, 50] in waits
-    # until 40 the producer spends 30 s in `make`, 9 around it and 1 for the lock, the consumer 9 around its call and 1
-    # for the lock
+    # until 40, the producer spends 30 s in `make`, 9 in main and 1 in the lock call, the consumer 9 in main and 1 in
+    # the lock call
     assert ticks(cube, "delay_condition") == {("main/make", 1): 30}
     assert ticks(cube, "delay_lock")[("main/tidy", 1)] > 0
-    # the path is with the producer until it gives the mutex away
+    # the critical path is on the producer until it releases the mutex
     path = ticks(cube, "critical_path")
     assert path[("main/make", 1)] == 30 and path[(wait, 0)] == 2 and ("main", 0) in path
     assert sum(value for (_, location), value in path.items() if location == 1) == 50
 
 
 def test_conditions__without_a_signal_the_mutex_is_waited_for():
-    """As in a wait that has timed out, or of a condition that is signalled in a call that is not recorded."""
+    """The wait may have timed out, or the call that signals the condition is not recorded."""
     program = Program(processes=1, threads=2)
     for name in (WAIT, LOCK):
         program.region(name, "pthread", "wrapper")
@@ -99,7 +99,7 @@ def check_divided(store, cube, monkeypatch):
 
 
 def check_queue(seed, monkeypatch):
-    """Compare the waits of a random program with what it did, and its causes however it is divided."""
+    """Compare the waits of a random program with those it simulated; its causes must not depend on the division."""
     queue = RandomQueue(seed)
     expected = {}
     for thread, since, until in queue.waits:
@@ -132,7 +132,7 @@ def test_conditions__of_many_random_queues_cost_what_they_wait(first, monkeypatc
 
 
 def pthreads(folder, n=2):
-    """Return an archive with a process of threads, its locations and their contingent."""
+    """Return an archive with a process of several threads, its locations and their contingent."""
     archive = Archive(folder / "s" / "traces.otf2", length=2000)
     process = archive.process("p")
     threads = [archive.location(f"t{i}", process, number=i) for i in range(n)]
@@ -162,8 +162,8 @@ def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(
         (f"main/{JOIN}", 0): 1,
     }
     assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 30], [1, 30, 100], [0, 100, 110]]
-    # of the 88 ticks from 12 to 100, 18 go by until the thread runs: 20 since its creation began, of which the creator
-    # has spent 2 there
+    # of the 88 ticks from 12 to 100, 18 pass before the thread runs: 20 since its creation began, of which the creator
+    # spent 2 in the call
     assert ticks(cube, "delay_join") == {(create, 1): 18, ("f", 1): 30, ("g", 1): 40}
     activities = ticks(cube, "critical_path_activities")
     assert activities == {("main", 0): 19, (create, 0): 2, ("f", 1): 30, ("g", 1): 40, (f"main/{JOIN}", 0): 1}
@@ -183,12 +183,12 @@ def joined_thread(folder, creation=True):
 
 
 def test_created_threads__whose_creation_is_not_recorded_cause_waits_of_joins(tmp_path):
-    """Without a call path of the creation the end of the thread was no point: the wait had no cause."""
+    """Without a call path of the creation, the end of the thread used to be no point, so the wait had no cause."""
     trace = joined_thread(tmp_path, creation=False)
     cube = trace.analyze()
     check_laws(trace.model, cube)
     assert ticks(cube, "pthread_join_wait") == {(f"main/{JOIN}", 0): 60}
-    # of the 88 ticks in which the thread runs
+    # in proportion to the 50 and 38 ticks in which the thread runs
     assert ticks(cube, "delay_join") == {("f", 1): 34, ("g", 1): 26}
 
 
@@ -203,7 +203,7 @@ def test_created_threads__of_slices_that_begin_after_their_creation_cause_waits_
 
 
 def test_created_threads__do_nothing_before_they_begin(tmp_path):
-    """The time from the start of the run counted for THREADS, where nothing is executed."""
+    """The time since the start of the run used to count for THREADS, where nothing is executed."""
     archive, (main, thread), pool = pthreads(tmp_path)
     main.record(0, "ProgramBegin", program="PROGRAM").enter(0, "main").call(0, 1000, "serial").enter(1000, CREATE)
     main.record(1000, "ThreadCreate", team=pool, sequence=1).leave(1001, CREATE).enter(1001, JOIN)
@@ -231,7 +231,7 @@ def test_created_threads__time_between_threads_of_a_location_and_between_regions
         t = 100 * k
         main.enter(t, CREATE).record(t + 1, "ThreadCreate", team=pool, sequence=k + 1).leave(t + 2, CREATE)
         thread.record(t + 2, "ThreadBegin", team=pool, sequence=k + 1)
-        # nothing is known of 6 ticks between the regions, and of 3 before the end
+        # 6 ticks between the regions and 3 before the end are in no region
         thread.call(t + 2, t + 20, "f").call(t + 26, t + 47, "g").record(t + 50, "ThreadEnd", team=pool, sequence=k + 1)
         main.enter(t + 2, JOIN).record(t + 50, "ThreadWait", team=pool, sequence=k + 1).leave(t + 50, JOIN)
     main.leave(160, "main")
@@ -243,7 +243,7 @@ def test_created_threads__time_between_threads_of_a_location_and_between_regions
     top, above = ("PROGRAM/main", "PROGRAM/THREADS/") if program else ("main", "")
     create = f"{top}/{CREATE}"
     f, g = (f"{above}f", 1), (f"{above}g", 1)
-    # the path needs a place for that time: the call that created the thread
+    # the critical path charges that time to the call that created the thread
     assert ticks(cube, "critical_path") == {(top, 0): 60, (create, 0): 4, (create, 1): 18, f: 36, g: 42}
     assert ticks(cube, "critical_path_activities") == {(top, 0): 60, (create, 0): 4, f: 36, g: 42}
     assert ticks(cube, "non_critical_path_activities") == {}
@@ -265,8 +265,8 @@ def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_
 
 
 def team_of_two(folder, last):
-    """Return an archive, two threads in a parallel region and a function that executes a task; the region ends at
-    `last`."""
+    """Return two threads in a parallel region, a function that executes a task, and one that ends the region at `last`
+    and returns the archive."""
     archive = Archive(folder / "s" / "traces.otf2", length=2000)
     threads, team = archive.openmp(2)
     threads[0].enter(0, "main").fork(0, 2)
@@ -292,8 +292,8 @@ REGION = f"main/{PARALLEL}"
 
 
 def cube_with_tasks(folder, leave, worker_enters, *task_of_worker):
-    """A master that waits at a barrier from 10 on, with a task from 40 to 60, for a worker that comes at 100 and may
-    execute a task as well; both leave it, and the worker waits for the master at the implicit barrier."""
+    """Return the cube of a master that waits at a barrier from 10 on, with a task from 40 to 60, for a worker that
+    comes at 100 and may execute a task, too; later the worker waits for the master at the implicit barrier."""
     (master, worker), execute, finish = team_of_two(folder, 151)
     master.enter(10, BARRIER)
     execute(0, 40, 60)
@@ -323,9 +323,9 @@ def test_tasks__of_the_thread_that_waited_for_others_are_not_on_the_path_before_
 
 
 def test_tasks__of_the_last_thread_follow_its_enter(tmp_path):
-    """The stretch that ends with it was divided among what it does after: 95 became 72."""
+    """The stretch that ends with the ENTER used to be divided among what the thread does later: 95 became 72."""
     cube = cube_with_tasks(tmp_path, 132, 140, 101, 131)
-    # the master waits from 10 to 100, but for its task; what the worker executes later delays nobody at this barrier
+    # the master waits from 10 to 100, except for its task; tasks the worker executes later delay nobody here
     delays = ticks(cube, "delay_ompbarrier")
     assert {path for path, location in delays if location == 1} == {f"{REGION}/work"}
     assert delays[f"{REGION}/work", 1] == 70
@@ -354,7 +354,7 @@ def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the
 
 
 def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier(tmp_path):
-    """It counted for TASKS, where nothing is executed."""
+    """It used to count for TASKS, where nothing is executed."""
     (master, worker), execute, finish = team_of_two(tmp_path, 160)
     worker.enter(10, IMPLICIT).leave(160, IMPLICIT)
     master.enter(100, IMPLICIT)
@@ -389,13 +389,13 @@ def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
     check_laws(trace.model, cube)
     activities = {key: value for key, value in ticks(cube, "critical_path_activities").items() if key[1] == 0}
     assert activities == {(REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, ("main", 0): 9}
-    # the path needs a place for the 20 ticks, which is that of the call it begins or ends in
+    # the critical path charges the 20 ticks to the call in which the task begins or ends
     path = ticks(cube, "critical_path")
     assert sum(path.values()) == 169
 
 
 def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin():
-    """A reduction operation of the program, called by the rank that comes last: its time was divided into the stretch
+    """The last rank executes a reduction operation of the program; its time used to be divided into the stretch
     before."""
     program = Program(processes=2)
     first, last = program.masters
@@ -423,7 +423,7 @@ def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin(
 
 
 def check_random(program, folder, monkeypatch):
-    """Check the critical path of a random program, what must hold, and that neither depends on how events are read."""
+    """Check the critical path of a random program and the laws; neither may depend on how events are read."""
     trace = tracecols.open(tracecols.convert(program.path, folder / "x.trace", jobs=1), jobs=1)
     cube, path = trace.analyze(), trace.critical_path(raw=True)
     check_laws(trace.model, cube)

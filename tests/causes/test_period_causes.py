@@ -1,4 +1,4 @@
-"""Root causes by phase and by bin of time: worked out by hand, and what must hold."""
+"""Root causes by phase and by time bin: values worked out by hand, and laws."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
     with late_twice().trace() as trace:
         cube = analyze(trace.store, "scalasca", bins=4)  # of 5 ticks each
         assert_same(analyze_model(enhance(trace.store, 1), "scalasca"), cube)
-    # A of rank 0 from 1 to 11: 6 in proportion to 4, 5 and 1
+    # A of rank 0 from 1 to 11: 6 ticks divided 4 : 5 : 1
     assert ticks(cube, "delay_latesender_longterm") == {(A, 0, 0): 2, (A, 0, 1): 3, (A, 0, 2): 1}
-    # rank 1: of MPI_Recv 11..12 is not a wait
+    # rank 1: the tick 11..12 of MPI_Recv is not a wait
     assert ticks(cube, "delay_latesender") == {
         (A, 0, 0): 2,
         (A, 0, 1): 3,
@@ -69,10 +69,10 @@ def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
 
 
 def after_a_barrier(lead, completes, done, tail):
-    """The first of two ranks leaves a barrier late and computes until 126, for which the second waits in MPI_Allreduce.
+    """Return two ranks: the first leaves a barrier late and computes until 126, the second waits in MPI_Allreduce.
 
-    Its call begins `lead` ticks before the operation, which begins at 46 and is over at `done`, `tail` ticks before the
-    call. The operation of the other lasts for the tick until `completes`.
+    The first rank's barrier call begins `lead` ticks before the operation, which lasts from 46 to `done`, and ends
+    `tail` ticks after it. The operation of the second rank lasts for one tick, until `completes`.
     """
     program = Program(processes=2)
     first, second = program.masters
@@ -92,7 +92,7 @@ def after_a_barrier(lead, completes, done, tail):
     # completion of the barrier from 116 to 119, whenever its call begins
     (0, 116, 119, 0, {("main/MPI_Barrier", 0, 1): 3, ("main", 0, 1): 7}),
     (4, 116, 119, 0, {("main/MPI_Barrier", 0, 1): 3, ("main", 0, 1): 7}),
-    # from 96 to 99, though the call ends in the next bin; then main from 104 to 126, for which 30 ticks are waited
+    # from 96 to 99, though the call ends in the next bin; then main from 104 to 126; the wait is 30 ticks
     (4, 96, 99, 5, {("main/MPI_Barrier", 0, 0): 30 * 3 / 25, ("main", 0, 1): 30 * 22 / 25}),
 ])  # fmt: skip
 def test_bins__have_the_completion_of_the_operation_that_begins_an_interval(
@@ -110,14 +110,14 @@ def test_phases__have_the_critical_path_and_delays_of_each_iteration():
         for of in ("scalasca", "exact"):
             cube = analyze(trace.store, of, phases="step")
             assert_same(analyze_model(enhance(trace.store, 1), of), cube)
-    # the receiver waits 1, 2, 3 ticks; the sender was in step, since the message before, for 0 + 2, 6 + 3, 5 + 4 ticks
-    # of the step before and this one
+    # the receiver waits 1, 2, 3 ticks; since the previous message, the sender spent 0 + 2, 6 + 3, 5 + 4 ticks in the
+    # previous and in this step
     found = ticks(cube, "delay_latesender_aggregate")
     exact = [1 + 2 * 6 / 9, 2 * 3 / 9 + 3 * 5 / 9, 3 * 4 / 9]
     assert sum(found.values()) == 6
     assert [sum(v for (_, _, phase), v in found.items() if phase == k) for k in range(3)] == pytest.approx(exact, abs=1)
     assert all(path.startswith("main/step") for path, _, _ in found)
-    # 10 ticks in each step, and what is around
+    # 10 ticks in each step; the rest of the path is outside of the steps
     path = ticks(cube, "critical_path")
     assert {k: sum(v for (_, _, phase), v in path.items() if phase == k) for k in (0, 1, 2)} == {0: 10, 1: 10, 2: 10}
 
@@ -190,7 +190,7 @@ def test_explain__knows_a_bound_of_all_that_any_step_keeps():
     assert {step.name for step in STEPS} <= planned
 
 
-# -- what must hold ----------------------------------------------------------------------------------------------------
+# -- laws --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def in_two(source):
 @pytest.mark.slow
 @pytest.mark.parametrize("divided", [{"bins": 37}, {"phases": "h_*"}, {"phases": "from:h_latesender"}])
 def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch):
-    """Between any two points the times of periods add up to that of the whole; edges change no segment."""
+    """Between any two points, the times of the periods add up to the time without periods; edges change no segment."""
     import tracecols
 
     store = tracecols.open(converted("hybrid_2x3")).store
@@ -255,14 +255,14 @@ def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch
     many = ~found.is_single
     assert many.any() and (found.period[~many] >= -1).all()
     np.testing.assert_array_equal(sums[many], expected[many])
-    # of some intervals the segments near them are read only, each run of neighbours by itself
+    # for a few intervals, only the segments near them are read, each run of neighbours separately
     monkeypatch.setattr(periods, "NEAR", 0)
     some = np.random.default_rng(7).permutation(np.flatnonzero(index.start[1:][location] - since < 12))
     first, stop = intervals.first(since, until)[some], intervals.stop(until)[some]
     waits = index.n_waits_before(since[some] + 1), index.n_waits_before(until[some])
     without = period_times(model.facts, NONE, points, index, spent, LargeArrays(), location[some], first, stop, waits)
     assert first.min() > 0 and len(periods._runs(first, stop)) > 1
-    # what is read of them is in files, which hold some rows of both of two pieces, and read block by block
+    # the rows that are read are from both of two pieces, are kept in files, and are read block by block
     large = LargeArrays(0)
     for name, value in (("BLOCK", 5), ("SMALL", 0)):
         monkeypatch.setattr(f"tracecols.work.large.{name}", value)
@@ -295,7 +295,7 @@ def test_divide_cells__parts_add_up_to_the_last_bit_in_any_order():
         sums = np.zeros(value.size, values.dtype)
         np.add.at(sums, of[mixed], part[mixed])
         np.testing.assert_array_equal(sums, values)
-        assert np.bincount(of, minlength=value.size)[-1] == 1  # without any weight
+        assert np.bincount(of, minlength=value.size)[-1] == 1  # the last value has no weight
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Root causes by the conventions of Scalasca: delay costs, critical path, impact and imbalance (docs/root-causes.md),
 and the table of waits.
 
-Whole traces are compared with the reference in test_references.py; here are a program worked out by hand, and what
-must hold. The conventions `exact`, which are the default, are those of test_exact.py.
+Whole traces are compared with the reference in test_references.py; this module has a program worked out by hand, and
+laws. The default conventions, `exact`, are tested in test_exact.py.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ WORKED_OUT = {
     "mpi_wait_direct_latesender": {(RECV, 1): 6, (RECV, 2): 4},
     "mpi_wait_propagating_ls": {(RECV, 1): 6},
     "mpi_wait_terminal_ls": {(RECV, 2): 10},
-    # back from rank 1, which enters MPI_Finalize last with rank 2 but has the lower rank
+    # back from rank 1: ranks 1 and 2 enter MPI_Finalize last, and the lower rank is taken
     "critical_path": {(RECV, 1): 1, (B, 1): 2, (SEND, 1): 1, (A, 0): 10, (INIT, 0): 1},
-    # r = (15 - 17) / 3, (15 - 14) / 6, (15 - 10) / 10 by rank; lacking of A 0, 6, 7; of MPI_Recv 1, 0, 0; ...
+    # r = (15 - 17) / 3, (15 - 14) / 6, (15 - 10) / 10 by rank; less than the path: A 0, 6, 7; MPI_Recv 1, 0, 0; ...
     "critical_imbalance_impact": {(A, 0): 4.5, (SEND, 1): 0.5},
-    # rank 1 has been everywhere: the reference divides by zero
+    # rank 1 visits all call paths: the reference divides by zero
     "inter_partition_imbalance": {},
     "intra_partition_imbalance": {(A, 0): 4.5, (SEND, 1): 0.5},
     "critical_path_activities": {
@@ -70,7 +70,7 @@ WORKED_OUT = {
         (RECV, 1): 1, (RECV, 2): 1, (B, 1): 2,
     },
     "non_critical_path_activities": {(FINALIZE, 0): 5, (FINALIZE, 1): 5, (FINALIZE, 2): 5},
-    # of A on the path 10, the mean of 10 + 4 + 3
+    # A: 10 on the path less the mean of 10, 4 and 3
     "critical_path_imbalance": {(A, 0): 10 - 17 / 3, (B, 1): 2 - 2 / 3, (RECV, 1): 1 - 2 / 3, (SEND, 1): 1 - 2 / 3},
     # computation of A is 10, 4, 3 and of B 0, 2, 0
     "imbalance_above": {(A, 0): 10 - 17 / 3, (B, 1): 2 - 2 / 3},
@@ -86,12 +86,12 @@ def test_root_causes__are_those_worked_out_by_hand(divided, monkeypatch):
     with late_twice().trace() as trace:
         cube = trace.analyze("scalasca")
     for name, expected in WORKED_OUT.items():
-        # thirds are no binary fractions
+        # thirds are not exact in binary
         assert severities(cube, name) == pytest.approx(expected, abs=1e-12), name
 
 
 def test_locations_without_events__do_not_end_at_a_point():
-    """They ended at time 0, where nothing was recorded, which is later than all events if these have negative times."""
+    """They used to end at time 0, which is later than all events if these have negative times."""
     program = Program(processes=2)
     first = program.masters[0]
     first.enter(-9, "main").enter(-9, "MPI_Init").leave(-8).leave(-1)
@@ -106,7 +106,7 @@ def test_locations_without_events__do_not_end_at_a_point():
 def test_root_causes__for_which_there_is_no_room_are_computed_only_when_asked_for(monkeypatch):
     monkeypatch.setattr("tracecols.search.limits.CALL_BYTES", 1 << 26)
     with late_twice().trace() as trace:
-        # files take what memory does not
+        # arrays that do not fit into memory go to files
         monkeypatch.setattr("tracecols.work.executors.free_for_files", lambda folder: 1 << 40)
         assert trace.analyze(memory="400MB").total("delay_latesender") > 0
         monkeypatch.setattr("tracecols.work.executors.free_for_files", lambda folder: 0)
@@ -116,7 +116,7 @@ def test_root_causes__for_which_there_is_no_room_are_computed_only_when_asked_fo
         assert {"mpi_latesender", "imbalance"} <= set(cube.properties.id)
         (n,) = [n for note, n in cube.facts["counts"].items() if "root causes" in note]
         assert n > 5
-        # what the scan has written has its place already
+        # files that the scan has written need no more room
         monkeypatch.setattr(Spill, "n_written", 1 << 40)
         assert trace.analyze(memory="400MB").total("delay_latesender") > 0
         asked = trace.analyze(properties=["delay_latesender"], memory="400MB")
@@ -145,7 +145,7 @@ def defines(program, *regions):
 
 
 def in_solo():
-    """Two processes of which only the first calls `solo`."""
+    """Return a program of two processes, of which only the first calls `solo`."""
     program = Program(processes=2)
     first, second = program.masters
     first.enter(0, "main").enter(0, "solo").leave(10).leave(20)
@@ -184,7 +184,7 @@ def test_delays__exist_for_the_paradigms_whose_regions_are_entered(conventions):
 
 
 def imbalance_of_path(cube, waits):
-    """Return the imbalance of a critical path by its formula (docs/root-causes.md), with the waits that are named."""
+    """Return the imbalance of a critical path by its formula (docs/root-causes.md), where `waits` are no work."""
     n = cube.system.n_locations
     ticks = {name: cube.by_call_path(name, "iie") / cube.scale(name) for name in ("time", "critical_path", *waits)}
     path, work = ticks["critical_path"], ticks["time"] - sum(ticks[name] for name in waits)
@@ -275,12 +275,12 @@ def test_laws__hold_on_recorded_traces(folder, tmp_path):
     points, pairs = model.sync_points, model.delay_pairs
     tiny = 1e-9 * cube.resolution
 
-    # what does not lie on the critical path and what does is the time without waits
+    # activities on and off the critical path add up to the time without waits
     own = model.get("own_times")
     together = cube.cells["critical_path_activities"] + cube.cells["non_critical_path_activities"]
     assert together.value.sum() == pytest.approx(own.time.sum() * cube.resolution)
 
-    # waits are divided completely
+    # the two parts of each division add up to the wait
     if "waitstates_direct_vs_indirect" in cube.cells:
         for kind, short in (("latesender", "ls"), ("latereceiver", "lr")):
             wait = cube.total(f"mpi_{kind}")
@@ -292,7 +292,7 @@ def test_laws__hold_on_recorded_traces(folder, tmp_path):
                 assert (cube.cells[one].value >= 0).all()
                 assert (cube.cells[other].value >= 0).all()
 
-    # costs are waits: none is charged twice; docs/root-causes.md says what the reference loses
+    # no wait is charged twice; docs/root-causes.md lists the waits that the reference loses
     for k, name in enumerate(DELAY_IDS.values()):
         if name != "delay_ompidle" and name in cube.cells:
             waited = pairs.wait[pairs.kind == k].sum()
@@ -355,7 +355,7 @@ def test_titles__of_waits_mean_the_waits_and_not_their_root_causes():
         cube.find_property("Short-term")
 
 
-# -- tables that know who ----------------------------------------------------------------------------------------------
+# -- tables that record partners and causes ----------------------------------------------------------------------------
 
 
 def test_messages__know_the_events_that_complete_the_send_and_post_the_receive(tmp_path):
@@ -391,7 +391,7 @@ def test_waits__add_up_to_the_severities(folder, tmp_path):
     assert set(waits.property) == {p for p in set(waits.property) if p in cube.cells}
     for name, of in waits.groupby("property", observed=True):
         assert int((of.end_time - of.begin_time).sum()) == int(cube.cells[name].value.sum())
-    # nobody waits for himself, nor longer than until the cause has come
+    # no location waits for itself, nor beyond the time of the cause
     assert (waits.cause_location != waits.location).all()
     assert (waits.cause_time >= waits.end_time).all()
 
@@ -400,7 +400,7 @@ def test_waits__add_up_to_the_severities(folder, tmp_path):
 
 
 def empty_sum(n, limit):
-    """Make scratch for the sum of an interval of n call paths, of which it holds so many."""
+    """Make scratch for the sum of an interval of n call paths, of which it holds at most `limit`."""
     state = np.zeros(sums.N_STATE, np.int64)
     state[sums.EPOCH], state[sums.FIRST] = 1, -1
     scratch = np.zeros(1), state, np.zeros(n // 64 + 1, np.int64), np.zeros(n // 4096 + 1, np.int64)
@@ -408,7 +408,7 @@ def empty_sum(n, limit):
 
 
 def put(entries, limit):
-    """Add entries to a sum of so many call paths one after the other."""
+    """Add entries one by one to a sum that holds at most `limit` call paths."""
     sum_, n = empty_sum(9, limit), 0
     for c, x in entries:
         n = sums.add_time(c, x, 1, n, sum_)
@@ -417,13 +417,13 @@ def put(entries, limit):
 
 
 def put_at_once(entries, limit):
-    """Do the same with the kernel, which leaves out what is zero."""
+    """Do the same with the kernel, which leaves out zeros."""
     spent = intervals_of.Entries(np.array([c for c, _ in entries], np.int32), np.array([x for _, x in entries], float))
     return dict(added_up(intervals_of.sum_intervals, spent, empty_sum(9, limit), 9))
 
 
 def added_up(kernel, spent, sum_, n):
-    """Add up all of some entries; the call paths and their times."""
+    """Add up all entries with a kernel; return call paths and their times."""
     nothing, no_waits = np.zeros(1, np.int64), intervals_of.Entries(np.zeros(0, np.int32), np.zeros(0))
     no_call = np.full(1, -1, np.int32), np.zeros(1)
     spans = intervals_of.Spans(nothing, np.array([spent.path.size]), nothing, nothing, *no_call)
@@ -459,8 +459,8 @@ def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(ent
     st.booleans(),
 )
 def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals, limit, prune):
-    """Intervals that begin where the one before begins go on with its sums: that changes nothing, and waits are taken
-    off each."""
+    """Intervals with the same begin as the one before reuse its sums, which must not change the result; waits are
+    subtracted from each."""
     entries = [sorted(part.items()) for part in parts]
     begin = np.cumsum([0, *map(len, entries)])
     spent = intervals_of.Entries(
@@ -480,13 +480,13 @@ def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals,
         bounds = zip(np.append(0, out.end[:-1]), out.end, strict=True)
         return [list(zip(out.path[a:b].tolist(), out.value[a:b].tolist(), strict=True)) for a, b in bounds]
 
-    # those that begin together in the order in which they end, and in any
+    # in any order, and with intervals of the same begin in the order of their ends
     for chosen in (intervals, sorted(intervals, key=lambda i: (min(i[:2]), min(i[2:4]), max(i[:2]), max(i[2:4])))):
         alone = [summed([interval], intervals_of.sum_intervals)[0] for interval in chosen]
         assert summed(chosen, intervals_of.sum_intervals) == alone
         assert summed(chosen, intervals_of.sum_intervals.py_func) == alone
     if limit == 9:
-        # the sums themselves, of call paths without waits
+        # the sums themselves, without waits
         interval = (*intervals[0][:2], 0, 0, -1, 0.0)
         low, high = sorted(min(k, len(entries)) for k in interval[:2])
         expected: dict[int, float] = {}
@@ -510,7 +510,7 @@ def test_sums_of_intervals__are_in_the_order_of_call_paths(parts):
 
 @pytest.mark.parametrize("n", [3, 200])
 def test_segments__have_their_call_paths_in_order_whatever_is_met_first(n):
-    """A full sum to which they are added later drops what is smallest then, so that the order counts."""
+    """When they are added to a full sum later, it drops the smallest entry, so their order matters."""
     entries = {int(c): float(c % 7 + 1) for c in np.random.default_rng(n).permutation(9000)[:n]}
     sum_, n_paths = empty_sum(9000, n), 0
     for c, x in entries.items():
@@ -527,7 +527,7 @@ def test_segments__have_their_call_paths_in_order_whatever_is_met_first(n):
     st.integers(0, 15),
 )
 def test_points__are_numbered_by_rank(rows, wanted, ends):
-    """Points of locations of 131 rows each, some of which have one more at their end."""
+    """Locations have 131 rows each, and some have another point at their end."""
     n = len(rows)
     first_row, has_end = np.arange(n + 1) * 131, np.array([ends >> i & 1 for i in range(n)])
     row = np.array([131 * i + r for i, of in enumerate(rows) for r in sorted(of, reverse=True)], np.int64)
@@ -554,7 +554,7 @@ def test_points__are_numbered_by_rank(rows, wanted, ends):
 
 
 def is_in_one(first, stop, bounds):
-    """Whether all rows of some ranges are between two bounds that follow each other."""
+    """Return whether all rows of some ranges are between the same two adjacent bounds."""
     rows = [row for a, b in zip(first.tolist(), stop.tolist(), strict=True) for row in range(a, b)]
     return any(a <= min(rows, default=a) and max(rows, default=a) < b for a, b in pairwise(bounds))
 
@@ -581,7 +581,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
         found = source.several_at(("y", "x"), rows, -7)
         assert [of.tolist() for of in found] == [[*of[first].tolist(), -7] for of in (columns.y, columns.x)]
         kept = near.KeptTable(SYNC_POINTS, 110, dict.fromkeys(SYNC_POINTS.names, columns.x), {"y": source})
-        # in more than one block
+        # read in more than one block
         monkeypatch.setattr(large, "BLOCK", 3)
         assert kept.at("y", first).tolist() == columns.y[first].tolist()
         assert kept.at("location", first).tolist() == columns.x[first].tolist()
@@ -591,7 +591,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
             assert some.tolist() == columns.y[a:b].tolist()
             if source is pieces and b > a and is_in_one(np.array([a]), np.array([b]), [0, 50, 57, 110]):
                 assert any(np.shares_memory(some, piece.y) for piece in in_memory)
-        # what is in one piece in memory is not copied
+        # rows in one piece in memory are not copied
         is_shared = any(x is piece.x for piece in (columns, *in_memory))
         if source is not spilled and is_in_one(first, stop, [0, 110] if source is columns else [0, 50, 57, 110]):
             assert is_shared
@@ -639,7 +639,7 @@ def test_ranges__are_listed_piece_by_piece(sizes, data):
     expected = [n for k in members.tolist() for n in range(start[k], start[k + 1])]
     found = Ranges.between(start, members)
     assert len(found) == len(expected)
-    # those of neighbours are one run
+    # ranges of neighbouring members are one run
     runs = [(range(len(expected))[here], range(10**3)[of]) for here, of in found.runs()]
     assert [k for here, _ in runs for k in here] == [*range(len(expected))]
     assert [n for _, of in runs for n in of] == expected
@@ -702,7 +702,7 @@ def test_amounts__are_those_of_all_rows(dtype):
 
 
 def test_list_charges__has_own_waits_by_kind_then_later_ones():
-    """Of four pairs of kinds 1, 0, 1 and 1 the first has nothing of its own, but 7 of kind 0 and 8 of kind 1 later."""
+    """Of four pairs of kinds 1, 0, 1 and 1, the first has no own charge, but 7 of kind 0 and 8 of kind 1 later."""
     kind, charged = np.array([1, 0, 1, 1], np.int8), np.array([0, 4, 5, 6])
     begin, of_kind = np.array([0, 3, 3, 4, 4], np.int32), np.array([0, 0, 1, 0], np.int8)
     shares = costs.OfPairs(begin, of_kind, np.array([0, 7, 8, 9]))
@@ -719,7 +719,7 @@ def test_list_charges__has_own_waits_by_kind_then_later_ones():
 
 
 def test_amounts__are_put_in_the_order_of_pairs_and_added_up_by_kind():
-    """Pair 2 is charged twice with kind 1, the second time after it has been gone through; pair 0 has nothing."""
+    """Pair 2 is charged twice with kind 1, the second time after it was processed; pair 0 has no charges."""
     log = [(2, 1, 5), (2, 3, 6), (1, 0, 7), (2, 1, 8)]
     first = costs.Passed(np.array([2, 1, 0], np.int8), *_columns(log[:3]), np.array([3]))
     again = costs.Passed(np.array([0, 0, 1], np.int8), *_columns(log[3:]), np.array([1]))
@@ -742,13 +742,13 @@ def test_amounts__are_put_in_the_order_of_pairs_and_added_up_by_kind():
 
 
 def _columns(log):
-    """Kinds and amounts, with room for one more."""
+    """Return kinds and amounts, with room for one more."""
     return np.array([k for _, k, _ in log] + [0], np.int8), np.array([a for _, _, a in log] + [0])
 
 
 def test_costs__that_come_after_they_were_to_be_passed_on_are_charged_too():
-    """Each of two locations waits for what the other one does after its own wait: of the first pair, whose wait is 80,
-    40 go to the wait of 100 and on to the second pair, and of its costs 8 and 21 come back."""
+    """Each of two locations waits for what the other one does after its own wait. Of the wait of 80 of the first pair,
+    40 go back to the wait of 100 and so to the second pair, of whose costs 8 and 21 come back."""
     numbers = [np.array(of, np.int32) for of in ([1, 3], [2, 0], [-1, 1])]
     before, wait = np.array([0, 1, 1, 2, 2], np.int32), np.array([100, 80])
     caused = costs.Caused(np.array([5, 6], np.int8), *numbers, np.zeros(0, np.int32), before, wait)
@@ -761,7 +761,7 @@ def test_costs__that_come_after_they_were_to_be_passed_on_are_charged_too():
 
 
 def _each(begin):
-    """What each has between the beginnings."""
+    """Return the slices between successive begins."""
     return [slice(*of) for of in pairwise(begin.tolist())]
 
 

@@ -1,4 +1,4 @@
-"""What callers give by mistake is refused with a clear error, whichever function they call (issue 13, number 21)."""
+"""Wrong arguments are refused with a clear error, whichever function is called (issue 13, number 21)."""
 
 from __future__ import annotations
 
@@ -218,9 +218,9 @@ def test_cube__with_a_value_beyond_all_bounds_is_refused(ending, value, tmp_path
 
 @pytest.mark.slow
 def test_trace__can_be_pickled(trace, monkeypatch, tmp_path):
-    """Its path, whatever folder the other process is in, and its options."""
+    """A pickle has the path, valid in any working folder of the other process, and the options."""
     two = tracecols.open(trace.path, jobs=2)
-    _ = two.messages  # what was computed stays here
+    _ = two.messages  # computed tables are not pickled
     found = pickle.dumps(two)
     assert len(found) < 1000
     monkeypatch.chdir(tmp_path)

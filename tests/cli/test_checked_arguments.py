@@ -42,7 +42,7 @@ def test_analyze__checks_its_arguments_before_it_reads_events(wrong, store, data
     monkeypatch.setattr(reader.Store, "read", None)
     monkeypatch.setattr(reader.Store, "read_together", None)
     monkeypatch.setattr("tracecols.conversion.write_store", None)
-    # of an archive the number of locations is known as well, but not what texts select
+    # the number of locations of an archive is known as well, but not which of them a text selects
     for source in [store, *([data / "late_sender"] if wrong != "no location" else [])]:
         result = analyze(source, "-o", tmp_path / "x.severity", *arguments)
         assert (result.exit_code, words in result.output) == (1, True), result.output
@@ -75,7 +75,7 @@ def test_analyze__takes_lists_with_commas(store, tmp_path):
     a, b = SeverityCube.load(listed), SeverityCube.load(given)
     assert a.facts["narrowed"] == b.facts["narrowed"] == {"properties": ["mpi_latesender", "visits", "mpi_wait_direct"]}
     assert a.frame().equals(b.frame())
-    # the same command again replaces it
+    # running the same command again replaces the cube
     assert analyze(store, "-q", "-o", listed, "-p", "late sender, visits", "-p", "mpi_wait_direct").exit_code == 0
     result = CliRunner().invoke(group, ["compare", str(listed), str(given), "-p", "visits,late sender"])
     assert result.exit_code == 0, result.output
@@ -88,7 +88,7 @@ def test_analyze__takes_lists_with_commas(store, tmp_path):
 
 @pytest.mark.parametrize("properties", [["delay", "time"], ["comp"], ["time"]])
 def test_diagnosis__of_a_cube_without_losses_says_why_there_are_no_findings(properties, store):
-    """It said that nothing costs as much as 0.5 %."""
+    """It used to say that nothing costs as much as 0.5 %."""
     text = tracecols.open(store).analyze(properties=properties).diagnosis().text()
     assert (
         "No findings: they are about wait states and overheads, and this cube was narrowed to other properties" in text

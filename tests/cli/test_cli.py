@@ -1,4 +1,4 @@
-"""The command line, as a person and a script meet it."""
+"""The command line, as used by people and by scripts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_import__loads_nothing_heavy():
 
 
 def test_analyze__opens_an_archive_once(data, tmp_path, monkeypatch):
-    """To read what it defines takes a part of a small analysis."""
+    """Reading its definitions takes a part of the time of a small analysis."""
     opened = []
     monkeypatch.setattr(registry, "open_source", lambda source: opened.append(source) or open_source(source))
     done = run("analyze", data / "hybrid_2x3", "-o", tmp_path / "x.severity", "-p", "time", "-q")
@@ -63,7 +63,7 @@ def test_analyze__opens_an_archive_once(data, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_commands_that_call_no_kernel__do_not_load_numba(work, tmp_path):
-    """It takes longer to import than most of them take."""
+    """Importing numba takes longer than most of these commands."""
     store, cube = work / "h.trace", work / "h.severity"
     commands = [
         ["info", store], ["info", cube], ["show", cube], ["show", cube, "-p", "late broadcast"], ["diagnose", cube],
@@ -91,7 +91,7 @@ def test_commands__load_neither_pandas_nor_rich_nor_the_compiler(command, tmp_pa
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    # the first of them may have compiled kernels
+    # the first run may have compiled kernels
     assert done.stderr.splitlines()[-1] == "[]"
 
 
@@ -133,7 +133,7 @@ def test_info__tells_what_a_person_wants_to_know(work):
 
 
 def test_non_blocking_collectives__are_understood(tmp_path, archive):
-    """They are analysed, so nothing is passed over. Messages that lack a side are explained."""
+    """They are analysed, so nothing is left out. Messages that lack a side are explained."""
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     for rank in mpi.ranks:
@@ -375,7 +375,7 @@ def test_commands__that_are_mistyped_are_suggested():
 
 @pytest.mark.slow
 def test_info__tells_by_how_much_root_causes_differ_from_those_of_scalasca(tmp_path):
-    """Once, of a cube, and not after every analysis (issue 33, number 6)."""
+    """It is shown for a cube, and not after every analysis (issue 33, number 6)."""
     cube = tmp_path / "x.severity"
     trace = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace", jobs=1)
     assert "conventions scalasca" not in CliRunner().invoke(group, ["analyze", str(trace), "-o", str(cube)]).output

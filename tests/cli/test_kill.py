@@ -1,5 +1,5 @@
-"""Commands that are killed leave nothing that opens, and run again; the older output stays until the other one is
-complete."""
+"""Commands that are killed leave nothing that can be opened, and can be run again; the older output stays until the new
+one is complete."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def die(at: int, folder: Path, *arguments: object) -> None:
-    """Run a command that is killed when it is about to rename something for the time `at`."""
+    """Run a command that is killed just before its `at`-th rename, counted from 1."""
     assert run(DIE.format(at=at, arguments=[str(a) for a in arguments]), folder).returncode == -signal.SIGKILL
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Return what files below a folder hold."""
+    """Return the contents of all files below a folder, by relative path."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
@@ -59,7 +59,7 @@ def test_commands__killed_at_random_moments(tmp_path, data):
     from benchmarks.kill import campaign, cases
 
     of = cases(tmp_path, data / "hybrid_2x3", data / "late_sender")
-    # on a machine that is busy only sometimes commands may be done before they are killed
+    # on a machine with varying load, commands may end before they are killed
     for seed in range(1, 10):
         seen, failures = campaign(of, kills=4, seed=seed)
         assert failures == []
@@ -78,7 +78,7 @@ def test_convert__killed_while_it_replaces_an_older_store(at, tmp_path, data):
     (left,) = tmp_path.glob(".*.partial")
     with pytest.raises(TracecolsError):
         tracecols.open(left)
-    # what does not work leaves the older store, where it was
+    # commands that fail leave the older store where it was
     (tmp_path / "none.otf2").write_bytes(b"")
     with ScratchFolder(tmp_path, ".other."):
         pass
@@ -122,7 +122,7 @@ def test_export__killed_while_it_puts_the_archive_in_its_place(at, tmp_path, dat
 
 @pytest.mark.slow
 def test_export__never_takes_back_what_others_made(tmp_path, data):
-    """The folder that a killed export had made was removed, and somebody made another one of that name."""
+    """The folder of a killed export is moved away, and somebody makes another one of the same name."""
     store = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
     die(2, tmp_path, "export", store, "y.otf2")
     kept = tmp_path / "kept"
@@ -191,7 +191,7 @@ time.sleep(60)
     link = tmp_path / theirs.name.replace("-", "-f")
     link.symlink_to(tmp_path.parent)
     with ScratchFolder(tmp_path, ".x.", ".partial") as mine:
-        # of other machines nobody knows whether they live, and links are never followed
+        # processes of other machines may still run, so their folders stay; links are never followed
         assert {p.name for p in tmp_path.iterdir()} == {mine.name, elsewhere.name, link.name}
 
 
@@ -208,7 +208,7 @@ def test_scratch__goes_with_its_object_but_not_with_a_forked_process(tmp_path):
 
 
 def test_interrupt__stops_a_conversion_at_once(tmp_path, monkeypatch):
-    """Not when the location that is being read ends."""
+    """It does not wait for the end of the location that is being read."""
     from support.store_changes import Numbers
 
     from tracecols import conversion

@@ -68,7 +68,7 @@ def test_source__of_another_kind_is_recognised(words, given, message, made, tmp_
     ],
 )
 def test_trace__in_the_place_of_a_cube_is_analysed(command, given, made, tmp_path, monkeypatch):
-    """What a command prints of a trace is what it prints of its cube; nothing but its output is left."""
+    """A command prints the same for a trace as for its cube; nothing but its output is left."""
     monkeypatch.chdir(tmp_path)
     second = [made["cube"]] if command == "compare" else []
     printed = [run(command, made[of], *second) for of in (given, "cube")]

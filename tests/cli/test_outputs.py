@@ -66,7 +66,7 @@ def run(name: str, made: dict[str, str], out: Path | str, size: int, temporary: 
         text=True,
     )
     assert done.returncode == 1, done.stderr
-    # a kernel that no test has called yet cannot be kept either
+    # kernels that no test has compiled before cannot be cached either
     note, _, error = done.stderr.rpartition("error: ")
     assert not note or (note.startswith("note: kernels are compiled at every start") and note.count("\n") == 2)
     assert not list(temporary.iterdir())
@@ -74,7 +74,7 @@ def run(name: str, made: dict[str, str], out: Path | str, size: int, temporary: 
 
 
 def checked(error: str) -> str:
-    """An error of one line, with another that says what to do."""
+    """Check that an error has one line, followed by another that says what to do; return it."""
     assert "Traceback" not in error
     assert error.startswith("error: ") and error.count("\n") == 2 and "\n  " in error
     return error
@@ -109,7 +109,7 @@ def test_folder__where_nothing_can_be_written(name, made, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("number", [28, 30, 122])
 def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
-    """No room, a read-only file system, a quota."""
+    """No space, a read-only file system, a quota."""
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -128,7 +128,7 @@ def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_temporary_files__of_epilog_find_no_room(made, tmp_path, monkeypatch):
-    """The trace is sound: nobody has to copy it again."""
+    """The trace is sound: the error must not advise to copy it again."""
     from tracecols.converters import temporary
 
     monkeypatch.setattr(temporary, "IN_MEMORY", 0)

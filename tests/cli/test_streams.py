@@ -78,7 +78,7 @@ def test_pipe__that_nobody_reads_is_no_error_message(data, made, tmp_path):
 @pytest.mark.slow
 def test_numba__with_no_threads_is_refused(data, made, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
-    # numba is imported only to compile
+    # numba is imported only to compile, so the cache of kernels must be empty
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
     done = start("analyze {s} -o {out}.severity", data, made, tmp_path)
     assert done.returncode == 1

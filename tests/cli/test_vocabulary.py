@@ -1,5 +1,5 @@
 """One vocabulary of options: an option that several commands have is declared once, earlier spellings work with a note,
-and the table of the documentation is made of the declarations (issue 33, number 6)."""
+and the table of the documentation is generated from the declarations (issue 33, number 6)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from tracecols.cli import COMMANDS, group
 from tracecols.cli.vocabulary import TERMS, TermOption, all_commands, table
 
 DOCS = Path(tracecols.__file__).parent / "docs"
-OWN_MEANING = {"--patterns"}
-"""What two commands take with the same meaning, one of them as a flag's counterpart."""
 
 
 @pytest.fixture(scope="module")

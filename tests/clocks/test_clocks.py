@@ -36,7 +36,7 @@ PARALLEL, BARRIER = "!$omp parallel @a.c:1", "!$omp barrier @a.c:4"
 
 
 class ShiftedSource(StoreSource):
-    """A store whose processes have clocks of their own: so many ticks are added to all of their times."""
+    """A store whose processes have separate clocks: an offset in ticks is added to all times of a process."""
 
     def __init__(self, store, offsets):
         super().__init__(store)
@@ -62,19 +62,19 @@ class Shifted(RewrittenTrace):
 
 
 def shifted(path, offsets, output):
-    """Write a store in which processes have clocks of their own."""
+    """Write a store in which the clocks of processes have offsets."""
     return Shifted(Store(path), offsets).save(output)
 
 
 def times(store):
-    """Times of all events, location by location."""
+    """Return the times of all events, location by location."""
     store = store if isinstance(store, Store) else Store(store)
     return [store.read("events", i, ["time"])["time"].tolist() for i in range(store.manifest["n_locations"])]
 
 
 @pytest.fixture
 def corrected(tmp_path):
-    """Correct a trace, and open the result."""
+    """Return a function that corrects a trace and opens the result."""
 
     def run(trace, **bounds):
         path = trace.correct(**bounds).save(tmp_path / "corrected.trace")
@@ -85,7 +85,7 @@ def corrected(tmp_path):
 
 @pytest.fixture
 def opened(tmp_path):
-    """Convert an archive of `otf2_writer` and open it."""
+    """Return a function that converts an archive of `otf2_writer` and opens it."""
     return lambda archive: tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace", jobs=1), jobs=1)
 
 
@@ -104,22 +104,22 @@ def early_message(archive, recv=1_500, send=2_000):
 
 def test_forward__a_receive_moves_after_its_send_and_what_follows_comes_back_slowly(archive, opened, corrected):
     found = corrected(opened(early_message(archive)), stretch=1.0, shrink=0.001)
-    # 500 ticks; before it the shift falls by the time that passes, to nothing 500 ticks before; after it by a
-    # thousandth
+    # the receive moves by 500 ticks; the shift rises with the time from 0, 500 ticks before; after it, it falls by a
+    # thousandth of the time
     assert times(found.store) == [[0, 2_000, 2_000, 2_001, 900_000], [0, 1_000, 2_000, 2_001, 300_000 + 500 - 298]]
     assert len(found.clock_violations) == 0
 
 
 def test_backward__the_shift_rises_by_the_share_that_is_given(archive, opened, corrected):
     found = corrected(opened(early_message(archive)))
-    # a hundredth: 15 ticks in 1,500, 5 in 500
+    # the shift rises by a hundredth: 15 ticks in 1,500, 5 in 500
     assert times(found.store)[1] == [500 - 15, 1_000 + 500 - 5, 2_000, 2_001, 300_000 + 500 - 2]
 
 
 def test_backward__a_send_limits_how_far_the_events_before_move(archive, opened, corrected):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
-    # rank 1 sends at 1,000 what is received at 1,100, and receives 10,000 ticks before it is sent
+    # rank 1 sends at 1,000 a message received at 1,100, and receives another one 10,000 ticks before it is sent
     a.enter(0, "MPI_Recv").receive(1_100, 1, mpi.world, 7, 64).leave(1_200, "MPI_Recv")
     a.enter(15_000, "MPI_Send").send(15_000, 1, mpi.world, 7, 64).leave(15_000, "MPI_Send")
     b.enter(0, "MPI_Send").send(1_000, 0, mpi.world, 7, 64).leave(1_000, "MPI_Send")
@@ -150,14 +150,14 @@ def test_collectives__by_kind(archive, opened, corrected):
     a, b = mpi.ranks
     a.collective(500, 600, mpi.world, "barrier").collective(1_100, 1_110, mpi.world, "bcast", 0, 8, 8)
     b.collective(100, 200, mpi.world, "barrier").collective(900, 1_000, mpi.world, "bcast", 0, 0, 8)
-    # nobody waits for who only receives, or for the higher rank in a scan
+    # no rank depends on one that only receives, or on the higher rank in a scan
     a.collective(2_000, 2_010, mpi.world, "reduce", 1, 8, 0).collective(3_000, 3_010, mpi.world, "scan", None, 8, 8)
     b.collective(3_500, 3_510, mpi.world, "reduce", 1, 0, 8).collective(4_000, 4_010, mpi.world, "scan", None, 8, 8)
     found = opened(archive)
     assert found.correct().before == {**dict.fromkeys(CONDITIONS, 0), "collective": 2}
     after = corrected(found)
     assert len(after.clock_violations) == 0
-    # rank 0 never depends on what is late
+    # rank 0 never depends on late events
     assert times(after.store)[0] == times(found.store)[0]
 
 
@@ -210,7 +210,7 @@ def test_threads__fork_join_and_barriers_follow_a_master_that_moves(archive, ope
     assert len(after.clock_violations) == 0
     of_master, of_worker = times(after.store)[:2]
     assert of_master[1] == 50_000
-    # begins after the FORK, leaves the barrier after the master's ENTER
+    # the worker begins after the FORK, and leaves the barrier after the master's ENTER
     assert of_worker[0] >= of_master[3]
     assert of_worker[3] >= of_master[6]
 
@@ -234,8 +234,8 @@ def test_streams_of_devices__move_with_their_hosts_so_that_launches_precede_kern
     mpi = archive.mpi(2, 2)
     (a, _), (b, _) = mpi.threads
     a.enter(0, "MPI_Send").send(2_000, 1, mpi.world, 7, 64).leave(2_001, "MPI_Send")
-    # received 500 ticks before it is sent; the kernel begins 5 ticks after its launch, and ends before the call that
-    # waits for it
+    # the message is received 500 ticks before it is sent; the kernel begins 5 ticks after its launch, and ends before
+    # the call that waits for it
     b.enter(0, "MPI_Recv").receive(1_500, 0, mpi.world, 7, 64).leave(1_501, "MPI_Recv")
     b.enter(1_600, "cuLaunchKernel").leave(1_610, "cuLaunchKernel")
     b.enter(1_620, "cuStreamSynchronize").leave(1_710, "cuStreamSynchronize")
@@ -251,7 +251,7 @@ def test_streams_of_devices__move_with_their_hosts_so_that_launches_precede_kern
         return shift[(before.time == time).to_numpy()].tolist()
 
     assert of(1_600) == of(1_605) == of(1_710) == of(1_700) == [500]
-    # before the correction the shift rises, on both alike; the other process does not move
+    # before the receive, the shift rises on host and stream alike; the other process does not move
     assert of(100) == [0] and of(1_500) == [500]
     assert of(1_607) == of(1_702) == [0]
 
@@ -259,7 +259,7 @@ def test_streams_of_devices__move_with_their_hosts_so_that_launches_precede_kern
 def test_contradictions__are_refused(archive, opened):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
-    # each receives first what the other one sends afterwards
+    # each rank first receives a message that the other one sends afterwards
     for rank, other in ((a, 1), (b, 0)):
         rank.enter(0, "MPI_Recv").receive(10, other, mpi.world, 1, 8).leave(20, "MPI_Recv")
         rank.enter(30, "MPI_Send").send(40, other, mpi.world, 1, 8).leave(50, "MPI_Send")
@@ -287,7 +287,7 @@ def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):
     for t in (10_000, 20_000, 30_000):
         a.enter(t, "MPI_Send").send(t, 1, mpi.world, 1, 8).leave(t, "MPI_Send")
     a.enter(40_000, "MPI_Recv").receive(90_000, 1, mpi.world, 1, 8).leave(90_000, "MPI_Recv")
-    # 3,000 and 2,000 ticks too early, 1,000 late; what comes back takes 40,000 by these clocks
+    # received 3,000 and 2,000 ticks too early, and 1,000 after the send; the reply takes 40,000 by these clocks
     for t in (7_000, 18_000, 31_000):
         b.enter(t, "MPI_Recv").receive(t, 0, mpi.world, 1, 8).leave(t, "MPI_Recv")
     b.enter(50_000, "MPI_Send").send(50_000, 0, mpi.world, 1, 8).leave(50_000, "MPI_Send")
@@ -397,7 +397,7 @@ def conditions_of(trace):
 
 
 def team_conditions(trace, teams):
-    """Forks and joins: from the side table of threads alone."""
+    """Return the conditions of forks and joins, from the side table of threads alone."""
     found = []
     side = [
         trace.store.read("threads", i, ["row", "kind", "team"]) if trace.store.n_rows("threads", i) else None
@@ -428,9 +428,9 @@ def team_conditions(trace, teams):
 
 
 def twin(events, conditions, shrink, stretch):
-    """The controlled logical clock event by event: (location, time) of all rows, pairs of rows; O(n^2) and more.
+    """Compute the controlled logical clock event by event from (location, time) and pairs of rows; O(n^2) and more.
 
-    Only the events that conditions name are computed one from the other, as shifts are rounded to ticks there.
+    Only events in conditions are computed from each other, since shifts are rounded to ticks there.
     """
     location, time = [e[0] for e in events], [e[1] for e in events]
     conditions = [(a, b) for a, b in conditions if a != b]
@@ -464,7 +464,7 @@ def twin(events, conditions, shrink, stretch):
         if v != anchor:
             continue
         while anchor in before:
-            # the slope of the lower convex hull of the limits, as far as the line stays above what is there
+            # the slope of the lower convex hull of the limits, while the line is above the forward shifts
             rate, best, at = stretch, None, anchor
             while at in before:
                 at = before[at]
@@ -502,7 +502,7 @@ def twin(events, conditions, shrink, stretch):
     return result
 
 
-# seeds whose programs have collective operations, and messages that these do not forbid: they do not wait in operations
+# seeds with collective operations and messages that do not contradict them: processes do not wait in operations
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 5, 9, 11])
 def test_twin__gives_the_same_times(tmp_path, seed):
@@ -521,7 +521,7 @@ def test_twin__gives_the_same_times(tmp_path, seed):
     got = tracecols.open(correction.save(tmp_path / "corrected.trace"))
     assert got.read_events(columns=["time"]).time.tolist() == wanted
     assert len(got.clock_violations) == 0
-    # what belongs together still does
+    # events are joined as before
     for table in ("messages", "collective_members", "construct_members"):
         columns = [c for c in getattr(trace, table).columns if c in ("send", "recv", "end", "enter", "exit", "rank")]
         one, two = (getattr(t, table)[columns].sort_values(columns).to_numpy().tolist() for t in (trace, got))
@@ -540,7 +540,7 @@ def test_kernels__compiled_and_plain_agree(n):
     limit = forward + rng.integers(0, 60, n)
 
     def keep(run):
-        # the plain kernel cannot write what is given; for arrays of that kind the other would be compiled again
+        # input is read-only for the plain kernel; the compiled one would be compiled again for such arrays
         for array in (time, forward, limit):
             array.flags.writeable = hasattr(run, "py_func")
 
@@ -553,7 +553,7 @@ def test_kernels__compiled_and_plain_agree(n):
         assert (shift <= limit).all()
         found.append(shift.tolist())
     assert found[0] == found[1]
-    # what is looked at is bounded, and the limits hold all the same
+    # the limits also hold if the search is bounded
     keep(kernels.amortise)
     kernels.amortise(time, forward, limit, 0.2, 3, shift)
     assert ((shift >= forward) & (shift <= limit)).all()
@@ -594,7 +594,7 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
-    """It was 114 B per event that takes part in a condition; arrays beyond `HELD` are in files."""
+    """It used to be 114 B per event in a condition; arrays beyond `HELD` are in files."""
     from tracecols.clocks.graph import ClockGraph
 
     n = 20_000
@@ -602,7 +602,7 @@ def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
     for rank, other in zip(mpi.ranks, (1, 0), strict=True):
         rank.enter(0, "main")
         for k in range(n):
-            # each receives what the other one has sent before
+            # each rank receives a message that the other one has sent before
             rank.send(10 * k + 1, other, mpi.world, 7, 8).receive(10 * k + 5, other, mpi.world, 7, 8)
         rank.leave(10 * n, "main")
     model = opened(archive).model
@@ -673,15 +673,15 @@ def test_generated__clocks_that_nobody_compared_come_together(tmp_path, program,
     assert not any(correction.after.values())
 
     def apart(found):
-        """By how many seconds clocks differ from each other, in the mean over all their events."""
+        """Return the largest difference of clocks in seconds, in the mean over all their events."""
         error = [np.mean(np.subtract(a, b)) for a, b in zip(found, true, strict=True)]
         return np.ptp(error) / source.clock.resolution
 
     after = times(correction.save(tmp_path / "corrected.trace"))
     assert apart(times(trace.store)) > skew / 10
-    # what remains is the slack of messages and operations
+    # the remaining difference is the slack of messages and operations
     assert apart(after) < apart(times(trace.store)) / 20
-    # nothing is moved further than the clocks are apart: no blunder grows
+    # no event moves further than the clocks differ: errors do not grow
     assert correction.change.largest_shift <= skew
 
 
@@ -700,8 +700,8 @@ def seconds_of(store):
 def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkeypatch):
     """Scalasca's correction of the same archives, with its latency of a microsecond.
 
-    It puts a nanosecond between events of the same time, which adds up to 45 ns here, and does not know of locks: where
-    a thread has to wait for one it lets two threads hold it.
+    Scalasca puts a nanosecond between events of the same time, which adds up to 45 ns here, and ignores locks: if a
+    thread has to wait for a lock, it lets two threads hold it.
     """
     if not has_locks:
 
@@ -739,7 +739,7 @@ def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkey
     assert wrong.empty, wrong.to_string(max_rows=20)
 
 
-# -- the command and what it refuses -----------------------------------------------------------------------------------
+# -- the command and refused input -------------------------------------------------------------------------------------
 
 
 def run(*arguments):
@@ -765,7 +765,7 @@ def test_command__tells_what_was_corrected(archive, opened, tmp_path):
         == "controlled logical clock, latency 0 s, shrink 1e-05, stretch 0.01; 1 violations before, 0 after"
     )
     assert run("check", output).exit_code == 0
-    # once more in its place, and as JSON
+    # again, replacing the output, and as JSON
     again = run("correct", trace.path, "-o", output, "--json", "--latency", "1us")
     found = json.loads(again.output)
     assert found["violations_before"]["message"] == 1

@@ -21,7 +21,7 @@ EPILOG = (
     "mpi_latesender", "mpi_lswo_same", "mpi_lswo_different", "mpi_latereceiver", "mpi_barrier_wait", "mpi_latebroadcast",
     "mpi_earlyreduce", "mpi_wait_nxn", "omp_ebarrier_wait", "omp_ibarrier_wait",
 )  # fmt: skip
-"""Properties whose examples consist of what EPILOG has records for."""
+"""Properties whose examples consist of events that EPILOG has records for."""
 
 OTF2 = (
     "mpi_latesender", "mpi_polling_wait", "mpi_latereceiver_wo", "mpi_barrier_wait", "mpi_mgmt_comm_wait",
@@ -31,18 +31,18 @@ OTF2 = (
     "mpi_mgmt_file_wait", "mpi_io_collective_wait", "shmem_barrier_wait", "shmem_wait_nxn", "shmem_latebroadcast",
     "shmem_lock_competition", "device_late_launch", "device_copies_to_device",
 )  # fmt: skip
-"""Properties whose examples have a kind of event, record or region that those before have not; OTF2 has no paradigm for
-communication among devices."""
+"""Properties whose examples have a kind of event, record or region that the examples before them lack; OTF2 has no
+paradigm for communication among devices."""
 
 PROGRAMS = {EXAMPLES[name].make: [n for n, x in EXAMPLES.items() if x.make == EXAMPLES[name].make] for name in OTF2}
-"""Properties by the program that shows them."""
+"""Properties by the function that makes the program in which they occur."""
 
 BEYOND_PLAIN = {"mpi_mgmt_file_wait", "mpi_io_collective_wait", "device_copies_hidden"}
-"""Properties whose programs have handles of files or copies, which `support.otf2_back_end` does not write."""
+"""Properties whose programs have file handles or copies, which `support.otf2_back_end` does not write."""
 
 
 def found(trace, names, ticks=1):
-    """Return severities in ticks by property, each by the conventions that it belongs to."""
+    """Return the severities of each property in ticks, analysed with the conventions of its example."""
     cubes = {
         of: trace.analyze(of, properties=[n for n in names if EXAMPLES[n].conventions == of])
         for of in {EXAMPLES[n].conventions for n in names}
@@ -103,7 +103,7 @@ def test_epilog__has_what_the_store_has(name, tmp_path):
 
 
 def every_verb():
-    """Two processes of two threads that do everything there is a verb for."""
+    """Return a program of two processes with two threads each that uses every verb."""
     program = Program(processes=2, threads=2)
     pair = program.communicator("pair", [1, 0])
     pool = program.define("communicators", kind="group", paradigm="pthread", flags=0, members=[0, 1, 2, 3])

@@ -11,7 +11,7 @@ from tracecols.schema import EventKind as K
 
 
 def ticks(cube, name):
-    """Severity in ticks of every call path by its last name."""
+    """Return the severity of every call path in ticks, by the name of its last region."""
     cells = cube.cells[name]
     return {cube.call_paths.name[c]: int(v) for c, v in zip(cells.call_path, cells.value, strict=True)}
 
@@ -21,7 +21,7 @@ def test_flush__is_overhead_also_when_the_next_event_took_its_time_before(tmp_pa
     trace = tracecols.open(tracecols.convert(program(tmp_path, pending=pending), tmp_path / "x.trace"))
     assert trace.events.time.tolist() == [0, 40, pending, 90, 100]
     cube = trace.analyze()
-    # main 0..40 and 90..100, the flush 40..60, foo 60..90: what was recorded late was not executed during the flush
+    # main 0..40 and 90..100, the flush 40..60, foo 60..90: foo was recorded late, but not executed during the flush
     assert ticks(cube, "time") == {"main": 50, "TRACE BUFFER FLUSH": 20, "foo": 30}
     assert ticks(cube, "overhead") == {"TRACE BUFFER FLUSH": 20}
     assert ticks(cube, "visits") == {"main": 1, "TRACE BUFFER FLUSH": 1, "foo": 1}
@@ -33,7 +33,7 @@ ENTER, EXIT, FLUSH, METRIC = (int(k) for k in (K.ENTER, K.EXIT, K.BUFFER_FLUSH, 
 
 
 def paths(cube, name):
-    """Severity in ticks of every call path by its whole name."""
+    """Return the severity of every call path in ticks, by its full path."""
     cells = cube.cells[name]
     return {cube.call_paths.path[c]: int(v) for c, v in zip(cells.call_path, cells.value, strict=True)}
 
@@ -70,7 +70,7 @@ def test_flush__with_the_time_of_the_leave_that_follows_is_after_it(tmp_path):
 
 @pytest.mark.parametrize("metric_first", [False, True])
 def test_flush__follows_the_enter_with_the_counters_of_that(tmp_path, metric_first):
-    """METRICs of the same time belong to the ENTER; the buffer may have been full before or after them."""
+    """METRICs of the same time belong to the ENTER; the buffer may have filled up before or after them."""
     archive = Archive(tmp_path / "traces.otf2")
     counters = archive.metric_class(("instructions", "uint64"))
     color = archive.attribute("color", "uint32")
@@ -92,7 +92,7 @@ def test_flush__follows_the_enter_with_the_counters_of_that(tmp_path, metric_fir
 
 @pytest.mark.parametrize("between", ["nothing", "parameter", "time"])
 def test_flush__stays_in_front_of_all_others(tmp_path, between):
-    """Only what follows directly and at the same time had taken its time before."""
+    """Only an event directly after the flush, with the same time, took its time before the flush."""
     archive = Archive(tmp_path / "traces.otf2")
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(0, "main").record(40, "BufferFlush", stop_time=60)

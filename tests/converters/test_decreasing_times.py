@@ -1,5 +1,5 @@
-"""Times that decrease at a location are counted and never refused; order in the file is the order of the program (issue
-13, item 10).
+"""Times that decrease at a location are counted and never refused; the order in the file is program order (issue 13,
+item 10).
 
 EPIK writes ENTER and EXIT of its flush region TRACING, then the event that filled the buffer, with the earlier time it
 had taken. Other recorders leave such events for other reasons; OTF2's BUFFER_FLUSH is in test_buffer_flush.
@@ -43,7 +43,7 @@ def small(tmp_path):
 
 
 def seconds(cube, name):
-    """Severities of the first location by call path."""
+    """Return the severities of the first location in seconds, by call path."""
     of = cube.cells[name]
     return {
         cube.call_paths.path[c]: v * cube.scale(name)
@@ -57,7 +57,7 @@ def test_epilog__keeps_order_and_times_and_counts_decreases(small):
     events = small.read_events(columns=["location", "time", "pos"])
     mine = events[events.location == 0]
     assert small.seconds(mine.time).tolist() == [0, 4, 6, 3, 9, 10]
-    # where they are in the file
+    # positions in the file
     assert mine.pos.tolist() == [0, 2, 3, 4, 7, 8]
     assert small.store.decreases == {0: 1}
     assert small.manifest["last_time"] == small.ticks(10)
@@ -98,7 +98,7 @@ def test_otf2__with_decreasing_times_is_converted_and_told(tmp_path):
 
 
 def test_otf2__with_decreasing_times_has_the_clock_of_each_time(tmp_path):
-    """A time before a reading of the clock is corrected by what held before it, also when later ones came first."""
+    """A time is corrected by the clock readings around it, also if events with later times precede it."""
     archive = Archive(tmp_path / "traces.otf2")
     with archive.location("thread", archive.process("p")) as thread:
         thread.clock_offset(0, 0).clock_offset(100, 0).clock_offset(200, 100)
@@ -130,7 +130,7 @@ def test_stores_made_before_decreases_were_counted__are_read(small):
     assert store.n_rows("events") == 10
 
 
-# -- what looks for times ----------------------------------------------------------------------------------------------
+# -- lookups by time ---------------------------------------------------------------------------------------------------
 
 
 def test_read_events__divides_a_trace_at_any_time(small):
@@ -178,7 +178,7 @@ def test_earl__counts_positions_as_the_file_does(tmp_path, monkeypatch):
     recording = with_late_events(random_recording(5, n_processes=3, n_threads=1, n_rounds=20), 5)
     merged(recording).write(tmp_path / "x.elg")
     trace = EventTrace(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
-    # an EXIT of a collective operation is two events here: those of the file in order, each once
+    # an EXIT of a collective operation is two events here: consecutive duplicates are dropped on both sides
     ours = [(e.loc.id, e.time) for e in trace]
     plain = [(e.location, e.time) for e in recording.events]
     assert [x for i, x in enumerate(ours) if not i or x != ours[i - 1]] == [
@@ -255,7 +255,7 @@ def test_severities__do_not_depend_on_jobs_and_parts_where_time_decreases(conven
     assert found[0] == found[1]
 
 
-# -- what can be rescued -----------------------------------------------------------------------------------------------
+# -- salvage -----------------------------------------------------------------------------------------------------------
 
 
 def test_salvage__of_a_merged_trace_gives_up_only_the_location_with_the_fault(tmp_path):
@@ -264,7 +264,7 @@ def test_salvage__of_a_merged_trace_gives_up_only_the_location_with_the_fault(tm
     w.comm([0, 1])
     for t in range(10):
         w.enter(first, t + 0.1, "f").enter(second, t + 0.2, "f")
-        # the second of these has no time
+        # one EXIT of the first location has no time
         w.exit(first, math.nan if t == 3 else t + 0.3).exit(second, t + 0.4)
     w.write(tmp_path / "x.elg")
     store = Store(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace", salvage=True))

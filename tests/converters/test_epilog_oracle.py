@@ -17,12 +17,12 @@ from support.random_epilog import random_recording
 import tracecols
 from tracecols.schema import EventKind
 
-# one of many locations is compared with the reference by its severities (tests/patterns)
+# bgq* has many locations: its severities are compared with the reference instead (tests/patterns)
 RECORDED = [p for p in sorted(SHARED.glob("epilog/*/epik.elg")) if not p.parent.name.startswith("bgq")]
 
 
 def random_sizes(seed, **more):
-    """Draw what a random program is like."""
+    """Draw the parameters of a random program."""
     draw = random.Random(seed)
     return {
         "n_processes": draw.choice([1, 2, 3, 5]), "n_threads": draw.choice([1, 1, 2, 4]), "n_rounds": draw.choice([5, 20]),
@@ -74,7 +74,7 @@ def test_archive__equals_a_plain_merge(seed, tmp_path):
         last_def=draw.random() < 0.5,
     )
     trace = tracecols.open(tracecols.convert(tmp_path / "epik_x", tmp_path / "x.trace"))
-    # clocks that show 1000 s resolve 1e-13 s; processes that are closer may change places
+    # clock readings near 1000 s resolve 1e-13 s; closer events of different processes may be swapped
     compare(merge_archive(tmp_path / "epik_x"), trace, tolerance=2e-12 if offsets else 0.0, positions=not offsets)
 
 
@@ -91,7 +91,7 @@ def test_pointers__are_those_of_a_walk_through_the_file(seed, tmp_path):
     own = [analysis.enterptr.get(p) for p in position]
     own = [e.pos if e is not None and at[e.pos] == at[p] else 0 for e, p in zip(own, position, strict=True)]
     found = np.append(position, 0)[events["enterptr"]]
-    # what a record becomes besides the event itself: counters come before it, an EXIT after the end of an operation
+    # a record may become several events: counters precede the event itself, the end of an operation precedes its EXIT
     itself = events["kind"] != EventKind.METRIC
     assert found[itself].tolist() == np.array(own)[itself].tolist()
     enters = events["cnodeptr"] >= 0

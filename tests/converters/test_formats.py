@@ -1,4 +1,4 @@
-"""Trace formats: found by ending, also those of installed packages; what they say of their records."""
+"""Trace formats: lookup by file ending, formats of installed packages, and what they document of their records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CALLED: list[Path] = []
 
 
 def open_written(path: Path):
-    """Open a trace of a format that a package brings."""
+    """Open a trace of a format that a package provides."""
     CALLED.append(path)
     return registry.open_source(DATA / "late_sender")
 

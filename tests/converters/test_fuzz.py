@@ -1,5 +1,5 @@
-"""Whatever the bytes of a trace are: it is read and analyzed, or refused with an error of ours; no crash, no hang, no
-wild index."""
+"""A trace of arbitrary bytes is read and analyzed, or refused with one of our errors: no crash, no hang, no wild
+index."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NAMES = (
     "messages/trace.elg.gz", "messages archive/epik.esd", "hybrid/trace.elg", "hybrid archive/epik.esd",
     "one-sided/trace.elg", "one-sided archive/epik.esd", "shmem/trace.elg", "shmem archive/epik.esd", "odd/trace.elg",
 )  # fmt: skip
-"""Traces of EPILOG."""
+"""EPILOG traces, by their paths in the folder of `traces`."""
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def watchdog():
 
 
 def tiny(folder: Path) -> otf2_mutations.Damage:
-    """All record types at eight locations, a few hundred events; several chunks per file."""
+    """Write all record types at eight locations: a few hundred events, several chunks per file."""
     anchor = everything(folder / "traces.otf2", rounds=3, event_chunk=5000, definition_chunk=3000).write()
     return otf2_mutations.Damage(anchor)
 
@@ -99,7 +99,7 @@ def peak() -> int:
 
 
 def columns_of(anchor: Path) -> tuple[dict[tuple[int, str, str], bytes], int]:
-    """Read everything: all columns by location, table and name; and in how many batches."""
+    """Read a trace; return all columns by (location, table, name), and the number of batches."""
     source, n_batches = open_source(anchor), 0
     columns = {(-1, "definitions", ""): repr(source.definitions).encode()}
     for location in range(len(source.definitions["locations"]["id"])):
@@ -179,8 +179,8 @@ def test_damage__of_epilog_is_analyzed_or_refused(name, traces, tmp_path):
 
 @pytest.mark.slow
 def test_refusals__hold_no_memory(traces, tmp_path):
-    """An error holds the frames it passed, and they hold buffers: nothing may hold the error, or all waits for a
-    collection."""
+    """An error refers to the frames it passed, and these to buffers: if the error were kept, only a garbage collection
+    would free them."""
     kinds = (
         otf2_archive.Buffers,
         otf2_archive.Archive,
@@ -197,7 +197,7 @@ def test_refusals__hold_no_memory(traces, tmp_path):
             spoilt = epilog[seed % 10 - 1] if seed % 3 and seed % 10 else otf2
             with spoilt.spoilt(seed):
                 tracecols.convert(spoilt.anchor, tmp_path / "x.trace", jobs=1 + seed % 2, force=True)
-            # those that came since nothing is collected any more
+            # objects created since collection was disabled
             left = [o for o in gc.get_objects(generation=0) if isinstance(o, kinds)]
             assert left == [], f"seed {seed}"
     finally:
@@ -206,7 +206,7 @@ def test_refusals__hold_no_memory(traces, tmp_path):
 
 
 class Checked(np.ndarray):
-    """An array that raises where compiled code would read or write elsewhere; -1, the last one, is meant."""
+    """An array that raises where compiled code would access other memory; -1 is allowed: the last element."""
 
     def __getitem__(self, index: Any) -> Any:
         check(index)
@@ -218,7 +218,7 @@ class Checked(np.ndarray):
 
 
 def check(index: Any) -> None:
-    """Refuse to count from the end; a part of an array has a begin and an end in it."""
+    """Refuse indices below -1, and slices without two bounds that are not negative."""
     if isinstance(index, slice):
         index = index.start, index.stop
         if min(index) < 0:
@@ -229,7 +229,7 @@ def check(index: Any) -> None:
 
 
 def checked(argument: Any) -> Any:
-    """Let an array, or the arrays of a named tuple, check indices."""
+    """Return an array, or a named tuple of arrays, with checked indices."""
     if isinstance(argument, tuple):
         return type(argument)(*map(checked, argument))
     return argument.view(Checked) if isinstance(argument, np.ndarray) else argument
@@ -237,7 +237,7 @@ def checked(argument: Any) -> Any:
 
 @pytest.fixture
 def in_python(monkeypatch) -> list[int]:
-    """Let the kernels be plain Python, with indices checked; returns what counts their calls."""
+    """Replace the kernels by plain Python with checked indices; return a list with one entry per call."""
     calls: list[int] = []
 
     def plain(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -265,7 +265,7 @@ def test_kernels_of_epilog__do_the_same_as_plain_python(name, traces, request):
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [80, None])
 def test_kernels_of_epilog__never_lead_an_index_out_of_its_array(rows, traces, monkeypatch, in_python):
-    """With buffers as small as can be, too."""
+    """Also with the smallest possible buffers."""
     if rows is not None:
         monkeypatch.setattr(epilog_archive, "ROWS", rows)
     damages = [epilog_mutations.Damage(traces / name) for name in NAMES]
@@ -342,7 +342,7 @@ def test_buffers_of_epilog__of_any_size_give_the_same(name, rows, traces, monkey
 
 @pytest.mark.parametrize("n", [60, 64, 65, 100, 127, 128, 129, 500])
 def test_buffers__end_within_the_attributes_of_an_event(n, tmp_path, monkeypatch):
-    """One event can have more attributes than there is room for: that must not go on for ever."""
+    """One event can have more attributes than fit into the buffers: reading it must end."""
     monkeypatch.setattr(epilog_archive, "ROWS", 128)
     w = EpilogWriter()
     w.process()

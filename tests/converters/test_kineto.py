@@ -1,4 +1,4 @@
-"""Traces of the PyTorch profiler: what becomes of their events, how ranks are joined, and what is refused."""
+"""Traces of the PyTorch profiler: conversion of events, joining of ranks, and refused files."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_times__that_are_too_large_are_told(text):
     assert scan.read_decimal(data, len(text), 0, 3)[1] == 2
 
 
-# -- what becomes of events --------------------------------------------------------------------------------------------
+# -- conversion of events ----------------------------------------------------------------------------------------------
 
 
 def small():
@@ -250,9 +250,9 @@ def mended(slices):
 def test_slices_of_threads__that_cross_change_as_little_as_possible():
     # a step begins 2 before the function that opens it returns, and ends 1 after the function that closes it begins
     assert mended([(0, 10), (8, 1001), (12, 20), (1000, 1005)]) == [(0, 10), (10, 1001), (12, 20), (1001, 1005)]
-    # the end moves
+    # the end of the inner slice moves
     assert mended([(0, 100), (10, 101)]) == [(0, 100), (10, 100)]
-    # what begins later comes after what begins in the meantime
+    # a slice whose begin moves comes after slices that begin in between
     assert mended([(0, 10), (8, 50), (9, 10), (11, 12)]) == [(0, 10), (9, 10), (10, 50), (11, 12)]
 
 
@@ -293,7 +293,7 @@ def test_slices_of_streams__end_where_the_next_begins_but_no_collective_operatio
 
 
 def waits(trace):
-    """Return the waits at operations of all with all by rank, in us."""
+    """Return the waits at NxN operations in us, by rank."""
     found = trace.matches("nccl_wait_nxn", raw=True)
     return {int(r): round(s / 1000) for r, s in found.groupby("rank").severity.sum().items()} if len(found) else {}
 
@@ -394,7 +394,7 @@ def test_clocks__of_hosts_that_differ_are_put_right(tmp_path):
     source = trace.store.manifest["source"]
     assert source["clock offsets added in ns"] == {"node0": 250500, "node1": -250500}
     assert sum("clock of host" in n for n in source["notes"]) == 2
-    # on one host nothing is changed, whatever the ends
+    # on a single host no clock is corrected, whatever the end times
     for one in traces:
         one.head["host_name"] = "node"
     same = registry.open_source(write_run(tmp_path / "same", traces))

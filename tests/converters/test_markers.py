@@ -1,4 +1,4 @@
-"""Markers of OTF2 archives: those that the format's own library writes are a table."""
+"""Markers of OTF2 archives: those written by the format's own library are read into a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANY = 50_000
 
 
 def write(folder, markers, kinds=((3, "MUST", "leak", 3), (7, "me", "", 0))):
-    """Write an archive of a region with markers: time, duration, kind, scope, what it is about, text."""
+    """Write an archive of a region with markers: (time, duration, kind, scope, number in the scope, text)."""
     import _otf2
 
     with otf2.writer.open(str(folder), timer_resolution=1000) as trace:

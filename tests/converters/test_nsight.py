@@ -1,4 +1,4 @@
-"""Exports of Nsight Systems: what becomes of their rows, what belongs together, and what is refused."""
+"""Exports of Nsight Systems: conversion of rows, joining of events and reports, and refused files."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_calls__are_joined_with_what_they_ask_for_within_a_process(trace_of):
 
 def test_synchronisations__wait_for_the_stream_of_their_row(trace_of):
     export = small()
-    # another stream works longer; rows of calls name device 0 whatever the context is on
+    # another stream works longer; rows of calls name device 0, whatever the device of the context
     export.call(46, 47, correlation=9).kernel(48, 69, "other", 9, stream=9)
     model = trace_of(export).model
     (stream,) = model.device_syncs.stream.tolist()
@@ -223,7 +223,7 @@ def test_ranges__that_are_not_closed_last_to_the_end(tmp_path):
 
 def test_overlaps__are_cut_and_counted(tmp_path):
     export = Export().range(0, 20, "a").range(10, 30, "b").range(40, 50, "c")
-    # kernels of a stream follow each other; that of an operation keeps its time
+    # kernels of a stream may not overlap; the kernel of an operation keeps its times, the others are cut
     export.kernel(0, 10, "k").kernel(8, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL").kernel(15, 25, "l")
     source = opened(export, tmp_path)
     assert [e[:2] for e in events_of(source, 0) if e[2] == "b"] == [(10, "ENTER"), (20, "EXIT")]
@@ -266,7 +266,7 @@ def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
             export.call(at + 1, at + 2, correlation=k, pid=pid)
             export.kernel(at + 5, at + 50, f"ncclDevKernel_{name}_RING_LL", k, **where)
     source = opened(export, tmp_path)
-    # the rank in the communicator, not the process identifier, orders them
+    # processes are ordered by rank in the communicator, not by process identifier
     assert source.definitions["processes"]["rank"] == [0, 1]
     assert [source.definitions["properties"]["value"][i] for i in range(2)] == ["9", "8"]
     (members,) = source.definitions["communicators"]["members"]
@@ -287,7 +287,7 @@ def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
             export.range(12, 13, "ncclRecv", rank + 1, domain=1, payload=payload(10, 5, 100, peer))
         export.range(14, 20, "ncclGroupEnd", rank + 1, domain=1)
         export.call(15, 16, correlation=1, pid=rank + 1).kernel(20, 30, "ncclDevKernel_SendRecv", 1, **where)
-        # a message: no operation of all
+        # a single message is no collective operation
         export.range(
             40, 41, "ncclSend" if rank else "ncclRecv", rank + 1, domain=1, payload=payload(10 - rank, 5, 8, 1 - rank)
         )
@@ -332,7 +332,7 @@ def test_mpi__messages_requests_and_operations(trace_of):
     assert [(o["op_name"], o["n_members"], o["latest_begin_time"]) for o in operations] == [
         ("allreduce", 2, 70), ("bcast", 2, 81),
     ]  # fmt: skip
-    # the last definition of the handle before the call: there rank 1 is the first
+    # the last definition of the handle before the call is used: in it rank 1 is the first member
     members = trace.collective_members
     bcast = members[members.collective == 1]
     assert dict(zip(bcast.location, bcast["rank"], strict=True)) == {0: 1, 1: 0}
@@ -373,7 +373,7 @@ def test_reports__of_one_run_have_a_common_time(tmp_path):
     single = tracecols.open(tracecols.convert(both.write(tmp_path / "both.sqlite"), tmp_path / "both.trace"))
     paths = []
     for rank in (0, 1):
-        # each begins to count at its own begin
+        # each report counts time from its own begin
         export, shift = Export(utc=1_000_000 + 10 * rank), 10 * rank
         export.strings, export.tables["StringIds"] = both.strings, both.tables["StringIds"]
         for table in ("NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"):
@@ -390,7 +390,7 @@ def test_reports__of_one_run_have_a_common_time(tmp_path):
     ]
     assert source.properties["operations of NCCL"] == single.store.manifest["source"]["operations of NCCL"] == 3
     assert source.clock == registry.open_source(tmp_path / "both.sqlite").clock
-    # hosts that are not named may be several
+    # hosts without names may be different ones
     assert any("2 hosts" in note and "UTC" in note for note in source.properties["notes"])
 
 
@@ -403,7 +403,7 @@ def test_reports__of_one_run_in_a_folder_are_one_trace(tmp_path):
     assert found.path == folder
     assert found.definitions == given.definitions
     assert found.properties == given.properties
-    # a single one is known by its own name
+    # a single report in a folder is known by its own name
     paths[1].unlink()
     assert registry.find_anchor(folder) == paths[0]
 
@@ -416,7 +416,7 @@ def test_reports__without_the_time_of_day_are_refused(tmp_path):
         registry.open_source([first, export.write(tmp_path / "b.sqlite")])
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- refused files -----------------------------------------------------------------------------------------------------
 
 
 def test_times__that_were_changed_by_the_export_are_refused(tmp_path):

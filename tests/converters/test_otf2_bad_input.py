@@ -170,7 +170,7 @@ def test_anchor__is_cut_off_anywhere(archive, tmp_path):
 
 
 def test_container__is_refused_by_what_it_holds(tmp_path):
-    # whatever it is called
+    # whatever the name of the file
     for name in ("traces.sion", "x.bin"):
         (tmp_path / name).write_bytes(b"sion" + bytes(100))
         with pytest.raises(UnsupportedError, match=r"is a SIONlib container.*\n  unpack it with 'sionsplit'"):
@@ -408,7 +408,7 @@ def test_local_definitions__that_turn_time_back(archive, tmp_path):
     archive.locations[0].clock_offset(50, 0).clock_offset(100, -200)
     store = Store(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     time = store.read("events", 0)["time"]
-    # 200 ticks between the readings at 50 and 100: from there on 3 back for 1 forth
+    # the offset drops by 200 ticks between the readings at 50 and 100: from 50 on, time runs back 3 ticks per tick
     assert store.decreases == {0: int((np.diff(time) < 0).sum())}
     assert store.decreases[0] > 10
 
@@ -465,7 +465,7 @@ def test_events__cut_off_anywhere(archive, tmp_path):
     assert n_chunks >= 3
     chunks_named = set()
     kept = set()
-    # records have more bytes than that; around the limits of chunks, and at the end, each byte
+    # every 5th byte, since records are longer, and every byte near the ends of chunks and of the file
     near = {n + k for n in (*range(0, len(data), CHUNK), len(data)) for k in range(-9, 9)}
     for n in sorted({n for n in near if 0 <= n < len(data) - 1} | set(range(0, len(data) - 1, 5))):
         path.write_bytes(data[:n])
@@ -580,7 +580,7 @@ def test_events__with_one_that_is_nonsense(spoil, words, archive):
     text = refused(archive.path, "0.evt: chunk 0, byte", words, "--salvage")
     byte = int(text.split("byte ")[1].split(":")[0])
     head = first(archive).read_bytes()
-    # at the record or at the time stamp before it
+    # the error names the record or the time stamp before it
     assert head[byte] == location.items[40][1][0] or head[byte] in (5, 7, 1)
     store, lost = salvaged(archive)
     assert store.n_rows("events", 0) == 40

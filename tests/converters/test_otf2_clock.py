@@ -1,4 +1,4 @@
-"""Clocks of locations in archives that tracecols writes: what they showed is turned back into the common time, to the
+"""Clocks of locations in archives that tracecols writes: local times are converted back to the common time, to the
 tick."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_generated__with_skew_the_waits_are_found(tmp_path, program, threads, sk
     archive = generate.write(source, tmp_path / "skewed", jobs=2)
     plain = generate.write(generate.make(program, 6, threads, 12_000, 4), tmp_path / "plain", jobs=2)
     skewed, one_clock = (tracecols.convert(a, tmp_path / f"{a.parent.name}.trace", jobs=1) for a in (archive, plain))
-    # the files differ, what is read does not
+    # the files differ, the events read from them do not
     assert (tmp_path / "skewed/traces/1.evt").read_bytes() != (tmp_path / "plain/traces/1.evt").read_bytes()
     assert (tmp_path / "skewed/traces/1.def").stat().st_size >= 20 + 2 * 20
     for location in range(6 * threads):

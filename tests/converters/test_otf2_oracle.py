@@ -23,7 +23,7 @@ from support.otf2_writer import EVENT, Archive  # noqa: E402
 ANCHORS = {p.parent.name: p for folder in (DATA, SHARED / "otf2") for p in folder.glob("*/traces.otf2")}
 RECORDED = [pytest.param(anchor, id=name) for name, anchor in sorted(ANCHORS.items()) if name != "bt-mz_S_4x2"]
 
-# What the library calls the fields that have other names here, because several records share a column.
+# Fields by their name in the library; several records share a column here, which has another name.
 OTHER_NAMES = {
     "receiver": "peer", "sender": "peer", "msg_tag": "tag", "msg_length": "length", "request_id": "request",
     "message_id": "message", "collective_op": "op", "size_sent": "sent", "size_received": "received",
@@ -38,7 +38,7 @@ OTHER_NAMES = {
 
 
 def snake(name: str) -> str:
-    """Write a name of the C interface with underscores."""
+    """Convert a name of the C interface to snake case."""
     return re.sub(r"(?<=[a-z])[A-Z]+", lambda found: "_" + found[0].lower(), name)
 
 
@@ -97,7 +97,7 @@ def test_all_record_types__written_by_the_library(tmp_path):
     )
     for name in ("traces.def", "traces.otf2"):
         shutil.copy(plain.with_name(name), by_library / name)
-    # the anchor of the plain archive must tell the chunk size of the library's files
+    # the anchor of the plain archive must state the chunk size of the library's files
     work.archive.event_chunk = 1 << 18
     n_definitions = int.from_bytes((by_library / "traces.otf2").read_bytes()[38:46], "little")
     (by_library / "traces.otf2").write_bytes(work.archive.anchor(n_definitions))
@@ -144,7 +144,7 @@ def test_definitions_before_version_1_2__are_translated_as_the_library_does(tmp_
             begin_line_number=1,
             end_line_number=2,
         )
-    # 3 are metrics; the library takes them for regions
+    # type 3 is a group of metrics, which the library takes for regions
     for old in (0, 1, 4, 5, 6, 7):
         archive.define("Group", name=empty, group_type_pre12=old, members=[] if old == 5 else [1, 0])
     archive.define("Comm", name=archive.string("old"), group=4, parent=None)

@@ -1,5 +1,5 @@
-"""Archives that tracecols writes: what was read comes back, pieces are traces by themselves, and nothing is left
-half."""
+"""Archives that tracecols writes: round trips are equal, trace slices are traces by themselves, and no partial output
+remains."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def definition(store, name):
 
 
 def columns(store, table, location):
-    """Return the rows of a location, their events counting from the location's first, floats as their bits."""
+    """Return the rows of a location; event rows count from its first event, floats are given as their bits."""
     found = store.read(table, location)
     if "row" in found:
         found["row"] = found["row"] - store.definition("locations").column("first_row").to_pylist()[location]
@@ -72,9 +72,10 @@ def columns(store, table, location):
 
 
 def check_same(first, second, *, more=(), without=(), n_groups=0):
-    """Compare stores but for identifiers.
+    """Compare stores except for identifiers.
 
-    Tables in `more` may have more rows, those `without` are not compared; in front of groups there are some more.
+    Tables in `more` may have more rows in `second`, those in `without` are not compared; `second` has `n_groups` more
+    groups, in front of the others.
     """
     for name in DEFINITIONS:
         if name in ("segments", "other_definitions", *without):
@@ -102,14 +103,14 @@ def convert(source, folder, name="x"):
 
 
 def there_and_back(store, folder, name="written", **options):
-    """Write a store as an archive and convert that."""
+    """Write a store as an archive and convert it back."""
     report = Report()
     path = write_archive(StoreSource(store), folder / f"{name}.otf2", report=report, **options)
     return path, convert(path, folder, f"{name} again"), report
 
 
 def check_library(anchor, store, original=None):
-    """Compare an archive with what the format's library reads of it, and of the archive it was made of."""
+    """Compare a store, and the archive it was made of, with what the format's library reads of the new archive."""
     pytest.importorskip("otf2")
     from support.otf2_compare import check_definitions, check_events, rows_by_id
     from support.otf2_library import Library
@@ -167,7 +168,7 @@ def test_all_record_types__come_back(seed, big, tmp_path):
     assert {int(k) for k in store.manifest["events_by_kind"]} == {k.number for k in KINDS if k.number <= 92}
     path, again, _ = there_and_back(store, tmp_path)
     check_same(store, again, more=("strings",))
-    # some times are below zero: they are written with a clock offset, and come back
+    # some times are negative: they are written with a clock offset, and restored
     assert store.manifest["first_time"] < 0
     check_library(path, again)
 
@@ -199,7 +200,7 @@ def test_small_chunks_and_batches_and_jobs__change_nothing(tmp_path, monkeypatch
 
 
 def test_archive__is_a_source_as_well(tmp_path, data):
-    """What is written need not come from a store."""
+    """The source of a written archive need not be a store."""
     path = write_archive(open_source(data / "hybrid_2x3"), tmp_path / "x.otf2")
     check_same(convert(data / "hybrid_2x3", tmp_path, "a"), convert(path, tmp_path, "b"))
 
@@ -207,7 +208,7 @@ def test_archive__is_a_source_as_well(tmp_path, data):
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [*sorted(DATA.glob("*/traces.otf2")), *EPILOG[1:4]], ids=lambda p: p.parent.name)
 def test_archives__are_read_by_other_tools(source, tmp_path):
-    """The library's own interface follows all references, and insists that what is referred to is defined before."""
+    """The library's own interface follows all references, which requires definitions before their first use."""
     pytest.importorskip("otf2")
     store = convert(source, tmp_path)
     start, stop = window(store, 1)
@@ -235,13 +236,13 @@ def check_epilog(source, folder):
     assert again.manifest["n_events"] == store.manifest["n_events"] - sum(beyond.values())
     for kind, n in beyond.items():
         assert report.unknown[f"events of kind {EventKind(int(kind)).name}"] == n
-    # lists of locations that ranks count in are added
+    # the list of locations to which ranks refer is added as a group
     n_groups = len(again.definition("groups")) - len(store.definition("groups"))
     assert n_groups == (len(store.definition("groups")) > 0)
     without = ["topologies", "topology_coordinates", "call_sites", "enter_sites", "ties"]
     off = store.manifest["events_by_kind"].get(str(int(EventKind.MEASUREMENT_ON_OFF)), 0)
     if beyond or off:
-        # rows are others: compare the events themselves
+        # rows differ: compare the events themselves
         without += [*store.tables, "locations"]
         for location in range(len(store.definition("locations"))):
             a, b = store.read("events", location), again.read("events", location)
@@ -334,7 +335,7 @@ def test_unknown_events__are_counted(archive, tmp_path):
     assert again.definition("locations").column("n_events").to_pylist() == [2]
 
 
-# -- what cannot be written --------------------------------------------------------------------------------------------
+# -- data that cannot be written ---------------------------------------------------------------------------------------
 
 
 class Source:
@@ -405,7 +406,7 @@ def test_events_larger_than_a_chunk__are_named(tmp_path):
 
 
 def test_columns_of_several_metrics__follow_each_other(tmp_path):
-    """Else the kernel is compiled again for them."""
+    """Otherwise the kernel would be compiled again for their layout."""
     store = convert(everything(tmp_path / "traces.otf2", rounds=2).write(), tmp_path)
     write_archive(StoreSource(store), tmp_path / "x.otf2")
     assert layouts(encode.encode_events.kinds) == {"C"}
@@ -453,11 +454,11 @@ def test_progress__counts_all_events(tmp_path, data):
     assert seen[-1] == (6708, 6708)
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------------
+# -- trace slices ------------------------------------------------------------------------------------------------------
 
 
 def window(store, seed):
-    """Draw a window of time, in ticks."""
+    """Draw a time range, in ticks."""
     m = store.manifest
     low, high = sorted(random.Random(seed).sample(range(m["first_time"], m["last_time"]), 2))
     return low, high
@@ -469,7 +470,7 @@ def piece_of(store, folder, **what):
 
 
 def clipped(store, start, stop):
-    """Sum exclusive ticks by location and region within a window: the obvious way."""
+    """Sum exclusive ticks by location and region within a time range, the obvious way."""
     result = defaultdict(int)
     for location in range(len(store.definition("locations"))):
         e = store.read("events", location)
@@ -516,7 +517,7 @@ def test_piece_by_time__is_a_trace_by_itself(seed, anchor, tmp_path):
             for column in set(a) - {"n_events", "first_row"}:
                 assert a[column] == b[column], f"{name}.{column}"
 
-    # what lies within the window belongs together as in the whole trace
+    # events within the time range are joined as in the whole trace
     def inside(table, *columns):
         return np.all([(table[c] >= start) & (table[c] < stop) for c in columns], axis=0)
 
@@ -543,7 +544,7 @@ def test_piece_by_time__is_a_trace_by_itself(seed, anchor, tmp_path):
     assert operations(model) == operations(whole)
 
     def teams(model):
-        """Threads and times of the construct instances that lie within the window."""
+        """Return threads and times of the construct instances that lie within the time range."""
         m = model.construct_members
         found = defaultdict(list)
         rows = zip(*(m[c].tolist() for c in ("construct", "location", "enter_time", "exit_time")), strict=True)
@@ -551,7 +552,7 @@ def test_piece_by_time__is_a_trace_by_itself(seed, anchor, tmp_path):
             found[of].append(tuple(row))
         return sorted(sorted(v) for v in found.values() if all(start < a and b < stop for _, a, b in v))
 
-    # instances that are cut through may be found in parts
+    # instances that cross an end of the range may be found in parts
     whole_teams = teams(whole)
     assert [t for t in teams(model) if t in whole_teams] == whole_teams
     if piece.manifest["n_events"] < 20_000:
@@ -611,13 +612,13 @@ def test_piece_by_time__repeats_what_is_open_and_closes_it(archive, tmp_path):
     strings = piece.definition("strings").column("string").to_pylist()
     assert [strings[i] for i in piece.read("program_arguments", 0)["argument"]] == ["x", "y"]
     assert piece.read("control", 0)["exit_status"].tolist() == [-1, -1]
-    # the message was sent before: it is not received here
+    # the message was sent before the slice: its receive is left out
     piece, found = kinds(27, 1000, "b")
     assert k.MPI_IRECV not in [kind for _, kind in found[0]]
     assert (80, k.EXIT) in found[0]
     assert found[0][-1] == (100, k.PROGRAM_END)
     assert piece.read("control", 0)["exit_status"].tolist()[-1] == 3
-    # an empty window within a region still tells where the program is
+    # a time range without events within a region still has that region
     _, found = kinds(28, 29, "c")
     assert found[1] == [(28, k.ENTER), (29, k.EXIT)]
     # after the end of a location nothing is open

@@ -1,4 +1,4 @@
-"""Paraver traces: every event against a slow reader, BSC's own numbers, and what is refused."""
+"""Paraver traces: every event against a slow reader, BSC's own numbers, and refused files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEPT = {
 
 
 def events_of(source, location):
-    """Return the events of a location as the oracle has them."""
+    """Return the events of a location in the form of the oracle."""
     regions = source.definitions["regions"]["name"]
     counters = source.definitions["metric_members"]["id"]
     found, base = [], 0
@@ -100,7 +100,7 @@ def test_events__do_not_depend_on_how_the_header_is_written(tmp_path):
         write(tmp_path / "notes.prv", text.replace("\n2:", "\n# a note\n\n2:")),
         write(members, text),
     ]
-    # gzip of several members, as when parts are packed and put together
+    # gzip of several members, as if parts were compressed and then concatenated
     members.write_bytes(gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode()))
     for path in written:
         source = registry.open_source(path)
@@ -133,7 +133,7 @@ def test_recorded_events__are_those_of_a_slow_reader(shared_traces, tmp_path, na
     with gzip.open(shared_traces / "paraver" / f"{name}.prv.gz", "rt") as file:
         head, *records = file
     if name == "omp/omp1":
-        # of 228,580 its begin and the second of two parallel regions, from 190,536 on: records of all types there are
+        # of 228,580 records the begin and the second parallel region, from 190,536 on: these have all record types
         records = records[:5_000] + records[190_520:]
     path = tmp_path / "x.prv"
     for ending in (".pcf", ".row"):
@@ -156,7 +156,7 @@ def test_nonblocking_messages__are_posted_and_completed(tmp_path):
     assert len(model.messages) == 1
 
 
-# -- what is found in recordings ---------------------------------------------------------------------------------------
+# -- results for recordings --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ MODELFACTORS = {
     "#Useful instructions (total)": ("instructions", lambda v: f"{v:.2f}"),
     "#Useful cycles (total)": ("cycles", lambda v: f"{v:.2f}"),
 }
-"""By row of BSC's table: metric, and how its values are printed."""
+"""Metric and formatting function of its values, by row of BSC's table."""
 
 
 @pytest.mark.slow
@@ -242,7 +242,7 @@ def test_computation__is_the_time_in_state_running(shared_traces, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_openmp_factors__are_those_of_the_states(shared_traces, tmp_path, n):
-    """Worked out from states and forks: PyPOP's OpenMP region, serial (Amdahl's) and parallel efficiency."""
+    """Computed from states and forks: PyPOP's OpenMP region, serial (Amdahl's) and parallel efficiency."""
     path = shared_traces / f"paraver/omp/omp{n}.prv.gz"
     running: dict[str, list[tuple[int, int]]] = {}
     forks: list[int] = []
@@ -273,7 +273,7 @@ def test_openmp_factors__are_those_of_the_states(shared_traces, tmp_path, n):
         assert f"{found[metric]:.6f}" == f"{value:.6f}", metric
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- refused files -----------------------------------------------------------------------------------------------------
 
 
 HEAD = header(100, [2, 1], [[0, 1]])
@@ -319,7 +319,7 @@ def test_bad_input__is_refused_with_what_is_wrong(tmp_path, text, words):
 
 
 def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
-    """Records of type 4 repeat what events say; -1 is the member of a communicator that a task did not get."""
+    """Records of type 4 repeat information of events; -1 is the member of a communicator that a task did not get."""
     text = random_program(8, 2, 1, 50)
     expected = list(oracle.read_all(write(tmp_path / "y.prv", text)))
     head, *lines = text.splitlines(keepends=True)
@@ -389,7 +389,7 @@ VALUES
 
 def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
     """Types as in Extrae 3.3: a launch and its kernel both record the call, then the kernel, and end them in the same
-    order; only on the stream that is a kernel, and all that it does."""
+    order; on the host this becomes the call only, on the stream the kernel only."""
     begin, end = "63000001:1:63000019:12:63000119:12", "63000001:0:63000019:0:63000119:0"
     text = header(2000, [2]) + (
         f"1:1:1:1:1:0:2000:1\n2:1:1:1:1:200:{begin}\n2:1:1:1:1:250:{end}\n1:1:1:1:2:300:500:1\n"
@@ -408,7 +408,7 @@ def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
     regions = source.definitions["regions"]
     assert dict(zip(regions["name"], regions["role"], strict=True))["axpy"] == "kernel"
     assert "regions left with the one around them" not in source.properties
-    # without names of threads no location is known to be a stream: kernels are in what they were launched by
+    # without names of threads no location is known to be a stream: kernels are nested in the calls that launch them
     source = registry.open_source(write(tmp_path / "y.prv", text, OF_CUDA))
     assert [(time, kind, region) for time, kind, region, _ in events_of(source, 1)][:5] == [
         (300, "ENTER", "program"), (300, "ENTER", "cudaLaunch"), (300, "ENTER", "axpy"), (500, "EXIT", "axpy"),

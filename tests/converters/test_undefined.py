@@ -20,7 +20,7 @@ UNDEFINED_COMMUNICATOR = "participants of collective operations on undefined com
 
 
 def told(model):
-    """Return by what is violated its count and the words of the first instances."""
+    """Return count and descriptions of the first instances, by the name of the violated constraint."""
     return {v.constraint.name: (v.count, [words for *_, words in v.first]) for v in find_violations(model)}
 
 
@@ -36,14 +36,14 @@ def test_collectives__on_undefined_communicators_are_not_joined(last, archive, e
         rank.leave(90, "main")
     model = enhance(archive)
     c, m = model.collectives, model.collective_members
-    # four participants, each alone, on a communicator without members
+    # four operations of one participant each, on a communicator without members
     assert m.collective.tolist() == [0, 2, 1, 3] or sorted(m.collective.tolist()) == [0, 1, 2, 3]
     assert (c.n_members.tolist(), c.size.tolist(), c.communicator.tolist()) == ([1] * 4, [0] * 4, [-1] * 4)
     assert m.rank.tolist() == [-1] * 4
     cube = analyze_model(model)
-    # rank 1 comes 20 ticks later, but nobody knows that rank 0 waits for it
+    # rank 1 comes 20 ticks later, but it is not known that rank 0 waits for it
     assert cube.total("mpi_barrier_wait") == cube.total("mpi_wait_nxn") == 0
-    # what moves counts all the same
+    # bytes and operations count all the same
     assert (cube.total("bytes_cout"), cube.total("bytes_cin"), cube.total("comms_cxch")) == (16, 16, 2)
     assert cube.facts["counts"] == {UNDEFINED_COMMUNICATOR: 4}
     assert told(model) == {
@@ -94,7 +94,7 @@ def test_communicators__have_a_null(archive, enhance):
     assert c.process_of(null, np.array([0, 0]), process).tolist() == [-1, -1]
     every = np.array([-1, 0, 1, -1, 0, 1], np.int32)
     channel = c.channel(every, np.array([0, 0, 0, 1, 1, 1], np.int32)).tolist()
-    # the same for both processes on the first only
+    # only on communicator 0 both processes have the same channel
     assert channel[1] == channel[4] == 0
     assert len(set(channel)) == 5
     assert min(channel) == 0
@@ -112,7 +112,7 @@ def test_teams__that_are_undefined_are_not_joined(archive, enhance):
     assert (model.teams.n_threads.tolist(), model.teams.communicator.tolist()) == ([1, 1], [-1, -1])
     assert analyze_model(model).total("omp_ebarrier_wait") == 0
     assert told(model) == {"threads that begin in undefined teams": (2, [])}
-    # a piece inside the barrier of one knows nothing of the other
+    # in a trace slice from 20 to 30, only the first process is within the barrier
     pieces = StoreSource(model.store, start=20, stop=30)
     assert [e.kind for e in pieces._slices[0].before].count(12) == 3
     assert [e.kind for e in pieces._slices[1].before].count(12) == 2
@@ -132,7 +132,7 @@ def test_windows__that_are_undefined_are_not_joined(archive, enhance):
 
 
 def test_groups__without_locations_have_no_epochs(archive, enhance):
-    """A group of regions, and members that are no location: neither is the last process."""
+    """Members of a group of regions are no locations, and must not be taken for the last process."""
     mpi = archive.mpi(2)
     window = archive.define("RmaWin", self=archive.new_id("RmaWin"), name=archive.string("w"), comm=mpi.world, flags=0)
     regions = archive.group("regions", [archive.region_of(f"f{i}") for i in range(9)])
@@ -147,7 +147,7 @@ def test_groups__without_locations_have_no_epochs(archive, enhance):
 
 
 def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhance):
-    """Not the region that happens to be the last, which is the one above tasks or a call site's."""
+    """Not the last region of the table, which is the one above tasks or that of a call site."""
     mpi = archive.mpi(1)
     context = archive.define("CallingContext", region=None, source_code_location=None, parent=None)
     a = mpi.ranks[0].enter(0, "main")
@@ -166,8 +166,7 @@ def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhanc
 
 
 def test_timeline__of_an_operation_that_says_nothing(archive, tmp_path):
-    """Communicator, root and bytes undefined: an instant without details, which Chrome's JSON could not be written
-    for."""
+    """Without communicator, root and bytes the instant has no details; it could not be written as Chrome's JSON."""
     mpi = archive.mpi(2)
     mpi.ranks[0].collective(10, 40, None, "barrier", None, None, None).collective(50, 60, mpi.world, "barrier")
     store = tracecols.convert(archive.write(), tmp_path / "x.trace", jobs=1)

@@ -1,5 +1,5 @@
-"""Files of older and newer minor versions: what they lack reads as null or a declared default, what they have besides
-is ignored and told."""
+"""Files of older and newer minor versions: missing columns read as null or a declared default, unknown additions are
+ignored and reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(*arguments):
 
 
 def change(folder: Path, **entries: object) -> None:
-    """Write other entries into a manifest, with its checksum; None removes one."""
+    """Change entries of a manifest and update its checksum; None removes an entry."""
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest = {k: v for k, v in {**manifest, **entries}.items() if v is not None}
     manifest["checksum"] = checksum(manifest)
@@ -42,7 +42,7 @@ def change(folder: Path, **entries: object) -> None:
 
 
 def rewrite(path: Path, with_columns: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> None:
-    """Write a Parquet file again with more columns of integers, or without some; its row groups stay."""
+    """Rewrite a Parquet file with additional integer columns, or without some columns; its row groups stay."""
     file = pq.ParquetFile(path)
     groups = []
     n = file.metadata.num_row_groups
@@ -77,7 +77,7 @@ def cube(made, tmp_path):
 
 
 def tables_of(path: Path):
-    """Every column of every table of a store, of all locations; without `segments`, which has rows of tables that are
+    """Return the definitions and the events of a store; without `segments`, which has rows of tables that are
     ignored."""
     store = Store(path)
     definitions = {name: store.definition(name).to_pydict() for name in DEFINITIONS if name != "segments"}
@@ -87,7 +87,7 @@ def tables_of(path: Path):
 
 
 def everything(cube: SeverityCube):
-    """What a cube holds, without notes."""
+    """Return the contents of a cube, without notes."""
     return [vars(cube.properties), {n: list(v) for n, v in vars(cube.call_paths).items()}, vars(cube.system)["name"]], {
         name: (cells.key.tolist(), cells.value.tolist()) for name, cells in cube.cells.items()
     }
@@ -134,7 +134,7 @@ TYPES = {"a": "int64", "b": "int64"}
         ((1, 1), "a", ("b", "")),
         ((1, 3), "ab", ("", "")),
         ((1, 3), "axb", ("", "x")),
-        # damaged: a column too few, twice, too many, in another order, or before its time
+        # damaged: a column is missing, repeated, unknown, out of order, or newer than the version
         ((1, 2), "a", None),
         ((1, 3), "a", None),
         ((1, 1), "", None),
@@ -172,7 +172,7 @@ def test_store__written_before_there_were_minor_versions_opens(store):
 
 
 def newer_store(path: Path) -> None:
-    """Make a store newer than this tracecols: a column more in every file, a table of each kind and an entry more."""
+    """Make a store newer than this tracecols: an additional column per file, table of each kind, and manifest entry."""
     manifest = json.loads((path / "manifest.json").read_text())
     for file in path.rglob("*.parquet"):
         rewrite(file, ("extra",))
@@ -205,7 +205,7 @@ def test_store__of_a_newer_minor_version_opens_with_a_note(made, store, tmp_path
         "table quarks",
         "entry mood of the manifest",
     }
-    # told wherever the store is used; nothing else changes
+    # the note is shown wherever the store is used; nothing else changes
     assert " ".join(note.split()) in " ".join(run("info", store).output.split())
     found, whole = run("check", store), run("check", made[0])
     assert (found.exit_code, found.stdout) == (whole.exit_code, whole.stdout)
@@ -214,7 +214,7 @@ def test_store__of_a_newer_minor_version_opens_with_a_note(made, store, tmp_path
     assert cube.facts["counts"][note] == 1
     assert everything(cube) == everything(SeverityCube.load(made[1]))
     assert f"note: 1 {note}" in run("analyze", store, "-o", tmp_path / "x.severity").stderr
-    # a piece is written in the version of this tracecols
+    # a trace slice is written in the version of this tracecols
     with tracecols.open(store).piece(0, 1e9) as piece:
         assert piece.store.version == STORE and not piece.store.note
 
@@ -274,7 +274,7 @@ def test_store__of_an_older_minor_version_lacks_columns(table, name, made, store
     stored = json.loads((store / "manifest.json").read_text())["tables"]
     if table in stored:
         change(store, tables={**stored, table: [c for c in stored[table] if c["name"] != name]})
-    # of this version it is damaged: a column that is not declared as later is never missing
+    # a store of this version is damaged: only columns that are declared as added later may be missing
     with pytest.raises(StoreError, match="has other columns"):
         tables_of(store)
     monkeypatch.setitem(known, table, since(known[table], name, NEXT_STORE))
@@ -343,7 +343,7 @@ DECLARED = ("delay", "part", "is_heading", "is_estimate", *FORMULA)
 
 
 def test_cube__of_an_older_version_lacks_columns(cube):
-    """Format 4 had neither last lines nor aggregations; what is missing from a file of format 5 is damage."""
+    """Format 4 had neither last lines nor aggregations; a column missing from a file of format 5 is damage."""
     before = SeverityCube.load(cube)
     rewrite(cube / "properties.parquet", without=("aggregation", "is_wait", *DECLARED))
     rewrite(cube / "call_paths.parquet", without=("end_line",))
@@ -359,8 +359,8 @@ def test_cube__of_an_older_version_lacks_columns(cube):
 
 @pytest.mark.parametrize(("minor", "without"), [(1, ("is_wait", *DECLARED)), (2, DECLARED), (3, FORMULA)])
 def test_cube__of_an_older_version_has_what_is_declared(cube, minor, without):
-    """Before format 5.2 cubes did not say which properties are waits, before 5.3 nothing else that diagnoses ask for,
-    before 5.4 none was computed."""
+    """Before format 5.2 cubes did not say which properties are waits, before 5.3 they lacked all other columns
+    that diagnoses use, before 5.4 no property was computed."""
     before = SeverityCube.load(cube)
     rewrite(cube / "properties.parquet", without=without)
     with pytest.raises(SeverityError, match="is damaged"):

@@ -1,4 +1,4 @@
-"""Public functions and methods document their parameters as numpydoc has it: each by name, with what it is."""
+"""Public functions and methods document their parameters in the style of numpydoc: each by name, with its meaning."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MODULES = (
     "tracecols.severity.axes", "tracecols.export.cube_read", "tracecols.schema.columns", "tracecols.schema.versions",
     "tracecols.converters.base", "tracecols.converters.registry", "tracecols.converters.sides", "tracecols.converters.threads",
 )  # fmt: skip
-"""Of these all that is public: functions, constructors and methods."""
+"""Modules whose public functions, constructors and methods are checked."""
 
 FUNCTIONS_OF = ()
-"""Packages of whose modules the functions are public."""
+"""Packages in whose modules only public functions are checked."""
 
 SECTIONS = ("Parameters", "Attributes", "Other Parameters")
 
 
 @dataclasses.dataclass
 class Method:
-    """A method: its first argument is given by itself, whatever its name."""
+    """A method: its first argument is bound, whatever its name."""
 
     function: object
 
@@ -59,7 +59,7 @@ def public(module):
             continue
         yield name, thing
         if inspect.isclass(thing):
-            # what a class inherits from another of ours is its interface, too
+            # members inherited from classes of tracecols belong to the interface, too
             for of in thing.__mro__:
                 if of.__module__.startswith("tracecols"):
                     for method, found in vars(of).items():
@@ -69,7 +69,7 @@ def public(module):
 
 
 def parameters(thing) -> list[str]:
-    """Return the names of what a function, or the constructor of a class, is given."""
+    """Return the names of the parameters of a function, or of the constructor of a class."""
     if inspect.isclass(thing):
         if issubclass(thing, BaseException) or getattr(thing, "_is_protocol", False):
             return []
@@ -84,7 +84,7 @@ def parameters(thing) -> list[str]:
 
 
 def documented(doc: str) -> set[str]:
-    """Return the names in the sections of a docstring that are about parameters."""
+    """Return the names in the sections on parameters of a docstring."""
     names: set[str] = set()
     for title, body in re.findall(r"^(\w[\w ]*)\n-{3,}\n(.*?)(?=^\w[\w ]*\n-{3,}\n|\Z)", doc, re.MULTILINE | re.DOTALL):
         if title in SECTIONS:
@@ -114,7 +114,7 @@ def raised(thing) -> set[str]:
         return set()
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     found = {node.exc.func for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)}
-    # errors that a caller hands over are parameters
+    # errors in lower case are parameters, given by the caller
     return {of.id for of in found if isinstance(of, ast.Name) and of.id[0].isupper()}
 
 

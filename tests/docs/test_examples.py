@@ -1,4 +1,4 @@
-"""Pages whose commands run in their order and print what the page says: the worked examples, and the pages of the first
+"""Pages whose commands run in order and print the output on the page: the worked examples, and the pages of the first
 hour."""
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ PROGRAMS_OF_PAGES = {"benchmarks.worked": write_program, "benchmarks.training": 
 
 
 def sections(page: Path) -> dict[str, str]:
-    """The sections of a page that have commands, by title."""
+    """Return the sections of a page that have commands, by title."""
     parts = re.split(r"^## (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found = dict(zip(parts[1::2], parts[2::2], strict=True))
     return {title: text for title, text in found.items() if MARK in text}
 
 
 def squeezed(line: str) -> str:
-    """A line without its layout, which depends on the terminal."""
+    """Return a line without its layout, which depends on the terminal."""
     return " ".join(line.split())
 
 
 MARK = "<!-- commands -->\n```sh\n"
 FAILS = "# fails"
-"""After a command that is refused on purpose."""
+"""Comment after a command that fails on purpose."""
 QUICK = "Threads that idle"
 
 
@@ -53,7 +53,7 @@ def run(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def follow(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run the commands of a text, and find in their output what it says that they print; returns how many lines."""
+    """Run the commands of a text, and check that they print the lines it shows; return the number of these lines."""
     printed: list[str] = []
     n_told = 0
     for block, told in re.findall(rf"{MARK}(.*?)^```\n(?:\n```text\n(.*?)^```)?", text, flags=re.MULTILINE | re.DOTALL):
@@ -84,7 +84,7 @@ def test_example__prints_what_the_page_says(title, clone, monkeypatch):
     ("name", "at_least"), [("devices", 18), ("measurement", 7), ("other-traces", 5), ("troubleshooting", 2)]
 )
 def test_page__prints_what_it_says(name, at_least, clone, monkeypatch):
-    """The sections of these pages follow each other."""
+    """The sections of these pages build on each other."""
     assert follow((DOCS / f"{name}.md").read_text(encoding="utf-8"), monkeypatch) >= at_least
 
 

@@ -25,7 +25,7 @@ OF_DEVICES = {title for title, code in SECTIONS.items() if "gpu." in code}
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
-    """What the page defines before its figures."""
+    """The folder in which the page runs, and the names that it defines before its figures."""
     matplotlib.use("Agg")
     folder = tmp_path_factory.mktemp("figures")
     (folder / "tests").symlink_to(Path(__file__).parents[1])
@@ -54,7 +54,7 @@ def test_page__has_the_questions():
 @pytest.mark.slow
 @pytest.mark.parametrize("title", SECTIONS)
 def test_figure__is_made_by_the_lines_of_the_page(title, names, monkeypatch, capsys):
-    """It has axes whose labels say what they show, and something is drawn on each."""
+    """The figure has labelled axes, and something is drawn on each."""
     folder, defined = names
     monkeypatch.chdir(folder)
     plt = defined["plt"]

@@ -1,5 +1,4 @@
-"""How properties, call paths and regions are found by their names: one look-up everywhere (issue 13, numbers 2 and
-24)."""
+"""Look-up of properties, call paths and regions by name: the same everywhere (issue 13, numbers 2 and 24)."""
 
 from __future__ import annotations
 
@@ -129,7 +128,7 @@ def test_call_path__is_found_by_the_region_it_enters(cube):
     assert by_path.sum() == 1
     assert (cube.find_call_paths("MPI_Recv") == by_path).all()
     assert (cube.find_call_paths("MPI_Rec?") == by_path).all()
-    # a whole path comes first: the root alone, not what is below it
+    # a whole path takes precedence: the root alone, without the call paths below it
     assert cube.find_call_paths("hybrid").sum() == 1
     with pytest.raises(SeverityError, match=r"no call path matches 'MPI_Recvv'\n  did you mean MPI_Recv"):
         cube.find_call_paths("MPI_Recvv")

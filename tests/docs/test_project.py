@@ -1,4 +1,4 @@
-"""The project's own promises: declarations, what the README says."""
+"""The project's own promises: declarations, statements of the README."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_kinds__every_record_has_a_kind_and_every_family_a_table():
 
 
 def test_tests__import_no_test_module():
-    """What several of them need is in `tests/support`, so that each runs alone, and pytest's path has no folder of
-    them."""
+    """Code shared by tests is in `tests/support`, so that each module runs alone, and pytest's path has no folder of
+    tests."""
     wrong = [
         f"{path.relative_to(ROOT)}: {line}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -61,7 +61,7 @@ def test_properties__parents_come_before_children(conventions):
 
 @pytest.mark.parametrize("conventions", CONVENTIONS)
 def test_properties__have_advice_or_are_containers(conventions):
-    """Of a property without advice of its own it is said that it holds others, or which advice counts for it."""
+    """For a property without advice, the guidance says that it is a container, or whose advice applies."""
     declared = properties(conventions)
     by_id = {p.id: p for p in declared}
     for p in declared:
@@ -71,7 +71,7 @@ def test_properties__have_advice_or_are_containers(conventions):
             held = said.partition("advice for ")[2].rstrip(".").split(", ")
             assert [by_id[id].parent for id in held] == [p.id] * len(held)
         elif not p.advice:
-            # what is said of the whole tree of time is no advice for one kind of it
+            # the advice for the whole tree of time is no advice for one kind of time
             assert not said.startswith(f"As for {by_id['time'].title}:"), p.id
 
 
@@ -120,7 +120,7 @@ def test_tour__runs(clone):
 
 
 def commands(page):
-    """The commands of a page that follow its marks, in order."""
+    """Return the commands in the marked blocks of a page, in order."""
     blocks = re.findall(r"<!-- (?:main job|commands) -->\n```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     lines = [line.removeprefix(".venv/bin/") for block in blocks for line in block.splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("tracecols ")]
@@ -129,7 +129,7 @@ def commands(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "tracecols/docs/commands.md"])
 def test_commands__run_in_their_order(page, clone):
-    """None takes the place of what another has made, and each is all right."""
+    """No command overwrites the output of another one, and each succeeds."""
     found = commands(ROOT / page)
     assert len(found) > 10
     for command in found:
@@ -138,7 +138,7 @@ def test_commands__run_in_their_order(page, clone):
 
 
 def test_analysis_page__names_functions_that_exist():
-    """The way of a message and of a barrier is written down by function."""
+    """The page lists the functions that process a message and a barrier."""
     text = (ROOT / "tracecols" / "docs" / "analysis.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if re.match(r"\| \d+ \| `", line)]
     assert 7 <= len(rows) <= 16

@@ -1,5 +1,5 @@
-"""The documentation site: every page is reached, links lead somewhere, what guides name exists, and pictures show what
-is found."""
+"""The documentation site: every page is reached, links lead somewhere, names in guides exist, and pictures show the
+waits that are found."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GUIDES = (
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The pages as the site has them: those that are written, completed, and those of the properties."""
+    """The pages of the site: the written pages, completed, and the generated pages of properties."""
     folder = tmp_path_factory.mktemp("repository") / "tracecols" / "docs"
     shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("site", "properties", "__pycache__"))
     for path in folder.rglob("*.md"):
@@ -70,11 +70,11 @@ def test_links__lead_somewhere(name):
 
 
 LONGEST = 120
-"""Words of a paragraph."""
+"""Maximum number of words of a paragraph."""
 
 
 def paragraphs(text):
-    """The paragraphs and items of lists of a page, without code and tables."""
+    """Return the paragraphs and list items of a page, without code and tables."""
     text = re.sub(r"^(```+|:::+).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
     parts = re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )|\n(?=#)", text)
     return [part for part in parts if not part.lstrip().startswith("|")]
@@ -147,7 +147,7 @@ def test_links__that_are_broken_are_found(tmp_path):
 
 
 def code_of(name: str) -> list[str]:
-    """Return what is in code spans and shell blocks of a page."""
+    """Return the lines of shell and Python blocks and the code spans of a page."""
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(?:sh|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
@@ -199,8 +199,8 @@ NO_WAIT_STATES = (
     "time in regions", "visits of regions", "sum of those below", "the remainder of its parent", "profile",
     "computed from others",
 )  # fmt: skip
-"""How properties are found that are no wait states: times, counts and sums over call paths have no single interval to
-be shown."""
+"""Ways in which properties are found that are no wait states: times, counts and sums over call paths have no single
+interval to show."""
 
 
 def by_location(program, values):
@@ -229,7 +229,7 @@ def test_examples__severity_is_where_the_picture_marks_it(names):
             assert found == by_location(program, [(at, end - start) for at, start, end in marked]), name
             declared = {p.id: p for p in properties(shown.conventions)}[name]
             if declared.pattern is not None:
-                # not only as much as is marked, but when
+                # not only the amount is as marked, but also the times
                 m = trace.matches(name, conventions=shown.conventions, raw=True)
                 instances = zip(m.location.tolist(), m.begin_time.tolist(), m.end_time.tolist(), strict=True)
                 assert sorted(instances) == marked, name
@@ -273,7 +273,7 @@ def test_pictures__are_the_same_every_time_and_small():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_pictures__are_sound_and_mark_all_intervals(name):
-    """Nothing lies outside of a picture, and each wait is hatched as long as it takes."""
+    """Nothing lies outside of a picture, and each wait is hatched over its whole length."""
     from xml.etree import ElementTree
 
     from tracecols.drawings.svg import Scale, draw

@@ -1,4 +1,5 @@
-"""The tutorial: executed, it says what is saved. After a change: ``PYTHONPATH=tests python tests/support/tutorial.py`` saves it anew."""
+"""The tutorial: when executed, it gives the saved output. After a change, save it anew:
+``PYTHONPATH=tests python tests/support/tutorial.py``."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ RETIRED = {
 """Words of the first version, and what is said instead."""
 
 ALLOWED = {
-    # what a manifest says of a trace slice has the name of `Trace.piece`, which is public
+    # entries of a manifest on a trace slice are named after `Trace.piece`, which is public
     "PIECE", "PIECE_CALLS", "PIECE_CPUS", "PIECE_LEFT_OUT", "PIECE_NUMBERS", "PIECE_PENDING", "OF_PIECES",
     # of kernels
     "N_MARKS", "ROOM",
@@ -36,7 +36,7 @@ TEXT_METHODS = {"strip", "lstrip", "rstrip"}
 
 
 def identifiers(path: Path):
-    """Yield line and name of everything in a file that is named."""
+    """Yield line and name of every identifier in a file."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Name(id=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
@@ -128,7 +128,7 @@ NO_COUNTS = {
 
 
 def counted_texts(path: Path):
-    """Yield the texts in a file that notes count: keys of dicts, arguments of `_count`, and constants, in words."""
+    """Yield the texts in a file that notes may count: keys of dicts, arguments of `_count`, and constants, in words."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         match node:
@@ -155,7 +155,7 @@ def test_notes__are_declared_in_both_numbers():
         }
     assert len(found) > 60
     assert sorted(text for text in found - NO_COUNTS if not notes.is_declared(text)) == []
-    # what differs for one is not left as it is for several
+    # the singular of each text differs from its plural
     assert sorted(text for text in found - NO_COUNTS if notes.singular(text) == text) == []
 
 

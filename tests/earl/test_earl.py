@@ -23,11 +23,11 @@ from tracecols.schema import EventKind as K
 HUGE = (
     "bt-mz_S_4x2", "hpcg_2x2", "tealeaf_3x2", "bgq_ctest_epik_hyb_32x64", "flush_4_300it", "mg_S_4", "sweep3d_2x3_50",
 )  # fmt: skip
-"""Traces beyond LARGE."""
+"""Traces of more than LARGE events."""
 
 
 def anchors():
-    """All traces: those of the repository, and the collection beside it."""
+    """Return all traces by name: those of the repository, and those of the collection beside it."""
     folders = [
         p for root in (DATA, SHARED / "otf2", SHARED / "epilog") if root.is_dir() for p in sorted(root.iterdir())
     ]
@@ -57,7 +57,7 @@ def opened(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def recorded_of(opened):
-    """Make plain objects of a trace once."""
+    """Convert a trace to plain objects once."""
     found = {}
 
     def recorded(name) -> Recorded:
@@ -93,7 +93,7 @@ def test_states__of_large_traces_are_those_of_the_definitions_at_random_position
     lost = lost[~lost.send.isin(m.send) & ~lost.is_cancelled]
 
     def order(rows, times, locations):
-        """Keys that sort chronologically: time, location, row."""
+        """Return keys that sort chronologically: time, location, row."""
         return list(zip(times.tolist(), locations.tolist(), rows.tolist(), strict=True))
 
     sent, received = order(m.send, m.send_time, m.send_location), order(m.recv, m.recv_time, m.recv_location)
@@ -165,8 +165,8 @@ SCRIPTED = (
     "data-hybrid_2x3", "data-late_sender", "otf2-wrong_order", "otf2-metrics_rusage", "otf2-omp_tasks", "otf2-hybrid_multi",
     "otf2-late_receiver", "epilog-cart_6", "epilog-fuzz_5", "epilog-p2p_4",
 )  # fmt: skip
-"""Traces with what the scripts look for, and with what could disturb them: clocks that disagree, tasks, unreceived
-messages."""
+"""Traces with the events that the scripts look for, and with events that could disturb them: clocks that disagree,
+tasks, unreceived messages."""
 
 
 @pytest.mark.slow

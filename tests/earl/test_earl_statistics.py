@@ -117,7 +117,7 @@ def test_kernel__depths_compiled_and_plain(enterptr):
     top = np.append(pointers[1:], -1) if pointers.size else pointers
     found = []
     for kernel in (count_depths, count_depths.py_func):
-        # the plain kernel cannot write what is given; for arrays of that kind the other would be compiled again
+        # the plain kernel gets read-only input, for which the other one would be compiled again
         pointers.flags.writeable = top.flags.writeable = kernel is count_depths
         depth = np.zeros(pointers.size, np.int64)
         kernel(pointers, 100, top, np.empty(pointers.size, np.int64), depth)

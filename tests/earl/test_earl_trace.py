@@ -49,7 +49,7 @@ def messages(archive, opened):
 
 
 def at(trace, ticks, loc, name="EVENT"):
-    """The event of a type at a time of a location."""
+    """Return the event of a type at a time of a location."""
     return next(e for e in trace.events(name, loc) if e.ticks == ticks)
 
 
@@ -236,7 +236,7 @@ def test_mpicoll__needs_all_participants_and_their_exits(archive, opened):
             rank.leave(31, "MPI_Barrier").collective(40, 50, mpi.world, "barrier")
     t = opened(archive)
     found = {e.ticks: t.mpicoll(e.pos) for e in t if t.mpicoll(e.pos)}
-    # the second is not left by rank 1, the third not entered
+    # rank 1 does not leave the second barrier, and does not enter the third one
     assert {ticks: [e.loc_id for e in members] for ticks, members in found.items()} == {10: [0, 1]}
 
 
@@ -388,7 +388,7 @@ def test_index__of_another_trace_is_made_again(store, data, tmp_path, monkeypatc
     EventTrace(store, index=tmp_path / "index")
     other = tracecols.convert(data / "coll", tmp_path / "c.trace")
     assert EventTrace(other, index=tmp_path / "index").ctsize() == len(tracecols.open(other).call_paths)
-    # converted again: the folder of the store is new, and so is what stood in it
+    # converted again: the new store does not keep the index of the old one
     EventTrace(store)
     tracecols.convert(data / "coll", store)
     assert not (store / "enhanced").exists()

@@ -1,4 +1,4 @@
-"""Devices: kernels and their launches, copies, calls that wait, idle streams; against a plain twin on recorded
+"""Devices: kernels and their launches, copies, waiting calls, idle streams; compared with a plain twin on recorded
 traces."""
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ TWIN = (
 
 
 def ticks(cube, name):
-    """Total of a property in ticks, 0 if it does not exist."""
+    """Return the total of a property in ticks, 0 if it does not exist."""
     return int(cube.cells[name].value.sum()) if name in cube.cells else 0
 
 
 def check_sums(cube, model):
-    """What must hold for every stream: kernels, copies and idle time fill the span of its process."""
-    # what the reference takes off the roots of tasks is no matter of devices
+    """Check that on every stream kernels, copies and idle time fill the span of its process."""
+    # the negative root of programs with tasks, as in the reference, does not concern devices
     assert [v for v in cube.violations() if "device" in v] == []
     for location in np.flatnonzero(model.locations.is_device).tolist():
         parts = [
@@ -44,7 +44,7 @@ def check_sums(cube, model):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Enhanced models of the recorded traces with accelerators, by name; made when first asked for."""
+    """Return a function that makes the enhanced model of a recorded trace with accelerators, once per name."""
     if not (SHARED / "otf2_gpu").is_dir():
         pytest.skip("no reference traces beside the repository")
     models = {}
@@ -69,7 +69,7 @@ def test_recorded_devices__agree_with_a_plain_twin(recorded, name, conventions):
     twin = find_devices(model.store)
     cube = analyze_model(model, conventions)
     check_sums(cube, model)
-    of_xeonphi = name == "xeonphi_jacobi"  # its copies overlap: the twin, which knows queues only, leaves them out
+    of_xeonphi = name == "xeonphi_jacobi"  # its copies overlap: the twin models queues only and omits them
     for property_id in TWIN if not of_xeonphi else ("device_kernels",):
         assert ticks(cube, property_id) == twin.totals[property_id], property_id
     assert ticks(cube, "device_kernel_executions") == len(twin.kernels)
@@ -104,10 +104,10 @@ def test_cuda_simple__transfers_cost_five_times_what_kernels_do(recorded):
     assert ticks(cube, "device_copies") == copies == 143468068
     assert ticks(cube, "device_kernels") == kernels
     assert copies > 5 * kernels
-    # none of it is hidden, and most of it the host spends in blocking calls
+    # no copy is hidden, and most of the time in the device API is spent in blocking copies
     assert ticks(cube, "device_copies_hidden") == 0
     assert ticks(cube, "device_copy_calls") > 0.9 * ticks(cube, "device_api")
-    # the streams are no workers: what is idle are the OpenMP threads
+    # streams are not workers: only OpenMP threads count as idle
     assert model.locations.is_cpu[cube.cells["omp_idle_threads"].location].all()
 
 
@@ -120,7 +120,7 @@ def test_jacobi_gpu__starves_the_device_because_the_host_is_late(recorded):
     # 89.6 of 90.7 s; kernels take less than 1 %
     assert late / time > 0.98
     assert ticks(cube, "device_kernels") / time < 0.01
-    # it waits for the calls that copy and launch, not for the end of the program
+    # the device waits for calls that copy and launch, not for the end of the program
     idle = cube.cells["device_idle"]
     names = np.array(cube.call_paths.name)[idle.call_path]
     assert (
@@ -175,7 +175,7 @@ def test_recorded_traces_without_devices__have_no_properties_of_devices(recorded
 
 
 def totals(cube):
-    """All properties of devices that have a value, in ticks."""
+    """Return all properties of devices that are not zero, in ticks."""
     return {p: ticks(cube, p) for p in cube.properties.id if p.startswith("device") and ticks(cube, p)}
 
 
@@ -194,7 +194,7 @@ def test_small_program__has_what_is_on_paper(archive, enhance):
     }  # fmt: skip
     idle = cube.cells["device_idle"]
     names = [cube.call_paths.path[i] for i in idle.call_path.tolist()]
-    # the launch ends 14, the copy 2, the end of the program 50
+    # the launch ends 14 idle ticks, the copy 2, the end of the program 50
     assert dict(zip(names, idle.value.tolist(), strict=True)) == {
         "main": 50,
         "main/cuLaunchKernel": 14,
@@ -204,7 +204,7 @@ def test_small_program__has_what_is_on_paper(archive, enhance):
     kernels = cube.cells["device_kernels"]
     assert [cube.call_paths.path[i] for i in kernels.call_path.tolist()] == ["kernel"]
     check_sums(cube, model)
-    # computation is what is left
+    # computation is the rest of the time
     assert ticks(cube, "comp") == 61
 
 
@@ -214,7 +214,7 @@ def test_early_wait__is_for_what_was_pending_and_ended_last(archive, enhance):
     p.host.enter(0, "main")
     p.call(1, 2, "cuLaunchKernel", a).call(3, 4, "cuLaunchKernel", b)
     p.kernel(2, 30, 0).kernel(10, 50, 1)
-    # for stream a only: until 30; for all: the kernel on b until 50
+    # the first call waits for stream a only, until 30, the second one for all, until the kernel on b ends at 50
     p.call(20, 31, "cuStreamSynchronize", a).call(40, 55, "cuCtxSynchronize")
     p.host.leave(60, "main")
     model = enhance(archive)
@@ -270,7 +270,7 @@ def test_correlation_ids__join_calls_with_all_that_they_ask_for(archive, enhance
         p.streams[stream].leave(end, p.region(name, role))
 
     p.host.enter(0, "main")
-    # the kernel of 5 is not recorded, the launch of 4 neither; a graph has two kernels
+    # the kernel of launch 5 and the launch of kernel 4 are not recorded; a graph has two kernels
     call(1, 2, "cudaLaunchKernel", 5)
     call(3, 4, "cudaGraphLaunch", 6)
     call(5, 6, "cudaMemcpyAsync", 8)
@@ -302,7 +302,7 @@ def test_copies__beside_kernels_of_another_stream_are_hidden(archive, enhance):
     assert model.copies.copy_enter_time.tolist() == [3]
     cube = analyze_model(model)
     assert (ticks(cube, "device_copies_hidden"), ticks(cube, "device_copies_exposed")) == (10, 10)
-    # it returns at once
+    # the call returns at once
     assert ticks(cube, "device_blocking_copy") == 0
     check_sums(cube, model)
 
@@ -319,7 +319,7 @@ def test_launches_without_references__are_told_in_a_note(archive, enhance):
     cube = analyze_model(enhance(archive))
     note = "kernels whose launches are not recorded: late hosts and launch latency are not known"
     assert cube.facts["counts"][note] == 2
-    # what can be distinguished is distinguished
+    # idle time before the launch can still be distinguished
     assert ticks(cube, "device_kernels") == 40
     assert ticks(cube, "device_idle_before_launch") == 10 + 20
     assert ticks(cube, "device_idle") == 40
@@ -332,7 +332,7 @@ def test_damaged_references__are_counted(archive, enhance, jobs):
     # a stream that does not exist, one that is no stream, and fewer launches than kernels
     p.call(1, 2, "cuLaunchKernel", 4711).call(3, 4, "cuLaunchKernel", p.host).call(5, 6, "cuLaunchKernel", p.streams[0])
     p.kernel(7, 8).kernel(9, 10)
-    # a copy that never ends, on a window whose communicator has fewer members
+    # a copy that never ends, with a remote rank that the communicator of its window does not have
     p.streams[0].record(20, "RmaGet", window=p.window, remote=17, received=8, matching=1)
     p.host.leave(40, "main")
     model = enhance(archive, jobs)
@@ -382,7 +382,7 @@ def test_overlapping_and_nested_regions__count_once(archive, enhance):
     kernels = cube.cells["device_kernels"]
     paths = [cube.call_paths.path[i] for i in kernels.call_path.tolist()]
     assert dict(zip(paths, kernels.value.tolist(), strict=True)) == {"outer": 30, "outer/inner": 10}
-    # beside the kernel it does not count
+    # the part of the copy during a kernel does not count
     assert ticks(cube, "device_copies") == 10
     check_sums(cube, model)
 
@@ -426,7 +426,7 @@ def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
     console = Console(width=120)
     with console.capture() as text:
         console.print(describe_cube(analyze_model(enhance(archive))))
-    # 26 of 100 ticks
+    # kernels run for 26 of 100 ticks
     assert "26.0%" in text.get()
     assert "device parallel efficiency" in text.get()
 
@@ -492,7 +492,7 @@ def test_openacc__calls_enclose_those_of_the_driver(archive, enhance):
     p.kernel(9, 30)
     model = enhance(archive)
     cube = analyze_model(model)
-    # the wait is that of the driver's call; it counts once
+    # the wait belongs to the call of the driver; it counts once
     assert ticks(cube, "device_early_wait") == 16
     assert ticks(cube, "device_synchronization") == 21
     assert ticks(cube, "device_management") == 3
@@ -562,7 +562,7 @@ def test_counters__of_streams_and_of_mere_counters_stand_at_their_locations(arch
 
 
 def test_idle_regions_of_streams__are_no_kernels(archive, enhance):
-    # Score-P's feature `idle`: what the first stream of a context shows where nothing runs holds copies
+    # Score-P's feature `idle`: idle regions on the first stream of a context may contain copies
     p = Offload(archive)
     idle = archive.region("COMPUTE IDLE", "artificial", "cuda")
     p.host.enter(0, "main")
@@ -581,8 +581,8 @@ def test_idle_regions_of_streams__are_no_kernels(archive, enhance):
 
 
 def opencl(archive, names, comm_locations=True):
-    """A process with queues of OpenCL as Score-P records them: called like their devices, and calls do not refer to
-    them."""
+    """Make a process with OpenCL queues as Score-P records them: named after their devices, and not referred to by
+    calls."""
     process = archive.process()
     host = archive.location("Master thread", process)
     queues = [archive.location(name, process, "gpu") for name in names]
@@ -644,8 +644,8 @@ def test_opencl__queues_of_different_devices_are_told_apart_by_their_names(archi
 
 
 def test_calls_that_name_no_stream__wait_for_what_ended_in_them(archive, enhance):
-    # two devices of a process: the first call waits for the first device, and nothing is pending there when the second
-    # is made
+    # a process with two devices: the first call waits for the first device, on which nothing is pending at the second
+    # call
     p = Offload(archive)
     other = archive.location("CUDA[1:7]", p.host.process, "gpu")
     p.streams.append(other)
@@ -717,7 +717,7 @@ def test_calls_inside_of_others__are_for_their_stream(archive, enhance):
     a.call(5, 30, kernel)
     b.call(5, 25, kernel)
     model = enhance(archive)
-    # to the end of the kernel on A, the referenced queue
+    # the wait lasts until the end of the kernel on A, the referenced queue
     assert model.device_syncs.cause_end_time.tolist() == [30]
     assert ticks(analyze_model(model), "device_early_wait") == 10
 
@@ -761,7 +761,7 @@ def test_functions_of_the_program__are_no_calls_for_devices(archive, enhance, na
 
 
 def launched_ahead(archive):
-    """Three launches ahead of their kernels, an asynchronous copy that is underway for long, and one that waits."""
+    """Make launches ahead of their kernels, an asynchronous copy that takes long, and a call that waits."""
     p = Offload(archive, 2)
     a, b = p.streams
     p.host.enter(0, "main")
@@ -809,7 +809,7 @@ def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enh
         ):
             found[name] = found.get(name, 0) + ticks(cube, name)
     assert found == {name: ticks(whole, name) for name in found}
-    # who launched a kernel that ends in a piece is right, or not said
+    # the launch of a kernel that ends in a piece is right, or not known
     true = {20: 1, 45: 3, 60: 5, 75: 44}
     assert [pair for pair in launches if pair[0] in true and pair[1] not in (true[pair[0]], cut)] == []
 
@@ -820,10 +820,10 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
     launched_ahead(archive)
     _, cube = analyze_piece(enhance(archive).store, 47, None)
     counts = cube.facts["counts"]
-    # of the kernels 46 to 60 and 70 to 75 both launches come before
+    # the kernels from 46 to 60 and from 70 to 75 are both launched before the piece
     assert counts["kernels launched before the piece"] == 2
     assert "launches without a kernel" not in counts
-    # idle from 60 to 70: it had been asked for
+    # idle from 60 to 70, after the launch of the next kernel
     idle = cube.cells["device_idle_after_launch"]
     assert int(idle.value[idle.location == 1].sum()) == 10
     assert ticks(cube, "device_idle_before_launch") == 25 + (50 - 47) - 2 + 20
@@ -849,7 +849,7 @@ def test_pieces__of_launches_that_refer_to_no_stream(archive, enhance, sites):
     p.host.enter(0, "main")
     for begin, site in zip((1, 3, 30), sites, strict=True):
         p.call(begin, begin + 1, "cuLaunchKernel", callsite=site)
-    # by call site the second launch is that of the first kernel, on another stream
+    # by call site, the second launch belongs to the first kernel, on another stream
     p.kernel(20, 25, int(names_sites), callsite=sites[1]).kernel(26, 28, 0, callsite=sites[0])
     p.kernel(40, 45, 0, callsite=sites[2])
     p.host.leave(100, "main")

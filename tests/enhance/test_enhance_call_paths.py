@@ -1,4 +1,4 @@
-"""Call paths and profile: merging, roots, recursion, what the measurement system does, and damaged region stacks."""
+"""Call paths and profile: merging, roots, recursion, the measurement system, and damaged region stacks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_flush__is_a_region_of_one_event(archive, enhance):
 def test_flush__that_ends_after_the_next_event_is_not_counted_twice(archive, enhance):
     x = archive.location()
     x.enter(0, "f").record(4, "BufferFlush", stop_time=10).call(7, 11, "g").leave(12, "f")
-    # the flush has until 10, g what is left
+    # the flush counts until 10, g for the rest
     assert profile(enhance(archive)) == {("f", 0): (4 + 1, 1), ("f/TRACE BUFFER FLUSH", 0): (6, 1), ("f/g", 0): (1, 1)}
 
 

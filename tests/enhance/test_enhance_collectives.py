@@ -1,4 +1,4 @@
-"""Collective operations: instances per communicator, begin and end, members that lack."""
+"""Collective operations: instances per communicator, begin and end, missing members."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def members(model):
-    """Which processes took part in which operation, in order of instances."""
+    """Return the processes that took part in each operation, in order of instances."""
     m = model.collective_members
     result = {}
     for instance, location in zip(m.collective.tolist(), m.location.tolist(), strict=True):
@@ -39,7 +39,7 @@ def test_begin__is_the_begin_event_or_the_enter_of_the_call(archive, enhance):
     end = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0}
     a, b = mpi.ranks
     a.enter(10, "MPI_Barrier").record(12, "MpiCollectiveBegin").record(20, "MpiCollectiveEnd", **end).leave(21)
-    # a begin without end, in another call, is not this operation's
+    # a begin without end in another call does not belong to this operation
     b.enter(1, "MPI_Bcast").record(2, "MpiCollectiveBegin").leave(3, "MPI_Bcast")
     b.enter(11, "MPI_Barrier").record(20, "MpiCollectiveEnd", **end).leave(22, "MPI_Barrier")
     model = enhance(archive)

@@ -1,4 +1,4 @@
-"""Messages: requests, posting order, threads, probes, communicators, and what finds no partner."""
+"""Messages: requests, posting order, threads, probes, communicators, and unmatched sends and receives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tracecols.enhance.mpi.waits import largest_per_call
 
 
 def times(m, *columns):
-    """Columns of the message table, a tuple per message in order of the RECV."""
+    """Return columns of the message table as a tuple per message, in order of the RECV."""
     return list(zip(*(m[c].tolist() for c in columns), strict=True))
 
 
@@ -72,7 +72,7 @@ def test_requests__a_send_that_never_completes_has_no_completing_call(archive, e
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(10, "MPI_Isend").start_send(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
-    # the same request serves another send, whose completion must not be taken for the first one's
+    # the same request is used for another send, whose completion must not be taken for that of the first
     a.enter(13, "MPI_Isend").start_send(14, 1, mpi.world, 3).leave(15, "MPI_Isend")
     a.enter(16, "MPI_Wait").complete_send(17, 3).leave(18, "MPI_Wait")
     for t in (20, 30):
@@ -230,7 +230,7 @@ def test_unmatched__sends_and_receives_are_counted(archive, enhance):
         (2, False, 0, 1, 19),
         (3, False, 0, 1, 26),
     ]
-    # as the sender states it, or as recorded
+    # the length is the sender's, or the recorded one if unmatched
     assert r.length.tolist() == [4, 9, 5]
     assert model.regions.name[model.call_paths.region[r.call_path]].tolist() == ["MPI_Recv"] * 3
 

@@ -1,4 +1,4 @@
-"""Random programs: pointer attributes, call paths and compound tables are what the oracles find by definition."""
+"""Random programs: pointer attributes, call paths and compound tables equal those of the oracles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEDS = st.integers(0, 1 << 32)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where programs are written; hypothesis wants no fixture of its own per example."""
+    """Return the folder of the programs; Hypothesis does not allow a function-scoped fixture per example."""
     return tmp_path_factory.mktemp("random")
 
 
@@ -45,12 +45,12 @@ def make(fresh, seed, size):
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    """Random programs of any size with their models, which the tests of single definitions share."""
+    """Return random programs of any size with their models, shared by the tests of single definitions."""
     return [make(lambda: tmp_path_factory.mktemp("programs"), seed, seed % 46) for seed in range(60)]
 
 
 def pointers(model):
-    """Pointer columns of all events, by row."""
+    """Return the pointer columns of all events, by row."""
     parts = [pointers_of(model, i) for i in range(model.n_locations)]
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
@@ -81,7 +81,7 @@ def test_stacks__are_those_of_the_definition(programs):
         enters = [e for e in program.events if e.kind == "enter"]
         assert found(got["cnodeptr"]) == {e.row: expected.cnodeptr(e).row for e in enters}
         for e in enters:
-            # TASKS has no ENTER of its own
+            # TASKS has no ENTER
             if expected.path[e][-2:-1] != (stacks.TASKS,):
                 above = expected.cedgeptr(e)
                 assert got["cedgeptr"][e.row] == (-1 if above is None else above.row)
@@ -92,7 +92,7 @@ def test_profile__is_time_and_visits_of_the_definition(programs):
     for program, model in programs:
         expected = stacks.Stacks(program.events, program.program)
         names, profile = paths_of(model), model.profile
-        assert len(set(names)) == len(names)  # identical paths on different locations are one
+        assert len(set(names)) == len(names)  # equal paths of different locations are merged
         cells = list(zip(profile.call_path.tolist(), profile.location.tolist(), strict=True))
         assert len(set(cells)) == len(cells)
         for measure in ("exclusive", "visits"):
@@ -115,7 +115,7 @@ def test_messages__match_as_the_queues_of_the_definition(programs):
         m = model.messages
         posts = queues.posted_by(program.events)
         stack = stacks.Stacks(program.events, program.program)
-        # the call that posts: that of the receive itself where only a probe knew the envelope
+        # the posting call: that of the receive itself where only a probe has the envelope
         post_of = {}
         request = {}
         for e in program.events:
@@ -178,7 +178,7 @@ def test_lockptr__is_that_of_the_definition(programs):
 
 
 def tables(model):
-    """Everything the model holds, to compare two of them."""
+    """Return all tables and the call tree of a model, for comparisons."""
     result = {
         name: getattr(model, name).frame()
         for name in (
@@ -217,7 +217,7 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
     pool, spill = scan.BufferPool(LargeArrays()), Spill()
     # not a generator of Hypothesis, which may choose the same location again and again
     chance = random.Random(order)
-    # any location may be taken up at any time: it stops where it needs another that has not come that far
+    # any location may continue at any time: it stops where it needs another that has not got that far
     for _ in range(1000):
         waiting = [s for s in scans if not s.done]
         if not waiting:

@@ -32,7 +32,7 @@ def paths(model):
 
 
 def profile(model):
-    """Exclusive ticks and visits by path and location."""
+    """Return exclusive ticks and visits by path and location."""
     p, names = model.profile, paths(model)
     return {
         (names[c], x): (e, v)
@@ -51,7 +51,7 @@ def test_inheritance__a_worker_continues_the_stack_its_master_had_at_the_fork(ar
     master, other = threads
     master.enter(0, "main").enter(10, "f").fork(11, 2).begin_team(12, team).enter(13, PARALLEL).leave(20, PARALLEL)
     master.end_team(20, team).join(21).leave(22, "f")
-    # the second time from elsewhere
+    # the second fork is in another region
     master.enter(30, "g").fork(31, 2)
     master.begin_team(32, team).enter(33, PARALLEL).leave(40, PARALLEL).end_team(40, team).join(41).leave(
         42, "g"
@@ -133,7 +133,7 @@ def test_inheritance__a_fork_outside_any_region_leaves_workers_at_top_level(arch
 
 
 def test_inheritance__threads_that_wait_for_each_other_end(archive, enhance):
-    # each says that the other forked: impossible, but no reason to hang
+    # each claims to be forked by the other: impossible, but the scan must end
     threads, team = archive.openmp(2)
     second = archive.comm("", [0, 1], paradigm="openmp")
     a, b = threads
@@ -267,7 +267,7 @@ def test_spill__says_where_there_is_no_room(monkeypatch):
 
 
 def is_emptied(folder):
-    """Whether the files of a folder are removed, which another thread does."""
+    """Return whether all files of a folder are removed in time, by another thread."""
     until = time.monotonic() + LONG
     while list(folder.iterdir()) and time.monotonic() < until:
         time.sleep(0.01)
@@ -307,7 +307,7 @@ def test_spill__columns_that_nobody_refers_to_make_room(monkeypatch):
     assert not isinstance(held, spill.SpilledColumns)
     assert not list(folder.iterdir())
     assert isinstance(first.keep(rows), spill.SpilledColumns)
-    # what is released by its keeper is not released once more with its columns
+    # columns released by their keeper are not released again when they are deleted
     beside.__exit__()
     again = first.keep(rows)
     del held
@@ -321,7 +321,7 @@ def test_memory__of_the_heap_goes_back_to_the_system():
 
     heap.give_back()
     before = resident()
-    # below the size from which arrays come from the system one by one; the last one holds the heap
+    # smaller than arrays that malloc maps one by one; the last one keeps the heap from shrinking
     arrays = [np.ones(6000) for _ in range(2000)]
     assert resident() > before + (64 << 20)
     last = arrays.pop()
@@ -381,7 +381,7 @@ def test_locks__whose_release_is_recorded_late_are_released(archive, enhance):
 
 
 def nested(thread, number, times, lock=1, released=2):
-    """Acquire a lock twice and release it; the four times."""
+    """Acquire a lock twice and release it `released` times, at the given four times."""
     for t in times[:2]:
         thread.acquire(t, lock, number)
     for t in times[2 : 2 + released]:
@@ -396,16 +396,16 @@ def test_locks__nested_ones_are_released_by_the_outermost_release(archive, enhan
     model = enhance(archive)
     a = model.lock_acquisitions
     assert a.release_time.tolist() == [16, 16, 26, 26]
-    # who acquires its own lock once more waits for nobody
+    # an owner that acquires its lock again waits for nobody
     assert a.previous_release_time.tolist() == [-1, -1, 16, -1]
-    # lockptr is the event before, whatever it is (thesis 3.16)
+    # lockptr is the previous event of the lock, whatever its kind (thesis 3.16)
     assert a.lockptr_time.tolist() == [-1, 10, 16, 20]
     assert a.counts["locks that were never released"] == 0
 
 
 @pytest.mark.parametrize(("released", "held"), [(2, 0), (1, 1), (0, 1)])
 def test_locks__nested_ones_that_are_never_released_count_once(archive, enhance, released, held):
-    """Issue 13, item 8: however often the owner has acquired it, it is one lock that is held."""
+    """Issue 13, item 8: however often its owner has acquired it, it counts as one held lock."""
     threads, _ = archive.openmp(2)
     nested(threads[0], 1, (10, 12, 14, 16), released=released)
     nested(threads[1], 1, (10, 12, 14, 16), lock=2)
@@ -415,7 +415,7 @@ def test_locks__nested_ones_that_are_never_released_count_once(archive, enhance,
 
 
 def test_locks__of_one_number_at_two_threads_keep_the_owner_before(archive, enhance):
-    # recorders that begin to count anew: not nested, for nobody holds what another has
+    # a recorder that restarts its numbers: not nested, since no lock is held by two threads
     threads, _ = archive.openmp(3)
     for thread, number, t in zip(threads, (1, 2, 2), (10, 20, 30), strict=True):
         thread.acquire(t, 1, number).release(t + 5, 1, number)
@@ -424,7 +424,7 @@ def test_locks__of_one_number_at_two_threads_keep_the_owner_before(archive, enha
 
 @pytest.mark.slow
 def test_programs__are_inherited_as_of_the_fork(tmp_path):
-    # how far the thread that forks has come when its workers look must not matter: once it was their program, once not
+    # the result must not depend on how far the forking thread is scanned when its workers look up their program
     store = Store(
         tracecols.convert(everything(tmp_path / "source" / "traces.otf2", rounds=30).write(), tmp_path / "x.trace")
     )
@@ -464,8 +464,8 @@ def test_scan__finds_the_same_whether_locations_are_scanned_together_or_alone(tm
 
 
 def created(archive, program=True):
-    """A process whose main thread creates two threads from different functions; the second creates a third. Returns the
-    three."""
+    """Make a process whose main thread creates two threads from different functions; the second creates a third.
+    Return the three."""
     threads, _ = archive.openmp(4)
     archive.group("comm_locations", threads, "pthread")
     pool = archive.comm("", range(4), paradigm="pthread")
@@ -503,7 +503,7 @@ def test_created_threads__stand_below_threads_in_the_program(archive, enhance):
     assert profile[profile.call_path == 3].visits.tolist() == [0, 0, 0]
     assert profile[profile.call_path == 3].exclusive.tolist() == [0, 0, 0]
     assert profile[profile.call_path == 4].exclusive.tolist() == [20, 20, 20]
-    # they are in no team of who created them
+    # they are in no team of their creators
     assert not profile.inherited.any()
 
 
@@ -515,7 +515,7 @@ def test_created_threads__have_pointers_to_call_paths_below_threads(archive, tmp
     enters = events[events.kind == EventKind.ENTER]
     program = names[0]
     assert names[enters.call_path].tolist() == [f"{program}/THREADS/work", f"{program}/THREADS/work/g"] * 3
-    # the least recent ENTERs are those of the first of the three
+    # the least recent ENTERs are on the first of the three
     assert enters.cnodeptr.tolist() == enters.index[:2].tolist() * 3
 
 
@@ -527,7 +527,7 @@ def test_created_threads__stay_at_the_top_without_a_program(archive, enhance):
 def test_created_threads__keep_their_place_after_teams_of_their_own(archive, enhance):
     thread = created(archive)[0]
     team = archive.comm("", [1], paradigm="openmp")
-    # outside of all regions, which the recording has after the end of the thread
+    # outside of all regions; recorded after the end of the thread
     thread.fork(61, 1).begin_team(62, team).call(63, 64, "in the team").end_team(65, team).join(66).call(
         67, 68, "after"
     )
@@ -558,7 +558,7 @@ def test_share_out__leaves_groups_of_small_locations_to_one_thread():
 
 
 def found(model):
-    """What the scans and the joins of a model found, as lists."""
+    """Return the results of the scans and joins of a model, as lists."""
     scans = [
         [s.paths.column("parent").tolist(), s.paths.column("exclusive").tolist(), s.n_calls, s.n_attributed]
         + [
@@ -574,7 +574,7 @@ def found(model):
 
 
 def test_scan__that_waits_in_buffers_of_others_finds_the_same_as_alone(archive, enhance, monkeypatch):
-    # the thread 2 begins in a team that thread 3 forks, which comes after it: it waits in buffers in which thread 1 has
+    # thread 2 begins in a team that thread 3 forks, which is scanned later: it waits in buffers in which thread 1 has
     # ended
     threads, outer = archive.openmp(4)
     inner = archive.comm("", [3, 2], paradigm="openmp")

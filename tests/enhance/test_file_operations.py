@@ -1,5 +1,4 @@
-"""File I/O of MPI: who waits in collective calls, what is read and written, and what is reported where handles are not
-recorded."""
+"""MPI file I/O: waits in collective calls, bytes read and written, and notes where handles are not recorded."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class Files:
         given = {"handle": handle, "matching": self.matching}
         location = self.ranks[rank].enter(begin, f"MPI_File_{name}")
         location.record(begin, "IoOperationBegin", **given, mode=mode, operation_flags=flags, requested=n)
-        if nested is not None:  # the same bytes once more, as POSIX writes them
+        if nested is not None:  # the same bytes again, as POSIX writes them
             location.enter(end - 1, "write").record(
                 end - 1, "IoOperationBegin", handle=nested, matching=7, mode=mode, operation_flags=0, requested=n
             )
@@ -57,7 +56,7 @@ class Files:
 
 
 def cells(cube, name):
-    """Ticks or bytes by the last region of the call path and location."""
+    """Return ticks or bytes by the last region of the call path and location."""
     found = cube.cells[name]
     return {
         (cube.call_paths.name[c], location): value

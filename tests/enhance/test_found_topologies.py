@@ -1,5 +1,5 @@
-"""Topologies that are found from who sends to whom: those of programs that are known, wherever their ranks are; none in
-random graphs."""
+"""Topologies found from the pairs of ranks that communicate: those of known programs, for any placement of ranks, and
+none in random graphs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tracecols.enhance.scan.facts import Definitions
 
 
 def steps(coordinates, sizes, periodic):
-    """Return the pairs of numbers of positions that are neighbours, one by one."""
+    """Return the pairs of neighbouring positions by their numbers, worked out one by one."""
     at = {tuple(c): i for i, c in enumerate(coordinates)}
     found = set()
     for place, i in at.items():
@@ -38,7 +38,7 @@ def steps(coordinates, sizes, periodic):
 
 
 def graph_of(n, edges, weight=lambda i, j: 10):
-    """Make a graph of pairs of nodes."""
+    """Make a graph from pairs of nodes."""
     listed = sorted({(min(e), max(e)) for e in edges})
     a, b = np.array(listed, np.int64).reshape(-1, 2).T
     messages = np.array([weight(i, j) for i, j in listed], np.int64)
@@ -108,13 +108,13 @@ def test_shape__of_trees_and_stars(name, in_order):
 
 
 def test_shape__is_found_among_few_other_messages():
-    # everyone sends its result to rank 0 in the end, and diagonals are small
+    # all ranks send their results to rank 0 in the end, in small messages
     edges = steps(places((5, 4)), (5, 4), (False, False))
     gather = {(0, i) for i in range(1, 20)}
     shape = find_shape(graph_of(20, edges | gather, lambda i, j: 500 if (i, j) in edges else 1))
     assert (shape.found.kind, shape.sizes) == ("grid", (5, 4))
     assert shape.found.explained == pytest.approx(500 * 31 / (500 * 31 + 17))
-    # and where some neighbours have nothing to say to each other
+    # also found where some neighbours do not communicate
     shape = find_shape(graph_of(20, sorted(edges)[:6] + sorted(edges)[8:]))
     assert (shape.found.kind, shape.sizes) == ("grid", (5, 4))
 
@@ -197,10 +197,10 @@ RECORDED = {
     "injected/chain3": ("line", (4,)), "injected/imbalance_assembly": ("ring", (4,)), "epilog/flush_4_300it": ("ring", (4,)),
     "otf2/mpi_mix_5": ("ring", (5,)),
 }  # fmt: skip
-"""What the programs do, as their sources and notes say."""
+"""The topologies of the programs, as documented by their sources and notes."""
 
 NONE = ["epilog/fuzz_1", "epilog/fuzz_14", "epilog/p2p_4", "otf2/late_sender", "otf2/subcomm", "otf2/wrong_order"]
-"""Random messages, and programs that test one thing after the other."""
+"""Random messages, and test programs without a topology."""
 
 
 def convert(archive, tmp_path):
@@ -208,7 +208,7 @@ def convert(archive, tmp_path):
 
 
 def found_in(trace):
-    """Find the topology of a trace, whatever the trace defines."""
+    """Find the topology of a trace, even if the trace defines one."""
     return find_topology(Definitions.of(trace.store))
 
 
@@ -220,7 +220,7 @@ def test_recorded__topologies_are_found_again(shared_traces, tmp_path, name):
     assert (topology.found.kind, topology.sizes) == (kind, sizes)
     assert topology.found.confidence > 0.85
     assert topology.found.explained > 0.95
-    # that of the trace, where it defines one, has the same neighbours; of two positions one is the other's on both sides
+    # a topology defined by the trace has the same neighbours; of two positions, each is the other's on both sides
     defined = [t for t in Definitions.of(trace.store).topologies if not t.is_artificial and len(t.sizes) > 1]
     for own in defined[:1]:
         np.testing.assert_array_equal(own.location, topology.location)
@@ -244,11 +244,11 @@ OWN = {
     "binary_tree": ("tree", (4, 8), (False, False)), "binomial_tree": ("tree", (5, 6), (False, False)),
     "star": ("star", (2, 8), (False, False)),
 }  # fmt: skip
-"""What `benchmarks/mpi/programs.c` does, and never tells MPI."""
+"""The topologies that `benchmarks/mpi/programs.c` uses without defining them in MPI."""
 
 
 def shuffled(n):
-    """Return the rank at each position, as `programs.c` makes it."""
+    """Return the rank at each position, as `programs.c` computes it."""
     state, order = 7, []
     for i in range(n):
         state = (state * 1664525 + 1013904223) % (1 << 32)
@@ -304,7 +304,7 @@ def test_generated__topologies_are_found_again(tmp_path, program, n, periodic):
 
 
 def record(archive, processes, rank_of, tag_of=lambda tag: tag):
-    """Write what processes have done, with other ranks."""
+    """Write the recording of processes with permuted ranks."""
     mpi = archive.mpi(len(processes))
     for number, process in enumerate(processes):
         location = mpi.ranks[rank_of[number]]

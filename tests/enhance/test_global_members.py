@@ -60,7 +60,7 @@ def test_global_members__equal_the_library(tmp_path):
         pair = next(c for c in reader.definitions.comms if c.name == "pair")
         ids = store.definition("locations")["id"].to_pylist()
         assert [x._ref for x in pair.group.members] == [ids[3], ids[1]]
-    # what is written again has ranks of the communicator, and groups that say so
+    # a rewritten archive has ranks in the communicator, and groups without the flag
     again = write_archive(StoreSource(store), tmp_path / "again.otf2")
     library = Library(again)
     written = Store(tracecols.convert(again, tmp_path / "again.trace"))

@@ -1,4 +1,4 @@
-"""Who is the master of a process, and what is no CPU thread: streams of devices (issue 13, 5 and 7)."""
+"""The master of a process, and locations that are no CPU threads: device streams (issue 13, 5 and 7)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARALLEL = "!$omp parallel @a.c:1"
 
 
 def parallel(master, worker, team):
-    """Main from 0 to 100 with a parallel region from 20 to 80."""
+    """Record main from 0 to 100 with a parallel region from 20 to 80."""
     master.enter(0, "main").fork(20, 2).begin_team(20, team).call(20, 80, PARALLEL).end_team(80, team).join(80)
     master.leave(100, "main")
     worker.begin_team(20, team).call(20, 80, PARALLEL).end_team(80, team)
@@ -47,7 +47,7 @@ def test_master__may_have_a_higher_identifier_than_its_worker(archive, enhance, 
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 40}
     assert cells(cube, "time") == {(n, 0, *t): v for n, v in (("main", 40), (PARALLEL, 60)) for t in ((), (1,))}
     assert cube.facts["counts"] == {}
-    # EXPERT asks who is the master, too: outside of teams workers do nothing
+    # EXPERT depends on the master, too: outside of teams workers do nothing
     assert analyze_model(model, "expert").cells["time"].value.sum() == 200
 
 
@@ -112,11 +112,11 @@ def test_master__is_known_in_a_piece_without_its_fork(archive, enhance):
 
 
 OF_STREAMS = ("device_time", "device_kernel_executions", "device_copy_ops", "device_bytes")
-"""Roots of the properties of devices; of all others streams have nothing."""
+"""Roots of the properties of devices; streams have no other properties."""
 
 
 def accelerated(archive):
-    """A process with two threads and a stream, and another stream in a location group of its own."""
+    """Make a process with two threads and a stream, and another stream in a separate location group."""
     threads, team = archive.openmp(2)
     process = threads[0].process
     parallel(*threads, team)
@@ -177,7 +177,7 @@ def test_device_streams__are_told_from_processes(archive, enhance, tmp_path):
 
 @pytest.mark.parametrize("paradigm", ["openmp", "mpi", "cuda"])
 def test_gpu_locations__on_which_openmp_or_mpi_runs_are_cpus(archive, enhance, paradigm):
-    # recordings of many-core cards say gpu and mean threads
+    # recordings of many-core cards declare threads as gpu
     process = archive.process()
     archive.location("thread", process).call(0, 100, "main")
     region = archive.region("something", "function" if paradigm == "mpi" else "loop", paradigm)
@@ -185,7 +185,7 @@ def test_gpu_locations__on_which_openmp_or_mpi_runs_are_cpus(archive, enhance, p
     store = enhance(archive).store
     is_cpu = paradigm != "cuda"
     assert Locations.of(store).is_cpu.tolist() == [True, is_cpu]
-    # a piece knows it although nothing of that runs there
+    # a piece knows it although these regions do not run in it
     with open_slice(store, None, 40 / store.manifest["clock"]["resolution"], 1) as piece:
         assert Locations.of(piece).is_cpu.tolist() == [True, is_cpu]
         assert cells(analyze_model(enhance_store(piece, 1)), "time") == {("main", 0): 40} | (
@@ -213,14 +213,14 @@ def test_gpu_locations__that_openmp_lists_are_cpus(archive, enhance):
 def test_recorded_devices__are_not_among_cpus(folder, tmp_path):
     model = enhance_store(Store(tracecols.convert(folder, tmp_path / "x.trace")), 1)
     table = model.store.definitions["locations"].to_pydict()
-    # what the old recording of a many-core card has of OpenMP on its streams are transfers, no work of a team
+    # the OpenMP regions on streams of the old recording of a many-core card are transfers, no work of a team
     assert model.locations.is_cpu.tolist() == [kind == "cpu_thread" for kind in table["type"]]
     for conventions in ("scalasca", "expert"):
         cube = analyze_model(model, conventions)
         counters = set(model.store.definitions["metric_members"].column("name").to_pylist())
         for name in cube.properties.id:
             if name in counters:
-                continue  # they are where they are recorded
+                continue  # counters are on the locations at which they are recorded
             of_streams = cube.properties.root_of(name) in OF_STREAMS
             allowed = model.locations.is_device if of_streams else model.locations.is_cpu
             assert allowed[cube.cells[name].location].all(), name

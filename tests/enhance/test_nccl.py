@@ -1,4 +1,4 @@
-"""Collective operations and messages of NCCL on streams of devices: how they are recorded, and what is joined."""
+"""Collective operations and messages of NCCL on device streams: how they are recorded and joined."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracecols.testing import Program
 
 
 def two_ranks() -> Program:
-    """Two processes with a stream each: an operation for which rank 0 waits from 5 to 22, and a message."""
+    """Return two processes with a stream each: an operation in which rank 0 waits from 5 to 22, and a message."""
     program = Program(processes=2)
     first, second = program.masters
     streams = [program.stream(0), program.stream(1)]

@@ -1,5 +1,5 @@
-"""One-sided communication in OTF2 under the default conventions: against a plain twin, and beside what EXPERT says of
-EPILOG."""
+"""One-sided communication in OTF2 under the default conventions, compared with a plain twin, and with EXPERT's results
+for EPILOG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracecols.testing import assert_severities
 
 
 def seconds(cube, name):
-    """Total of a property, 0 if it does not exist."""
+    """Return the total of a property, 0 if it does not exist."""
     return cube.total(name) if name in cube.cells else 0.0
 
 
@@ -24,7 +24,7 @@ def ticks(cube, name):
 
 
 class Twin:
-    """What processes with one thread do with windows, read event by event."""
+    """Window operations of single-threaded processes, read event by event."""
 
     def __init__(self, store):
         regions = store.definitions["regions"].column("name").to_pylist()
@@ -78,7 +78,7 @@ class Twin:
                     done.append(lambda enter, leave, lock=lock: lock.update(unlock=enter, unlock_exit=leave))
 
     def wait(self, name):
-        """Time until the last process has come, within each call."""
+        """Return the time until the last process has come, within each call."""
         total = 0
         for calls in self.operations.values():
             if calls[0][0].lower().startswith(name):
@@ -87,7 +87,7 @@ class Twin:
         return total
 
     def competition(self):
-        """Time in locks and unlocks until a lock before is released that excludes one's own."""
+        """Return the time in lock and unlock calls until the release of an earlier conflicting lock."""
         total = 0
         for locks in self.locks.values():
             for own in locks:
@@ -114,7 +114,7 @@ def test_recorded_windows__agree_with_a_plain_twin(shared_traces, tmp_path, name
     assert ticks(cube, "mpi_rma_sync_lock_competition") == twin.competition() > 0
     assert (ticks(cube, "bytes_put"), ticks(cube, "bytes_get")) == (twin.put, twin.get)
     assert cube.violations() == []
-    # what the rules of EXPERT find is more at most by what lies beyond the calls
+    # the rules of EXPERT also count time beyond the end of the calls, so they find slightly more
     expert = trace.analyze(conventions="expert")
     for ours, theirs in (
         ("mpi_rma_wait_at_fence", "mpi_rma_fence_wait"),
@@ -142,7 +142,7 @@ def test_conventions__tell_the_same_story_of_epilog(shared_traces, tmp_path, nam
 
 
 def locked(archive, kinds):
-    """Two processes lock a window at process 0: from 10, 20 on, released at 40, 60."""
+    """Let two processes lock a window at process 0: from 10 and 20 on, released at 40 and 60."""
     mpi = archive.mpi(2)
     window = archive.define("RmaWin", name=archive.string("w"), comm=mpi.world, flags=0)
     given = {"window": window, "remote": 0, "lock": 0}

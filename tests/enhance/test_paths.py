@@ -9,7 +9,7 @@ from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermo
 def random_tree(rng, n):
     parent = np.full(n, -1)
     for i in range(1, n):
-        # below the one before it, or one above that, which keeps the order depth first
+        # the parent is the previous node or one of its ancestors, which keeps the order depth first
         above = [i - 1]
         while above[-1] >= 0:
             above.append(parent[above[-1]])
@@ -22,7 +22,7 @@ def random_tree(rng, n):
 
 
 def chain(parent, i):
-    """The call path and all above it, the root last."""
+    """Yield the call path and its ancestors, the root last."""
     while i >= 0:
         yield i
         i = parent[i]

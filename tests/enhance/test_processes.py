@@ -1,4 +1,4 @@
-"""Processes that come and go: spawned ones, and those that connect to each other, with times worked out by hand, and a
+"""Dynamic processes: spawned processes, and processes that connect to each other, with times worked out by hand, and a
 recorded program."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SPAWN, INIT, FINALIZE = "main/MPI_Comm_spawn", "child/MPI_Init", "child/MPI_Fina
 
 
 def two_worlds(n_first, n_second):
-    """A program with two worlds and an inter-communicator between them."""
+    """Return a program with two worlds, and an inter-communicator between them."""
     program = Program(processes=n_first + n_second)
     first, second = list(range(n_first)), list(range(n_first, n_first + n_second))
     program.definitions["communicators"]["members"][0] = first
@@ -34,7 +34,7 @@ def create(location, time, communicator):
 
 
 def spawned(enclosed=False):
-    """Two ranks spawn two others, which begin at 20 and 21; the last one calls MPI_Init at 36."""
+    """Return a program in which two ranks spawn two others, which begin at 20 and 21; the last calls MPI_Init at 36."""
     program, inter = two_worlds(2, 2)
     a, b, c, d = program.masters
     for location, work in ((a, 10), (b, 15)):
@@ -52,8 +52,8 @@ def spawned(enclosed=False):
 
 
 def connected():
-    """A server accepts a client, which is there 4 ticks later, and another one, for which the client waits; they
-    disconnect, and each world ends by itself."""
+    """Return a server that accepts a client, which connects 4 ticks later, and accepts again, for which the client
+    waits; each world ends separately."""
     program, inter = two_worlds(1, 1)
     again = program.define(
         "communicators", name="again", kind="inter", paradigm="mpi", flags=1, members=[0], remote_members=[1]
@@ -79,16 +79,16 @@ def test_spawn__waits_for_the_last_process_that_starts(enclosed):
     ]
     # until rank 3 calls MPI_Init
     assert severities(cube, "mpi_mgmt_comm_wait") == {(SPAWN, 0): 26, (SPAWN, 1): 21}
-    # each world starts by itself, and all end together
+    # each world starts separately, and all end together
     assert severities(cube, "mpi_init_wait") == {(INIT, 2): 11}
     assert severities(cube, "mpi_finalize_wait") == {
         ("main/MPI_Finalize", 0): 11,
         ("main/MPI_Finalize", 1): 11,
         (FINALIZE, 2): 1,
     }
-    # both wait longer for what rank 3 does before it calls MPI_Init
+    # both wait until rank 3 has done its work before MPI_Init
     assert severities(cube, "delay_management_aggregate") == {("child/start", 3): 47}
-    # what is created is not there before: the path goes back to who creates it
+    # created processes do not exist before: the path goes back to their creator
     assert severities(cube, "critical_path") == {
         ("main", 1): 1, ("main/MPI_Init", 1): 2, ("main/work", 1): 12, (SPAWN, 1): 6, ("child/start", 3): 15, (INIT, 3): 2,
         ("child/compute", 3): 33, ("main/MPI_Finalize", 0): 9,
@@ -112,7 +112,7 @@ def test_efficiencies__of_processes_count_from_when_they_are_there():
     # between 3 and 71; ranks 2 and 3 leave MPI_Init at 38
     computes, there = 27 + 32 + 32 + 33, 2 * (71 - 3) + 2 * (71 - 38)
     assert value["parallel_efficiency"] == pytest.approx(computes / there)
-    # rank 3 computes all the time
+    # rank 3 computes for the whole time
     assert value["load_balance"] == pytest.approx(computes / there)
     assert value["communication_efficiency"] == pytest.approx(1)
     product = value["serialisation_efficiency"] * value["transfer_efficiency"]
@@ -125,7 +125,7 @@ def test_replay__processes_begin_with_the_call_that_creates_them():
     with spawned().trace() as trace:
         replay = trace.replay
         assert (replay.times(Changes()) == replay.nodes.time).all()
-        # rank 1 has come to MPI_Comm_spawn 6 ticks earlier, and what the others do there is the same
+        # rank 1 comes to MPI_Comm_spawn 6 ticks earlier, and the time until the others begin stays the same
         assert replay.nodes.time.max() - replay.times(Changes({"work": 0.5})).max() == 6
         # rank 3 calls MPI_Init 5 ticks after it began, and rank 2 is as late
         assert replay.nodes.time.max() - replay.times(Changes({"start": 1 / 3})).max() == 10
@@ -152,7 +152,7 @@ def test_worlds__of_the_same_processes_are_one():
 
 
 def calls_of(name):
-    """Return by process of a recording the calls as (region, begin, end), those within others first."""
+    """Return the calls of a recording as (region, begin, end) by process, inner calls first."""
     calls, entered = [], []
     for kind, *words in mpi_recordings.read(name):
         if kind == "#":
@@ -183,7 +183,7 @@ def test_recorded_spawn__is_what_the_recording_says(tmp_path):
     waits = cube.by_location("mpi_mgmt_comm_wait")
     assert [round(1e9 * wait) for wait in waits] == [last - spawns[0], last - spawns[1], 0, 0]
     assert min(last - begin for begin in spawns) > 20_000_000
-    # children count from when they have left MPI_Init
+    # children count from their return from MPI_Init on
     start, end = min(end for _, end in inits[:2]), max(begin for begin, _ in ends)
     computes = [
         ends[i][0] - inits[i][1]

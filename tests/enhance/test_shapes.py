@@ -1,5 +1,5 @@
 """Traces of extreme shape: deep and wide call trees, many channels, communicators and locations, one location with
-almost all."""
+almost all events."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_cells_of__call_path_inclusive_of_a_deep_tree(work):
 
 
 def call_axis(parent):
-    """Make a call tree of which only the shape is known; parents come before their children, depth first."""
+    """Make a call tree with dummy names; parents come before their children, depth first."""
     parent = np.asarray(parent, np.int32)
     n = parent.size
     depth, end = np.zeros(n, np.int32), np.arange(1, n + 1)
@@ -195,7 +195,7 @@ def test_inclusive__of_sums_beyond_64_bits():
 
 
 def recursion(n):
-    """Call paths of a function that calls itself."""
+    """Return the call paths of a function that calls itself."""
     parent, depth, end, name = np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n), "f"
     texts = [np.full(n, name, object)] * 4
     return CallAxis(parent, depth, end, *texts, np.zeros(n, np.int64), np.full(n, "", object))
@@ -204,7 +204,7 @@ def recursion(n):
 @pytest.mark.slow
 def test_inclusive__takes_time_in_the_number_of_cells_not_of_levels():
     n = 300_000
-    # level by level it took 15 s
+    # processed level by level, it took 15 s
     with within(5):
         cells = inclusive(Cells(np.arange(n) << 32, np.ones(n, np.int64)), recursion(n))
     assert cells.value.tolist() == list(range(n, 0, -1))
@@ -230,7 +230,7 @@ def test_recursion__takes_time_in_its_events_however_deep_it_is(tmp_path):
         ("diagnose", cube),
         ("report", cube, "-o", page),
     )
-    # analyze alone took 25 s, level by level
+    # processed level by level, analyze alone took 25 s
     with within(25):
         results = [run(*command) for command in commands]
     for command, result in zip(commands, results, strict=True):
@@ -242,13 +242,13 @@ def test_recursion__takes_time_in_its_events_however_deep_it_is(tmp_path):
 def test_unfolded__of_a_deep_recursion_takes_time_in_its_call_paths():
     n = 100_000
     axis = recursion(n)
-    # a value at the deepest one only
+    # only the deepest call path has a value
     cells = PeriodCells(*(np.array([at], np.int32) for at in (n - 1, 0, 0)), np.ones(1, np.int64))
     periods = PeriodAxis("bin", "1 bin", np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, np.int32))
     cube = small_cube({"time": {("main", 0, 0): 1}}).replaced(
         call_paths=axis, periods=periods, topologies=[], period_cells={"time": cells}
     )
-    # level by level it took 30 s
+    # processed level by level, it took 30 s
     with within(8):
         path = cube.with_phases_as_call_paths().call_paths
     assert (path.name[0], path.depth.max(), path.end[0]) == ("bin=0", n, n + 1)
@@ -285,7 +285,7 @@ def test_match_paths__is_what_fnmatch_says():
 
 
 def test_path_names__of_a_recursion_are_whole():
-    # issue 13, item 15: beyond 64 levels names were left out, and a number of this run stood there instead
+    # issue 13, item 15: beyond 64 levels, names used to be replaced by a number specific to the run
     n = 1_000
     parent = np.arange(-1, n - 1, dtype=np.int32)
     names = [f"f{i}" for i in range(n)]
@@ -306,7 +306,7 @@ def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tm
         path_names(parent, ["f"] * parent.size)
     assert tracemalloc.get_traced_memory()[1] < 100 << 20
     tracemalloc.stop()
-    # a few of them can be had
+    # the names of a few of them are available
     assert [p.count("/") for p in path_names(parent, ["f"] * parent.size, [109_999, 5])] == [n, 5]
     cube = small_cube({"time": {("a/b", 0, 0): 1, ("a/c", 0, 0): 2}})
     monkeypatch.setattr(paths, "MAX_TEXT", 5)
@@ -323,7 +323,7 @@ def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tm
 @pytest.mark.slow
 @pytest.mark.parametrize("view", ["frame", "wide", "export", "rows"])
 def test_deep_call_paths__are_called_the_same_in_two_runs(view, shared_traces, tmp_path):
-    # issue 13, item 15: the same 71 call paths, and one more in front of them: 64 of them had no name in common
+    # issue 13, item 15: the same 71 call paths, in one run after an additional one: 64 of them used to have other names
     names = []
     for name in ("deep_call_paths", "deep_call_paths_one_more"):
         trace = tracecols.open(tracecols.convert(shared_traces / "otf2_small" / name, tmp_path / f"{name}.trace"))

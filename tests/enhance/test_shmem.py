@@ -52,7 +52,7 @@ class Shmem:
 
 
 def ticks(cube, name):
-    """Ticks by location."""
+    """Return the ticks of a property by location."""
     found = cube.cells[name]
     totals = Counter()
     for location, value in zip(found.location.tolist(), found.value.tolist(), strict=True):
@@ -68,7 +68,7 @@ def test_collective_operations__wait_for_the_last_or_the_root(archive, analyze):
     # an active set of two: process 0 does not take part
     p.collective(1, 40, 51, "shmem_int_sum_to_all", ALLREDUCE, pair)
     p.collective(2, 50, 51, "shmem_int_sum_to_all", ALLREDUCE, pair)
-    # the root, process 1, is late; the last one is not waited for
+    # the root, process 1, is late; nobody waits for the last process
     for pe, (begin, end) in enumerate(((60, 80), (75, 76), (90, 91))):
         p.collective(pe, begin, end, "shmem_broadcast64", BROADCAST, p.world, root=1, sent=8 * (pe == 1), received=8)
     p.pes[0].call(92, 95, "shmem_my_pe")
@@ -80,7 +80,7 @@ def test_collective_operations__wait_for_the_last_or_the_root(archive, analyze):
     assert ticks(cube, "shmem_latebroadcast") == {0: 15}
     assert ticks(cube, "shmem_barrier") == {0: 22, 1: 17, 2: 2}
     assert ticks(cube, "shmem") == {0: 22 + 20 + 3, 1: 17 + 11 + 1, 2: 2 + 1 + 1}
-    # what is SHMEM's is no computation
+    # time in SHMEM calls is no computation
     assert ticks(cube, "comp") == {0: 55, 1: 71, 2: 96}
     assert "mpi_rma_wait_at_fence" not in cube.cells or not len(cube.cells["mpi_rma_wait_at_fence"])
 
@@ -93,7 +93,7 @@ def test_locks__wait_for_who_has_the_same_lock(archive, analyze):
     for pe in p.pes:
         pe.leave(100, "main")
     cube = analyze(archive)
-    # process 1 waits for process 0 to release the lock at 40; another lock is free
+    # process 1 waits until process 0 releases the lock at 40; the lock of process 2 is free
     assert ticks(cube, "shmem_lock_competition") == {1: 20}
 
 

@@ -50,7 +50,7 @@ def analyzed(tmp_path_factory, data):
 
 
 def assert_equal(found, cube, *, cube3=False):
-    """Assert that two cubes are the same in all they hold; CUBE 3 has four system levels and less of regions."""
+    """Assert that two cubes are equal; CUBE 3 has only four system levels, and less information on regions."""
     p, c, s = (vars(axis) for axis in (cube.properties, cube.call_paths, cube.system))
     for name in cube.properties.__dataclass_fields__:
         if not (cube3 and name in ("confidence", "overlaps")):
@@ -72,7 +72,7 @@ def assert_equal(found, cube, *, cube3=False):
     assert found.facts == cube.facts
 
 
-# -- what others read --------------------------------------------------------------------------------------------------
+# -- files read by other tools -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -111,8 +111,8 @@ def test_cubex__is_the_cube_to_pycubexr(name, analyzed, tmp_path):
 
 
 def test_cubex__metrics_hold_what_is_below_them(analyzed, tmp_path):
-    # Cube shows of an expanded metric its value less those of its children: this must not become negative, and must be
-    # what the property has of its own here
+    # for an expanded metric, Cube shows its value less those of its children: this must not become negative, and must
+    # be the exclusive value of the property here
     pycubexr = pytest.importorskip("pycubexr")
     cube = analyzed("hybrid_2x3")
     write_cube(cube, tmp_path / "x.cubex")
@@ -169,7 +169,7 @@ def test_write__takes_seconds_for_many_cells(name, analyzed, tmp_path):
             assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
 
 
-# -- there and back ----------------------------------------------------------------------------------------------------
+# -- round trips -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [KEPT[0], *slow(KEPT[1:])])
@@ -257,7 +257,7 @@ def test_write__refuses_other_endings(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# -- what other tools write --------------------------------------------------------------------------------------------
+# -- files of other tools ----------------------------------------------------------------------------------------------
 
 
 def by_path(cube, name):
@@ -298,7 +298,7 @@ def test_read__cubex_of_all_kinds(order, deflated, dense, kind, packed, tmp_path
     else:
         data = b"CUBEX.DATA" + b"".join(rows)
     path = foreign(tmp_path / "x.cubex", kind, m0_index=index(order, *chosen, dense=dense), m0_data=data)
-    if packed:  # the anchor alone, as Score-P does with compression
+    if packed:  # only the anchor is compressed, as Score-P does
         members = {"anchor.xml": gzip.compress(ANCHOR.format(kind=kind, dtype="DOUBLE").encode())}
         path = archive(path, members | {"0.index": index(order, *chosen, dense=dense), "0.data": data})
     cube = read_cube(path)
@@ -337,7 +337,7 @@ def test_read__names_what_a_cube_cannot_hold(tmp_path):
     assert cube.facts["left_out"] == ["longest (HISTOGRAM(5))", "rate (POSTDERIVED)"]
 
 
-# a profile: minima and maxima of time as Score-P has them, and statistics of bytes as its tuples are
+# a profile with minima and maxima of time and statistics of bytes (tuples), as in Score-P
 PROFILE = (
     ANCHOR.replace('<metric id="8" type="EXCLUSIVE">', '<metric id="8" type="INCLUSIVE">')
     .replace(
@@ -354,7 +354,7 @@ PROFILE = (
 
 def profile(path: Path, kind: str = "EXCLUSIVE") -> Path:
     """Write a profile of main, main/f, main/f/g and main/g for two threads; g is not called by main of thread 0."""
-    # depth first, and children together before their children
+    # two orders of call paths: depth first, and siblings before their children
     deep, wide = index("<", 0, 1, 2, 3), index("<", 0, 1, 2, 3)
     none = 1.7976931348623157e308
     longest = np.array([[9, 8], [5, 4], [2.5, 3], [0, 4.5]])[[0, 1, 3, 2]]
@@ -392,12 +392,12 @@ def test_read__keeps_extremes_and_statistics_of_a_profile(tmp_path):
         ("main", 0): 9, ("main", 1): 8, ("main/f", 0): 5, ("main/f", 1): 4, ("main/f/g", 0): 2.5, ("main/f/g", 1): 3,
         ("main/g", 1): 4.5,
     }  # fmt: skip
-    # the largest number is written where nothing was measured
+    # the largest float64 in the file means that nothing was measured
     assert by_path(cube, "shortest") == {
         ("main", 0): 7, ("main", 1): 6, ("main/f", 0): 1.25, ("main/f/g", 0): 0.5, ("main/f/g", 1): 0.75,
         ("main/g", 1): 0.25,
     }  # fmt: skip
-    # zeros are no minima of other tools' files, except in tuples, which count
+    # in files of other tools a zero is no minimum, except in tuples, which have a count
     assert by_path(cube, "least") == {("main/f", 0): 8, ("main/f", 1): 4, ("main/f/g", 0): 16, ("main/g", 1): 2}
     assert by_path(cube, "bytes") == {("main/f", 0): 12, ("main/f/g", 0): 5, ("main/f/g", 1): 3}
     assert by_path(cube, "bytes_count") == {("main/f", 0): 3, ("main/f/g", 0): 1, ("main/f/g", 1): 2}
@@ -413,7 +413,7 @@ def test_extremes__never_add_up(tmp_path):
         "longest": 9, "shortest": 0.25, "least": 2, "bytes": 20, "bytes_count": 6, "bytes_min": 0, "bytes_max": 8,
         "bytes_squares": 110,
     }  # fmt: skip
-    # main, main/f, main/f/g, main/g; inclusive values of a profile stay what they are, others are extremes of the
+    # main, main/f, main/f/g, main/g; inclusive values of a profile stay unchanged, others become extremes of the
     # subtree
     assert (
         cube.by_call_path("shortest").tolist() == cube.by_call_path("shortest", "iie").tolist() == [6, 1.25, 0.5, 0.25]
@@ -424,14 +424,14 @@ def test_extremes__never_add_up(tmp_path):
     assert cube.by_call_path("bytes", "iie").tolist() == [20, 20, 8, 0]
     assert cube.by_location("least").tolist() == [8, 2]
     assert cube.by_system("least").tolist() == [2, 2, 2, 8]
-    # a minimum of zero is one
+    # zero is a valid minimum
     assert cube.by_system("bytes_min").tolist() == [0, 0, 1, 0]
     assert cube.violations() == []
     assert "longest" not in cube._repr_html_() and "longest" not in repr(cube)
     grid = cube.with_topology("grid", [2], locations=[0, 1], coordinates=[[0], [1]])
     assert grid.on_topology("grid", "longest").tolist() == [9, 8]
     assert cube.to_hatchet()[0]["metrics"]["least (inc)"] == 2
-    # one location for all, and the algebra: extremes of extremes; a difference or mean of them is none
+    # one location for all, and the algebra: extremes of extremes; differences and means of them are left out
     other = read_cube(profile(tmp_path / "y.cubex"))
     other.cells["least"].value[:] = [1, 9, 2, 9]
     runs = tracecols.compare([cube, other], by="aggregate")
@@ -449,7 +449,7 @@ def test_extremes__never_add_up(tmp_path):
 
 def test_statistics__that_are_inclusive_become_exclusive(tmp_path):
     cube = read_cube(profile(tmp_path / "x.cubex", "INCLUSIVE"))
-    # thread 0: main/f has 12 bytes with the 5 of main/f/g; thread 1: main/f/g has 3, which nobody above has
+    # thread 0: main/f has 12 bytes with the 5 of main/f/g; thread 1: main/f/g has 3, which no value above it includes
     assert by_path(cube, "bytes") == {
         ("main", 0): -12, ("main/f", 0): 7, ("main/f/g", 0): 5, ("main/f", 1): -3, ("main/f/g", 1): 3,
     }  # fmt: skip
@@ -481,7 +481,7 @@ def test_cubex__extremes_are_those_to_pycubexr(tmp_path):
                 values = parser.get_metric_values(metric)
                 nodes = {n.region.name + str(n.id): n for n in parser.all_cnodes()}
                 read.append([values.cnode_values(n).astype(float).tolist() for n in nodes.values()])
-            # where there is none, zero or the largest number
+            # cells without a value are zero or the largest number
             clean = [[0 if abs(v) > 1e300 else v for v in row] for rows in read for row in rows]
             assert clean[:4] == clean[4:]
 
@@ -511,7 +511,7 @@ def test_commands__take_any_cube(command, ending, tmp_path):
 
 
 def empty_cube(what: str):
-    """Make a cube without something."""
+    """Make a cube that lacks `what`."""
     cube = small_cube({"time": {("main", 0, 0): 3, ("main/f", 1, 0): 4}})
     p, c, s = cube.properties, cube.call_paths, cube.system
     cube.cells = {"time": Cells.empty()}
@@ -552,7 +552,7 @@ def test_one_location_without_events__is_read_back(shared_traces, tmp_path):
         assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
 
 
-# -- what CubeLib unites (issue 13, item 26) ---------------------------------------------------------------------------
+# -- regions and nodes that CubeLib unites (issue 13, item 26) ---------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -604,12 +604,12 @@ def test_read__cube3_with_call_sites(packed, tmp_path):
     assert cube.frame("time").value.tolist() == [0.5, 0.25, 1e-3, 2e-3]
     assert cube.call_paths.call_site.tolist() == ["", "a.f:5"]
     assert cube.system.kind == ["machine", "node", "process", "thread", "process", "thread"]
-    # no values of a VOID metric
+    # a VOID metric has no values
     assert cube.total("visits") == 0
     assert cube.violations() == []
 
 
-# -- what is damaged ---------------------------------------------------------------------------------------------------
+# -- damaged files -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Timelines for viewers: read with the format's own classes, slices add up to what the profile says, flows join what
-belongs together."""
+"""Timelines for viewers, read with the format's own classes: slices add up to the profile, flows join related
+events."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ RECORDED = [
 
 
 def ns(trace, ticks):
-    """Nanoseconds since the start of the recording, or since the first event if that is earlier; as Python's integers
-    do it."""
+    """Return nanoseconds since the start of the recording, or since the first event if that is earlier, computed with
+    Python's integers."""
     clock = trace.manifest["clock"]
     zero = min(clock["origin"], trace.manifest["first_time"])
     return [(t - zero) * 10**9 // clock["resolution"] for t in np.asarray(ticks).tolist()]
@@ -58,7 +58,7 @@ def convert(source, folder, name="x"):
 
 
 def lines(trace, timeline):
-    """The tracks of the locations, by row."""
+    """Return the uuid of the track of each location, by row of the location."""
     d = trace.locations
     names = [tuple(p) for p in zip(trace.processes["name"].to_numpy()[d["process"]], d["name"], strict=True)]
     found = {}
@@ -115,7 +115,7 @@ def test_recorded__slices_add_up_to_the_times_of_regions(recorded):
             expected[model.regions.name[r]] += int(exclusive)
             times[model.regions.name[r]] += int(n)
         if has_tasks:
-            # the profile shows the time of tasks twice: where they were scheduled, too
+            # the profile counts the time of tasks twice: also where they were scheduled
             continue
         assert {k: n for k, n in visits.items() if n} == {k: n for k, n in times.items() if n}
         below = sum(visits.values())
@@ -138,7 +138,7 @@ def test_recorded__slices_are_region_instances_nanosecond_by_nanosecond(recorded
 
 
 def test_recorded__columns_of_causes_follow_each_other(recorded):
-    """Else the kernel is compiled again for them."""
+    """Otherwise the kernel would be compiled again for their layout."""
     assert layouts(protobuf.encode_events.kinds) == {"C"}
 
 
@@ -195,7 +195,7 @@ def test_recorded__flows_join_who_comes_to_a_collective_operation(recorded):
             expected.append(sorted(zip(times, [of[i] for i in rows["location"]], strict=True)))
     assert sorted(sorted((t, u) for t, _, u in chain) for chain in found.values()) == sorted(expected)
     for chain in found.values():
-        # who comes last ends it
+        # the last participant ends the flow
         (last,) = [t for t, is_end, _ in chain if is_end]
         assert last == max(t for t, _, _ in chain)
 
@@ -310,7 +310,7 @@ def test_waits__of_no_such_property_are_refused(archive, tmp_path):
 
 
 def late(archive):
-    """The longer rank 1 waits from 20 to 50 for rank 0, which works from 10 to 40."""
+    """Rank 1, which runs longer, waits from 20 to 50 for rank 0, which works from 10 to 40."""
     mpi = archive.mpi(2)
     mpi.ranks[0].enter(0, "main").call(10, 40, "work").enter(50, "MPI_Send").send(51, 1, mpi.world).leave(60)
     mpi.ranks[0].leave(99, "main")
@@ -335,7 +335,7 @@ def test_waits__by_default_say_who_causes_them(name, archive, tmp_path):
         assert timeline.tracks[cause.track].parent_uuid == lines(trace, timeline)[0]
     none = export(trace, tmp_path / name, waits="none", critical_path=False)
     assert not [s for of in none.slices.values() for s in of if s.category == "wait state"]
-    # outside of the time range there is no arrow
+    # a cause outside of the time range gets no arrow
     cut = export(trace, tmp_path / name, stop=45e-9, critical_path=False)
     (wait,) = [s for of in cut.slices.values() for s in of if s.category == "wait state"]
     assert (wait.end, wait.flows) == (45, [])
@@ -356,7 +356,7 @@ def test_critical_path__is_a_track_of_its_own_and_one_below_each_location(name, 
     assert [(s.begin, s.end) for s in below] == [(s.begin, s.end) for s in whole] == expected
     assert [s.details.get("reason") for s in below] == [None, "late sender"]
     assert [s.details.get("call path", "") for s in below] == stretches.end_call_path.tolist()
-    # one arrow from the one to the other
+    # an arrow joins the two stretches
     assert below[0].flows == below[1].flows != []
     assert [s.ends_flow for s in below] == [False, True]
     assert not any(s.flows for s in whole)
@@ -408,7 +408,7 @@ def test_around__shows_the_time_of_the_worst_instance(hybrid, tmp_path):
 
 
 def test_descriptors__tell_processes_and_threads(tmp_path, data):
-    """Queries by process and thread of the trace processor use them."""
+    """The trace processor uses them for queries by process and thread."""
     trace = convert(data / "hybrid_2x3", tmp_path)
     timeline = export(trace, tmp_path / "x.pftrace")
     processes = {t.process.pid: t.process.process_name for t in timeline.tracks.values() if t.HasField("process")}
@@ -418,7 +418,7 @@ def test_descriptors__tell_processes_and_threads(tmp_path, data):
     assert [threads[i].pid for i in range(6)] == [1, 1, 1, 2, 2, 2]
     assert [threads[i].tid for i in range(6)] == [1, 4, 5, 2, 7, 8]
     assert [threads[i].thread_name for i in range(3)] == ["Master thread", "OMP thread 1", "OMP thread 2"]
-    # what is below a thread is its own: it has no descriptor but that of its parent
+    # tracks below a thread have no thread descriptor: only the parent has one
     for uuid, track in timeline.tracks.items():
         if track.HasField("thread"):
             assert timeline.tracks[track.parent_uuid].HasField("process")
@@ -444,7 +444,7 @@ def test_tracks__form_the_system_tree_in_order(tmp_path, data):
     paths = [timeline.path(u) for u in timeline.tracks]
     assert [p[-1] for p in paths[:5]] == [paths[0][-1], "MPI Rank 0", "Master thread", "OMP thread 1", "OMP thread 2"]
     assert paths[0][0].startswith("machine Linux, node ")
-    # the critical path comes before
+    # the critical path comes first
     order = {u: t.sibling_order_rank for u, t in timeline.tracks.items()}
     assert [u for u in order if order[u] != u] == [
         u for u, t in timeline.tracks.items() if timeline.path(u) == ("Critical path",)
@@ -479,7 +479,7 @@ def test_tracks__what_is_not_chosen_is_not_there(tmp_path, data):
     for location, uuid in of.items():
         expected = whole.slices[lines(trace, whole)[location]]
         assert [(s.begin, s.end, s.name) for s in timeline.slices[uuid]] == [(s.begin, s.end, s.name) for s in expected]
-    # its partners are not there
+    # the partners of the chosen locations are not in the timeline
     assert not any(i.flows for instants in timeline.instants.values() for i in instants)
 
 
@@ -491,7 +491,7 @@ def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path)
             process = archive.process(f"rank {2 * n + r}", node=node)
             archive.location("main thread", process).call(0, 10 + r, "main")
     timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
-    # besides those that only name a process
+    # tracks except those that only name a process
     assert [timeline.path(u) for u, t in timeline.tracks.items() if not t.HasField("process")] == [
         ("machine cluster",),
         ("machine cluster", "node n0"),
@@ -530,7 +530,7 @@ def test_odd__messages_without_partner_and_without_region(archive, tmp_path):
         [(i.begin, i.name, i.details, bool(i.flows), i.ends_flow) for i in timeline.instants[of[r]]] for r in range(2)
     ]
     world = {"communicator": "MPI_COMM_WORLD"}
-    # received before it was sent, by the clocks: the flow ends at what is later
+    # by the clocks, the message was received before it was sent: the flow ends at the later event
     assert found == [
         [
             (5, "send", {"to": 1, "tag": 7, "bytes": 64, **world}, True, True),
@@ -700,7 +700,7 @@ def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_pa
     assert (launch.flows, launch.ends_flow, kernel.ends_flow) == (kernel.flows, False, True)
     assert (asked.begin, asked.flows, copy.ends_flow) == (20, copy.flows, True)
     assert launch.flows != asked.flows
-    # of a piece the copy that began before
+    # a copy that began before the time range is clipped
     cut = export(trace, tmp_path / "y.pftrace", start=45e-9, stop=60e-9)
     (copies,) = [u for u, t in cut.tracks.items() if t.name == "Copies"]
     assert [(s.begin, s.end, s.flows) for s in cut.slices[copies]] == [(45, 50, [])]

@@ -26,15 +26,15 @@ SAID = {
     "tiny_messages": ("32,000 messages of 8 bytes", "exchange_particles", "mpi_"),
     "wavefront_coarse": ("pipeline", "recv_inflow", "mpi_"),
 }
-"""By program words of the first finding, the region of its cause, and what its property begins with."""
+"""By program: words of the first finding, the region of its cause, and the prefix of its property."""
 
 LARGE = "fine_omp", "tiny_messages"
-"""Programs of many events."""
+"""Programs with many events."""
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
-    """Return the truth of a program and its first finding."""
+    """Return a function that returns the truth of a program and its diagnosis."""
     if not INJECTED.is_dir():
         pytest.skip("the traces with faults are not beside the repository")
     found = {}
@@ -66,12 +66,12 @@ def test_first_finding__is_the_fault_that_was_put_in(name, first):
     assert region in finding.cause_region
     assert words in finding.what or words in truth["property"]
     assert finding.property.startswith(property_)
-    # others gain less
+    # no other finding gains more
     assert all(f.gain is None or f.gain <= finding.gain for f in diagnosis.findings)
 
 
-# what is lost as the truth has it; of no_overlap it leaves out what messages take longer without progress of MPI, of
-# pthread_cond that the main thread waits for all others
+# the lost time is that of the truth, which leaves out slower messages without progress of MPI in no_overlap, and the
+# main thread's wait for all others in pthread_cond
 @pytest.mark.parametrize("name", [*sorted({*SAID} - {"no_overlap", "pthread_cond", *LARGE}), *slow(LARGE)])
 def test_first_finding__costs_what_the_fault_costs(name, first):
     truth, diagnosis = first(name)

@@ -1,4 +1,4 @@
-"""What is added up of computation: as pandas finds it, row by row."""
+"""Sums over computation, compared with sums over rows in pandas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_cells__are_sums_of_rows_and_take_parts_of_them(scenarios):
     expected = rows.groupby(["call_path", "location"]).ticks.agg(["size", "sum"]).reset_index()
     found = np.stack([cells.call_path, cells.location, cells.n_rows, cells.ticks], axis=1)
     assert found.tolist() == expected.to_numpy().tolist()
-    # of some cells nothing, of others halves and quarters, whose sums are exact
+    # parts of cells are multiples of a quarter, whose sums are exact
     part = rng.integers(0, 4, cells.ticks.size) / 4
     of_row = pd.MultiIndex.from_arrays([cells.call_path, cells.location]).get_indexer(
         pd.MultiIndex.from_frame(rows[["call_path", "location"]])
@@ -35,8 +35,8 @@ def test_cells__are_sums_of_rows_and_take_parts_of_them(scenarios):
 
 
 def expected_sizes(rows, head):
-    """Return by call path that others count for: locations, the longest, and how much the longest pieces are above the
-    mean."""
+    """Return by head call path: number of locations, longest time of a location, and how much the longest pieces exceed
+    the mean."""
     rows = rows.assign(head=head[rows.call_path])
     found = {}
     for at, mine in rows[rows["head"] >= 0].groupby("head"):
@@ -50,7 +50,7 @@ def expected_sizes(rows, head):
 
 
 def sizes_as_found(sizes):
-    """Return the same of what was found."""
+    """Return the same of computed sizes."""
     return dict(
         zip(
             sizes.head.tolist(), map(list, zip(sizes.n_locations, sizes.most, sizes.changing, strict=True)), strict=True

@@ -1,5 +1,5 @@
-"""Findings of programs whose kernels communicate: which rank, and which code or kernel, makes the kernels of all others
-wait."""
+"""Findings of programs whose kernels communicate: the rank, and the code or kernel, that makes the kernels of all
+others wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def first_of(simulation):
 
 
 def rank(host=10, kernel=10):
-    """Two operations with work of the host and a kernel before each."""
+    """Return a rank with two operations, each after host work and a kernel."""
     found = Rank()
     for _ in range(2):
         found.work("work", host).kernel("k", kernel).collective().sync()
@@ -31,7 +31,7 @@ def test_late_host__is_named_with_its_gain():
     assert (found.kind, found.rank, found.cause_region) == ("straggler", 1, "work")
     assert "its host takes too long in work" in found.what
     assert found.advice == "Let the host do less in work, or launch the communication before it."
-    # 80 less for each of two operations, less what latency takes of it, of 2 x 105 ticks
+    # 80 less for each of two operations, minus the part of latency, of 2 x 105 ticks
     assert found.gain == pytest.approx(160, abs=8)
     assert found.evidence["waits"] == pytest.approx(4 * 80, abs=8)
     assert found.evidence["n_last"] == 2
@@ -108,7 +108,7 @@ def test_recorded__first_finding_names_the_rank_that_all_wait_for(archive, rank,
 
 
 def test_late_in_numbered_steps__is_one_cause():
-    # late by 60 in each step: 20 in forward, 40 in setup, of which no step has more than once
+    # late by 30 in forward of each step, and once by 60 in setup
     def one(setup, forward):
         found = Rank()
         for i in range(4):

@@ -1,4 +1,4 @@
-"""Findings of programs whose devices have nothing to do, or are busy all the time, and of the start of devices."""
+"""Findings of programs whose devices are idle or busy all the time, and of the start of devices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_work_while_the_device_is_busy__is_no_cause():
 
 
 def test_work_while_an_operation_is_pending__is_no_cause():
-    # the stream of the second kernel is held by the first
+    # the first kernel occupies the stream of the second
     assert not idle([Rank().kernel("k", 100).kernel("k", 100).work("assemble", 190).sync()])
 
 
@@ -100,7 +100,7 @@ def test_phases_that_are_recorded__are_named_without_their_numbers():
     regions["flags"] = [PHASE * name.startswith("ProfilerStep") for name in regions["name"]]
     with program.trace() as trace:
         (found,) = (f for f in trace.analyze().diagnosis().findings if f.kind == "idle")
-    # and a tick each time from the end of the kernel to the return of the call that waits for it
+    # including one tick each from the end of the kernel to the return of the waiting call
     assert (found.cause_region, found.evidence["idle"]) == ("ProfilerStep", 404)
     assert found.evidence["regions"] == ["ProfilerStep"]
 
@@ -119,7 +119,7 @@ def test_time_outside_of_all_regions__is_no_function():
     master.synchronize(end + 911, end + 932)
     with program.trace() as trace:
         (found,) = (f for f in trace.analyze().diagnosis(10).findings if f.kind == "idle")
-    # and 900 ticks between the two functions
+    # without the 900 ticks between the two functions
     assert (found.cause_region, found.evidence["idle"]) == ("assemble", 100)
 
 
@@ -191,13 +191,13 @@ def test_first_launch_of_a_kernel__loads_its_code():
     master.synchronize(end + 5010, end + 5066).leave(end + 5070)
     with program.trace() as trace:
         (start,) = (f for f in trace.analyze().diagnosis(10).findings if f.kind == "device_start")
-    # of the launch what precedes the kernel
+    # the part of the launch before the kernel
     assert start.seconds == 4995
     assert start.where.call_path == "more/cuLaunchKernel"
 
 
 def gaps_of(rows, last=1000):
-    """Return begins and ends of gaps of device 0, of operations (begin, end, launch)."""
+    """Return begins and ends of the gaps of device 0 with operations (begin, end, launch)."""
     begin, end, launch = (np.array(of, np.int64) for of in zip(*rows, strict=True))
     nothing = np.zeros(begin.size, np.int64)
     columns = {"process": nothing, "host": nothing, "location": nothing, "row": np.arange(begin.size)}

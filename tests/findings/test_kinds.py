@@ -1,4 +1,4 @@
-"""What is said of small programs, each with one thing wrong."""
+"""Findings for small programs with one problem each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tracecols.severity import wording
 from tracecols.testing import Program
 
 MS = 10**6
-"""Ticks: the clock of these programs ticks a thousand million times in what is called a second here."""
+"""A millisecond in ticks, where 10^9 ticks are taken as a second."""
 
 
 class Run:
-    """Processes that execute the same steps; times of each."""
+    """Processes that execute the same steps, with the current time of each."""
 
     def __init__(self, ranks):
         self.program = Program(processes=ranks)
@@ -72,7 +72,7 @@ class Run:
 
 
 def late(ranks, work, iterations=10):
-    """A program whose processes compute and reduce; `work` says how long, by rank and iteration."""
+    """Return the diagnosis of processes that compute and reduce; `work` is the time by rank and iteration."""
     run = Run(ranks)
     for i in range(iterations):
         for r in run.ranks:
@@ -87,7 +87,7 @@ def test_imbalance__names_rank_region_and_by_how_much():
     assert (first.kind, first.rank, first.thread, first.cause_region) == ("computation", 2, None, "assemble")
     assert first.cause.location == "rank 2" and first.cause.call_path == "program/main/assemble"
     assert first.property == "mpi_wait_nxn"
-    # 2,000 ticks in each of ten iterations, which three ranks wait
+    # 2,000 ticks in each of ten iterations, for which three ranks wait
     assert first.gain == 20_000 and first.seconds == pytest.approx(60_000, rel=0.01)
     assert first.evidence["mine"] == 30_000 and first.evidence["others"] == 10_000
 
@@ -158,7 +158,7 @@ def test_first_finding__says_what_an_engineer_would(kind, found, said):
 
 
 def test_barrier__for_which_one_process_is_always_late_is_needed():
-    """The last rank of those that write in turn comes last to each barrier: it is no barrier that costs the time."""
+    """The ranks write in turn, so that the last one comes last to each barrier: the barrier does not cause the loss."""
     run = Run(3)
     for _ in range(6):
         for r in run.ranks:
@@ -242,7 +242,7 @@ def test_tiny_messages__are_counted():
 
 
 def test_serial__of_the_only_process_names_rank_and_thread():
-    """It named nobody, as what the masters of all processes do alike."""
+    """It used to name no rank, like work that the masters of all processes do alike."""
     program = Program(threads=3)
     master = program.locations[0].enter(0, "main")
     t = 0
@@ -263,7 +263,7 @@ def test_serial__of_the_only_process_names_rank_and_thread():
 
 
 def test_tiny_messages__are_one_cause_where_one_function_sends_and_another_receives():
-    """What one side takes is waited for by the other: alone, neither function has much to gain."""
+    """Each side waits for the other: improving one of the functions alone gains little."""
     run = Run(2)
     for _ in range(4):
         for r in run.ranks:
@@ -412,7 +412,7 @@ def test_measurement__of_short_functions_is_named():
     (first, *_) = run.diagnosis().findings
     assert (first.kind, first.cause_region, first.rank) == ("measurement", "weight", None)
     assert first.what == "4,000 calls of weight of 200 ns each: recording them takes a part of the time"
-    # an event in each call, and one in its caller: half of the function, and all of what is around
+    # one event counts inside each call and one in its caller: half of the function, and all of the time around
     assert first.gain == pytest.approx(5 * 400 * 200e-9, rel=0.05)
 
 
@@ -445,7 +445,7 @@ def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_witho
 
 @pytest.mark.slow
 def test_order__is_moved_only_where_that_changes_something():
-    """Received in the order of sending, the same program has another finding."""
+    """If messages are received in the order of sending, the same program has another finding."""
     assert kinds.try_program("late_receiver", 1).kind == "computation"
     first = kinds.try_program("wrong_order", 0)
     assert first.kind == "order" and first.gain == pytest.approx(1, rel=1 / 3)

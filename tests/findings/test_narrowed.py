@@ -1,4 +1,4 @@
-"""What is said of causes in analyses of a part of a run: a piece of its time, a region, some locations."""
+"""Causes in analyses of a part of a run: a piece of its time, a region, some locations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_locations__name_who_causes_what_they_wait_for(trace):
 
 @pytest.mark.slow
 def test_delay_costs_of_a_part__are_no_cause(trace):
-    """They are those of other waits: of one location what others wait for it."""
+    """They belong to other waits: for one location, to the waits of others for it."""
     found = trace.analyze(locations=[0], conventions="scalasca")
     found.facts.pop("causes")
     assert all(f.cause is None for f in found.diagnosis().findings)

@@ -1,4 +1,4 @@
-"""Changes that are tried side by side: each gains what a sweep of its own says."""
+"""Changes that are tried together: each gains the same as in a separate sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracecols.findings.scenarios import Change
 
 
 def changes_of(s, n, rng):
-    """Return changes of random nodes, and of random edges that lead to nodes that follow others."""
+    """Return changes of random nodes, and of random edges into nodes that are not the first of their location."""
     nodes, head = s.graph.nodes, s.graph.edges.head
     follows = np.append(~nodes.is_first, np.zeros(s.graph.n_hubs, bool))[head]
     found = [Change()]
@@ -56,7 +56,7 @@ def test_less_lost__is_the_difference_of_all_losses(scenarios):
     assert difference.tolist() == expected.tolist()
     assert (np.diff(node) > 0).all()
     assert ((lost != 0) | (idle != 0)).all()
-    # idle is only who begins in a team, and nothing of a computation is more than waiting
+    # only nodes that begin in a team are idle, and computation nodes lose nothing beyond waiting
     assert not idle[~s.begins_in_team[node]].any()
     assert not beyond[s.graph.nodes.kind[node] == 0].any()
 

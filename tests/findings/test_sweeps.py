@@ -1,4 +1,4 @@
-"""Pipelines of sweeps: their shape is that of the simulation, and blocks of the proposed size are as good as it says."""
+"""Pipelines of sweeps: their shape is that of the simulation, and the proposed block size is near the best there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORK = 2_000
 
 
 def shape_of(enhance, path, sizes, sweeps):
-    """Return the shape of simulated sweeps, and what their processes have done."""
+    """Return the shape of simulated sweeps, and their processes."""
     processes, rank_at = simulate(sizes, sweeps, lambda: WORK)
     archive = Archive(path / "traces.otf2")
     record(archive, processes)
@@ -37,7 +37,7 @@ def everywhere(model, grid):
 
 
 def runtime(sizes, sweeps, parts):
-    """Return the ticks that sweeps take whose blocks are divided; who sends to nobody works on the last one, too."""
+    """Return the ticks of sweeps with divided blocks, including the last block on processes that send to nobody."""
     processes, _ = simulate(sizes, [(corner, n * parts) for corner, n in sweeps], lambda: WORK // parts)
     return max(p.calls[-1][3] for p in processes) + WORK // parts
 
@@ -52,10 +52,10 @@ def test_shape__is_that_of_the_simulation(tmp_path, enhance, sizes):
     sweeps = [(corner, 3) for corner in corners * 2]
     shape, processes = shape_of(enhance, tmp_path, sizes, sweeps)
     assert (shape.n_ranks, shape.n_blocks) == (1 + sum(n - 1 for n in sizes), 3)
-    # who is in a corner gets nothing of the sweeps that begin there
+    # a process in a corner receives nothing in the sweeps that begin there
     by_rank = [len({number for _, number, _, _ in p.waits}) for p in processes]
     assert shape.n_sweeps == max(by_rank)
-    # a send begins a tick after the work, to the tick
+    # a send begins exactly one tick after the work
     assert shape.work == WORK + 1
     assert shape.refill == sum(map(sum, refill_truth(processes).values()))
     assert (shape.under_way, shape.overlap) == overlap_truth(processes, sweeps)
@@ -63,7 +63,7 @@ def test_shape__is_that_of_the_simulation(tmp_path, enhance, sizes):
 
 @pytest.mark.parametrize("seed", [1, *slow(range(2, 8))])
 def test_shape__has_the_overlap_of_the_simulation(tmp_path, enhance, seed):
-    # two blocks at least: with one the messages of corner processes do not say where sweeps begin
+    # at least two blocks: with one, the messages of corner processes do not show where sweeps begin
     generator = random.Random(seed)
     sizes = generator.choice([(3, 2), (3, 4), (2, 2, 2), (3, 2, 2)])
     corners = list(SPACE if len(sizes) == 3 else CORNERS)
@@ -104,7 +104,7 @@ def test_parts__are_as_good_as_the_simulation_with_so_many(tmp_path, enhance, si
     assert parts > 1
     measured = {k: runtime(sizes, [("nwf"[: len(sizes)], n)], k) for k in {*range(1, 30), parts, 40, 60, 100, 200}}
     assert measured[parts] <= NEAR * 1.05 * min(measured.values())
-    # what a sweep takes is predicted as long as messages take a quarter of a block, at most
+    # the time of a sweep is predicted if messages take at most a quarter of a block
     for k, ticks in measured.items():
         if WORK / k > 4 * shape.cost:
             assert shape.duration(np.array([k]))[0] == pytest.approx(ticks, rel=0.1), k
@@ -119,7 +119,7 @@ def test_parts__are_none_where_blocks_are_small_enough():
 
 @pytest.mark.parametrize("is_exchange", [True, False])
 def test_shape__of_an_exchange_is_none(archive, enhance, is_exchange):
-    # three in a line: neighbours send to each other first and then receive, or pass on what they get
+    # four ranks in a line: neighbours send to each other and then receive, or pass messages on
     mpi = archive.mpi(4)
     for k in range(4):
         for rank, location in enumerate(mpi.ranks):

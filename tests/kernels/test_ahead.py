@@ -31,7 +31,7 @@ def plus_one(x):
 
 
 class Process:
-    """What `Popen` returns, as far as `compiling_ahead` uses it."""
+    """A replacement for `Popen` objects, as far as `compiling_ahead` uses them."""
 
     def __init__(self):
         self.asked = []
@@ -45,7 +45,7 @@ class Process:
 
 @pytest.fixture
 def started(monkeypatch):
-    """Return the processes that are started instead of real ones, a list for each call."""
+    """Return the replacements of started processes, a list for each call of `start`."""
     calls = []
 
     def start(n):
@@ -64,8 +64,8 @@ def test_listed_kinds__are_of_kernels_and_types(module, name, kinds):
 
 @pytest.mark.slow
 def test_listed_kernels__are_those_an_analysis_calls(data):
-    """Where it fails, `python -m benchmarks.first_run --write` makes the list anew (CONTRIBUTING.md). Steps that run
-    side by side call theirs in any order."""
+    """If it fails, `python -m benchmarks.first_run --write` rewrites the list (CONTRIBUTING.md). Concurrent steps call
+    their kernels in any order."""
     archives = [data / "hybrid_2x3", data / "kineto_gloo_3"]
     code = "import json, sys\nfrom pathlib import Path\nfrom benchmarks.first_run import called\n"
     code += f"for archive in {[str(a) for a in archives]}:\n    print(json.dumps(called([Path(archive)])))"
@@ -78,7 +78,7 @@ def test_listed_kernels__are_those_an_analysis_calls(data):
 def test_compile_share__leaves_on_disk_what_a_call_finds(tmp_path):
     n = len(LISTED)
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    # the shares of so many processes are one kernel each, from the last one of the list on
+    # with as many processes as kernels, each share is one kernel, counted from the end of the list
     share = [name for _, name, _ in LISTED[::-1]].index("find_range")
     python(f"from tracecols.kernels import ahead\nahead.main(['{share}', '{n}'])", **cache)
     call = "import numpy as np\nfrom tracecols.kernels.groups import find_range\nfind_range(np.zeros(3, np.int64))\nimport sys\nprint('numba' in sys.modules)"
@@ -109,14 +109,14 @@ def test_compiling_ahead__ends_processes_when_the_command_fails(started):
 
 @pytest.mark.slow
 def test_start__makes_processes_that_can_be_ended(tmp_path, monkeypatch):
-    # what happens to be in the current folder is not run
+    # modules in the current folder must not be run
     other = tmp_path / "tracecols" / "kernels"
     other.mkdir(parents=True)
     (other / "ahead.py").write_text("import os\nos._exit(7)\n")
     for folder in (other, other.parent):
         (folder / "__init__.py").touch()
     monkeypatch.chdir(tmp_path)
-    # no kernel is there yet, so that it takes long
+    # no kernel is cached yet, so compiling takes long
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
     [process] = ahead.start(1)
     time.sleep(0.3)

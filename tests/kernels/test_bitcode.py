@@ -1,4 +1,4 @@
-"""Kernels that a wheel has as bitcode of LLVM (`tracecols.kernels.bitcode`)."""
+"""Kernels that a wheel contains as LLVM bitcode (`tracecols.kernels.bitcode`)."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def call(folder, cache, **environment):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A folder with kernels, and with bitcode of them."""
+    """Return a folder with kernels and their bitcode."""
     folder = tmp_path_factory.mktemp("kernels")
     (folder / "kernels_of_the_test.py").write_text(KERNELS)
     (folder / "list.json").write_text(json.dumps(LISTED))
@@ -102,7 +102,7 @@ def test_bitcode__that_is_complete_is_not_written_again(written):
 
 
 def write_archive(path, made_for):
-    """Write an archive that says what it was made for."""
+    """Write an archive with the given facts on what it was made for."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(bitcode.MADE_FOR, json.dumps(made_for))
         archive.writestr("a kernel", bytes(1000))

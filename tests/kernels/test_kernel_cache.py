@@ -31,7 +31,7 @@ def plus_one(x):
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """A folder for temporary files, the only one that can be written."""
+    """Return a folder for temporary files, the only writable one."""
     tmp_path.chmod(0o1777)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(cache, "_found", [])
@@ -48,7 +48,7 @@ def forget():
 
 
 def compiled(n=1):
-    """Compile a function that is kept on disk, if it can be; return the warnings."""
+    """Compile a function that is cached on disk if possible; return the warnings."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         for _ in range(n):
@@ -63,7 +63,7 @@ def test_fallback__is_a_private_folder_that_is_told_of_once(temporary, monkeypat
     assert str(folder) in told and "NUMBA_CACHE_DIR" in told
     assert folder.stat().st_mode & 0o777 == 0o700
     assert list(folder.rglob("*plus_one*.kernel"))
-    # the next process finds it, and has nothing to say
+    # the next process finds the kernel and does not warn
     forget()
     monkeypatch.setattr(Kernel, "compile", None)
     assert compiled() == []
@@ -102,7 +102,7 @@ def test_fallback__executes_nothing_that_others_could_have_written(what, tempora
 @pytest.mark.slow
 @posix
 def test_fallback__of_a_command_without_rights():
-    # as service accounts, and containers with --user, run it
+    # as under service accounts, and in containers with --user
     if os.getuid() or shutil.which("setpriv") is None:
         pytest.skip("needs an administrator and setpriv")
     prefix = [
@@ -111,7 +111,7 @@ def test_fallback__of_a_command_without_rights():
     ]  # fmt: skip
     if subprocess.run([*prefix, sys.executable, "-c", ""], capture_output=True).returncode:
         pytest.skip("the interpreter cannot be run without rights")
-    # below folders that everybody may look into, which those of pytest are not
+    # below folders that everybody may read, unlike those of pytest
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o1777)
         environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
@@ -161,7 +161,7 @@ def outer(value):
 
 
 def call(folder, what="one", result=7):
-    """Call kernels in a process of their own; return whether it has imported numba."""
+    """Call kernels in a new process; return whether it has imported numba."""
     done = subprocess.run(
         [sys.executable, "-c", CALLED, what, str(result)],
         env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")},
@@ -175,7 +175,7 @@ def call(folder, what="one", result=7):
 @pytest.mark.slow
 def test_cache__kernels_from_the_disk_need_no_numba(tmp_path):
     (tmp_path / "kernels_of_the_test.py").write_text(KERNELS)
-    # compiled; loaded, and one that calls it compiled; both loaded
+    # first compiled; then loaded, and its caller compiled; then both loaded
     assert [call(tmp_path, what) for what in ("one", "both", "both")] == [True, True, False]
 
 
@@ -186,14 +186,14 @@ def test_cache__follows_its_sources_and_survives_damage(tmp_path):
     assert call(tmp_path)
     source.write_text(KERNELS.replace("+ more", "+ more + 1"))
     assert call(tmp_path, result=8)
-    # what was compiled from the older source is gone
+    # the kernel compiled from the older source is gone
     [file] = tmp_path.rglob("*.kernel")
     whole = file.read_bytes()
     assert cache._read(file) is not None
     for damaged in (b"", b"abc", b"x" + whole, whole[:-1]):
         file.write_bytes(damaged)
         assert cache._read(file) is None
-    # compiled anew, in place of the last of these
+    # compiled again, in place of the last damaged file
     assert call(tmp_path, result=8)
     assert not call(tmp_path, result=8)
 

@@ -94,7 +94,7 @@ def test_ranges__stand_one_after_the_other(pairs):
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [1, 1 << 40])
 def test_number_groups__tells_many_keys_apart(spread):
-    # more groups than the first tables hold, several times
+    # so many groups that the tables have to grow several times
     keys = np.random.default_rng(1).integers(0, 30_000, 100_000) * spread
     group, first = groups.number_groups(keys)
     _, index, inverse = np.unique(keys, return_index=True, return_inverse=True)

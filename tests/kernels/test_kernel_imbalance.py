@@ -12,7 +12,7 @@ READ_ONLY = (
 
 
 def defined(call_path, locations_of, mean, matrix, how):
-    """Return key and value of what is not zero, from the whole matrix."""
+    """Return keys and values of the results that are not zero, from the whole matrix."""
     found = []
     for p in call_path:
         for i in locations_of[p]:

@@ -1,4 +1,4 @@
-"""Kernels against their oracles: compiled and plain, read-only input, no and one event, any split into batches, full
+"""Kernels against their oracles: compiled and plain, read-only input, zero and one event, any split into batches, full
 buffers."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
 from tracecols.work.large import LargeArrays
 
 CALL = 1
-"""The region whose instances are calls by themselves."""
+"""The region whose instances are always calls."""
 
 moderate = settings(max_examples=150)
 
@@ -69,7 +69,7 @@ def make_array(n):
 
 
 def test_kernel__works_in_the_arrays_it_is_given():
-    """It does not count references to them; so one that makes arrays is refused."""
+    """Kernels do not count references to arrays, so a kernel that creates arrays is refused."""
     with pytest.raises(numba.TypingError, match="empty"):
         kernel(make_array)(3)
 
@@ -152,7 +152,7 @@ def test_first_smaller__finds_who_is_overtaken(messages):
 
 
 def buffers(tiny):
-    """Return those that a scan begins with, or the smallest ones that can grow."""
+    """Return the buffers that a scan begins with, or the smallest ones that can grow."""
     if not tiny:
         return ScanBuffers.make()
     return ScanBuffers(
@@ -214,7 +214,7 @@ def run_with_pointers(store, tiny=False):
 
 def compare_with_oracle(store, one, pointers):
     expected = Stacks(store.events)
-    # what is open at the end lasts until the last event
+    # regions that are open at the end last until the last event
     enterptr, exitptr, call_path = pointers
     target = {e.row: t.row for e, t in expected.enterptr.items()}
     assert enterptr.tolist() == [target.get(e.row, -1) for e in store.events]
@@ -236,7 +236,7 @@ def compare_with_oracle(store, one, pointers):
 
 
 def compare_calls(store, one, expected):
-    # a call is an instance of a region that is one by itself, or that holds a communication event
+    # a call is an instance of a region of calls, or one that contains a communication event
     own = [e for e in store.events if e.kind == "enter" and e.region == NAMES[CALL]]
     around = {
         expected.enterptr[e]
@@ -256,7 +256,7 @@ def compare_calls(store, one, expected):
         assert c.exit[i] == (leave.row if leave else -1)
         if leave:
             assert c.exit_time[i] == leave.time
-    # attributed events are those of side tables that joins need, with the call around them
+    # attributed events are those with side-table rows needed by joins, with their enclosing calls
     noted = [
         e
         for e, k in zip(store.events, store.columns["kind"], strict=True)
@@ -286,15 +286,15 @@ def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_onc
     assert scan_batch([one], store.columns, np.array([n]), used, True, charges=charges) == 1
     keep_results(used, Spill())
     begin, end, node = (column[: charges.n[0]] for column in charges[:3])
-    # one after the other, whatever they are charged to
+    # intervals follow each other, whatever they are charged to
     assert (end > begin).all() and (begin[1:] >= end[:-1]).all()
     found = np.bincount(node[node >= 0], (end - begin)[node >= 0], one.paths.column("exclusive").size)
     is_in_tasks = np.array([NAMES[TASKS] in path for path in local_paths(one)], bool)
     assert found[is_in_tasks].tolist() == one.paths.column("exclusive")[is_in_tasks].tolist()
     assert (found <= one.paths.column("exclusive")).all()
     if not np.isin(store.columns["kind"], (K.BUFFER_FLUSH, K.THREAD_TASK_COMPLETE)).any():
-        # a flush between the regions of a task counts for itself, and for the task where it was scheduled; of a task
-        # that is complete and goes on in a region it never left nothing counts there
+        # a flush between the regions of a task counts for itself, and for the task where it was scheduled; a task that
+        # is complete, but continues in a region it never left, does not count there
         assert found.sum() == one.paths.column("exclusive")[~is_in_tasks].sum()
 
 
@@ -373,7 +373,7 @@ def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
 
 
 def test_scan__counts_exits_that_do_not_match():
-    # r0 is left as r2, and something is left that was never entered
+    # r0 is left as r2, and there is an EXIT without ENTER
     store = OneLocation([(ENTER, 0, 0), (EXIT, 1, 2), (EXIT, 1, 0), (ENTER, 1, 1)])
     one = new_scan(store)
     assert scan_batch([one], store.columns, np.array([4]), ScanBuffers.make(), True) == 1
@@ -391,7 +391,7 @@ def test_scan__open_calls_end_with_the_last_event():
 
 @pytest.mark.slow
 def test_scan__thousands_of_call_paths_are_told_apart():
-    # every pair of parent and region is its own call path, however the hash table is filled
+    # every pair of parent and region is a separate call path, however full the hash table is
     rng = np.random.default_rng(1)
     script, depth = [], 0
     for _ in range(20000):
@@ -413,11 +413,11 @@ def test_scan__thousands_of_call_paths_are_told_apart():
 
 @st.composite
 def forests(draw):
-    """Call paths of some locations: the parent of each (of any location, never in a circle), entry and first
+    """Draw call paths of some locations: the parent of each (of any location, without cycles), entry and first
     time."""
     counts = draw(st.lists(st.integers(0, 6), min_size=1, max_size=4))
     start = np.cumsum([0, *counts])
-    # in some order in which what is above comes first, in which locations keep theirs
+    # in an order with parents first that keeps the order within each location
     waiting = [list(range(a, b)) for a, b in pairwise(start.tolist())]
     above, known = [-1] * int(start[-1]), []
     while any(waiting):
@@ -433,7 +433,7 @@ def forests(draw):
 @given(forest=forests())
 @moderate
 def test_trees__are_what_the_definitions_say(compiled, forest):
-    """Equal paths are one call path, represented by the least recent; depth first, siblings in the order of these."""
+    """Equal paths are merged, represented by the least recent one; depth first, siblings in the order of these."""
 
     def run(kernel, *arguments):
         return (kernel if compiled else kernel.py_func)(*arguments)

@@ -21,7 +21,7 @@ moderate = settings(max_examples=100)
 
 @contextmanager
 def plainly(plain):
-    """Run the kernels as plain Python, if so."""
+    """Run the kernels as plain Python if `plain`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, compiled in list(vars(kernels).items()) if plain else ():
             if hasattr(compiled, "py_func"):
@@ -189,7 +189,7 @@ signed = st.one_of(numbers, numbers.map(lambda n: -n), st.just(protobuf.NULL))
 def marks(draw_):
     n = draw_(st.integers(0, 5))
     values = [[draw_(signed) for _ in range(3)] for _ in range(n)]
-    # texts count from 0
+    # texts are numbered from 0
     texts = [draw_(st.one_of(st.just(protobuf.NULL), st.integers(0, 2**31))) for _ in range(n)]
     return [(*v, t) for v, t in zip(values, texts, strict=True)], [draw_(st.integers(0, 3)) for _ in range(n)]
 

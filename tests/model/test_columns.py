@@ -1,4 +1,4 @@
-"""Columns of tables, and rows that are taken from them."""
+"""Columns of tables, and rows taken from them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def store(tmp_path_factory, data):
 
 @pytest.fixture
 def own(store, tmp_path):
-    """The same store without enhanced tables, for one test."""
+    """Return a copy of the store without enhanced tables, for one test."""
     return Path(shutil.copytree(store, tmp_path / "own.trace", ignore=shutil.ignore_patterns("enhanced")))
 
 
@@ -64,7 +64,7 @@ def in_python(trace, name):
 
 
 def divide_small(monkeypatch, rows):
-    """Let traces of some hundred events be divided."""
+    """Make traces of a few hundred events large enough to be divided."""
     monkeypatch.setattr(partitions, "PARTITION_ROWS", rows)
     monkeypatch.setattr(collectives, "BUCKET_ROWS", max(rows // 8, 4))
     monkeypatch.setattr(table_writer, "ROWS", 50)
@@ -133,7 +133,7 @@ def test_tables__of_generated_programs(program, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("ascends", [True, False])
 def test_tables__of_programs_with_devices(ascends, tmp_path, monkeypatch):
-    """Tables of devices had no order: the files of several processes held the rows of one of them."""
+    """Device tables used to have no order: the files of several processes held the rows of only one of them."""
     from benchmarks.generate import record
 
     record("offload", tmp_path, 3, 2, 3000, 1)
@@ -173,7 +173,7 @@ def test_tables__of_programs_that_create_threads(ascends, archive, tmp_path, mon
 
 @pytest.mark.slow
 def test_tables__where_the_locations_of_processes_alternate(archive, tmp_path, monkeypatch):
-    """Rows of one partition lie between those of another one: its files cannot follow each other."""
+    """Rows of one partition lie between those of another, so their files cannot be concatenated."""
     from support.random_programs import RandomProgram
 
     program = RandomProgram(5, tmp_path / "traces.otf2", 60)
@@ -189,7 +189,7 @@ def test_tables__where_the_locations_of_processes_alternate(archive, tmp_path, m
     assert not table_writer.is_separable(TABLES["messages"], alternating)
     frames = {name: in_python(trace, name) for name in ENHANCED}
     divide_small(monkeypatch, 20)
-    # whatever could be written slice by slice is merged
+    # merge even tables that could be written slice by slice
     monkeypatch.setattr(table_writer, "rows_ascend", lambda _: False)
     write_tables(trace.model, ENHANCED, tmp_path / "made")
     assert_same(trace.store, tmp_path / "made", frames)
@@ -205,7 +205,7 @@ def test_tables__of_a_trace_without_events(data, tmp_path, archive):
 
 
 def test_tables__every_column_has_its_declared_type(store):
-    """Call paths were int64 in data frames, and all columns of empty tables."""
+    """Call paths used to be int64 in data frames, and so did all columns of empty tables."""
     trace = tracecols.open(store)
     for name, spec in TABLES.items():
         frame = in_python(trace, name)
@@ -217,7 +217,7 @@ def test_specs__say_what_slices_are_put_together_by():
     for spec in TABLES.values():
         assert bool(spec.order) == (spec.stage not in ("", *ONCE)), spec.name
         for target in spec.references.values():
-            # rows of a slice are numbered in the slice, those of the whole trace once for all
+            # rows of a slice are numbered within the slice, those of the whole trace globally
             assert TABLES[target].stage == spec.stage or {TABLES[target].stage, spec.stage} <= {*ONCE}
         assert not spec.by_location or STEP_OF[spec.name].makes == (spec.name,)
     assert with_referred(["construct_members"]) == ("teams", "constructs", "construct_members")
@@ -240,7 +240,7 @@ def test_stages__forget_what_no_later_step_reads_and_make_nothing_twice(wanted, 
     monkeypatch.setattr(Spill, "forget", noted)
     write_tables(model.enhance(Store(store), 2), wanted, tmp_path / "made")
     assert len(made) == len(set(made)) > 20
-    # what waits for the last stages, and the limits of buckets
+    # only the limits of buckets are kept at the end, and what the last stages read before
     assert left[-1] == {"buckets"}
     assert "sync_points" in left[-2] and not {"outgoing_messages", "late_senders"} & left[-2]
 
@@ -257,7 +257,7 @@ def test_stages__that_run_beside_another_one_do_not_wait_for_it():
 
 @pytest.mark.slow
 def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, monkeypatch):
-    """What root causes keep was in memory while tables were merged: 1.7 of 3.9 GB for 10^8 events (issue 15)."""
+    """Data of root causes used to stay in memory while tables were merged: 1.7 of 3.9 GB for 10^8 events (issue 15)."""
     divide_small(monkeypatch, 30)
     runs, closed = [], []
     real, finish = model.Run.__init__, table_writer.finish_tables
@@ -269,7 +269,7 @@ def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, m
     assert closed == [{}]
 
 
-# -- who reads them ----------------------------------------------------------------------------------------------------
+# -- readers -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -289,7 +289,7 @@ def test_sql__sees_all_tables_under_the_names_of_python(own):
 
 @pytest.mark.slow
 def test_names__are_the_same_in_python_sql_files_and_on_pages(own):
-    """One declared list, and everybody who knows tables by name."""
+    """All interfaces that name tables agree with one declared list."""
     trace = tracecols.open(own)
     assert run("enhance", own).exit_code == 0
     assert {path.name for path in (own / "enhanced").iterdir()} == set(ENHANCED) == set(find_tables(trace.store))
@@ -314,7 +314,7 @@ def test_names__are_the_same_in_python_sql_files_and_on_pages(own):
 
 
 def test_sql__collectives_are_one_thing(own):
-    """They were the attributes of events in SQL, and the operations in Python."""
+    """In SQL they used to be the attributes of events, in Python the operations."""
     pytest.importorskip("duckdb")
     trace = tracecols.open(own)
     assert side_name("collectives") == "collectives_events"
@@ -403,7 +403,7 @@ def test_arrow__streams_come_piece_by_piece_with_declared_types(own):
     assert reader.read_all().num_rows == 6708
 
 
-# -- made once, kept, thrown away --------------------------------------------------------------------------------------
+# -- made once, kept, removed ------------------------------------------------------------------------------------------
 
 
 def count_writes(monkeypatch):
@@ -467,7 +467,7 @@ def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypa
 
 
 def test_tables__are_freed_with_the_last_reference(store):
-    """Tables that asked themselves for columns kept all that a window was made of until garbage was collected."""
+    """Tables with columns that refer to the table used to keep the data of a window until garbage was collected."""
     whole = model.enhance(Store(store), 1)
     steps = {s.makes[0]: s for s in map(STEP_OF.get, TABLES) if s.stage in OF_SLICES}
     read = {name: [whole._read(what) for what in step.reads] for name, step in steps.items()}
@@ -485,10 +485,10 @@ def test_tables__are_freed_with_the_last_reference(store):
 
 
 def test_enhance__of_a_read_only_store_fails(own, monkeypatch):
-    """It named a temporary folder that was deleted when the command ended, with exit code 0 (issue 30, number 11)."""
+    """It used to print a temporary folder, deleted when the command ended, with exit code 0 (issue 30, number 11)."""
     assert run("enhance", own, "messages").exit_code == 0
     monkeypatch.setattr("tracecols.frames.catalog.os.access", lambda _, mode: mode != os.W_OK)
-    # what is there need not be written
+    # existing tables need not be written
     assert run("enhance", own, "messages").exit_code == 0
     for arguments in (["collectives"], ["messages", "--again"], []):
         result = run("enhance", own, *arguments)
@@ -605,7 +605,7 @@ def test_events__only_what_is_asked_for_is_computed(store):
 
 @pytest.mark.slow
 def test_events__memory_is_little_more_than_the_frame(tmp_path):
-    """It was three times the frame (issue 15)."""
+    """It used to be three times the frame (issue 15)."""
     import subprocess
     import sys
 
@@ -647,7 +647,7 @@ def test_catalog__two_threads_make_a_table_once(own, monkeypatch):
 
 @pytest.mark.slow
 def test_page__the_same_questions_have_the_same_answers(own):
-    """The code of docs/tables.md, in pandas and as SQL; in polars where it is installed."""
+    """Run the code of docs/tables.md in pandas and SQL, and in polars if it is installed."""
     pytest.importorskip("duckdb", reason="duckdb is not installed")
     text = (Path(tracecols.__file__).parent / "docs" / "tables.md").read_text(encoding="utf-8")
     queries = text.split("```sql")[1].split("```")[0].split(";")[:3]

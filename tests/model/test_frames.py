@@ -1,5 +1,5 @@
-"""Tables for people: ranks, threads, names, seconds, null as null; one name everywhere; locations in words; conversions
-that refuse."""
+"""Readable tables: ranks, threads, names, seconds, nulls; one name for each thing; locations as text; conversions that
+refuse wrong input."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def test_waits__are_the_same_in_sql_and_python(trace):
 
 
 def test_sql__row_is_the_number_of_a_row_and_no_column_of_a_table(trace):
-    """Of two columns called row the second would be called row_1, and the one asked for would not be that of the
-    frame."""
+    """If a table had a column named row, SQL would rename one of the two to row_1, and `row` would not be the index of
+    the frame."""
     pytest.importorskip("duckdb")
     from tracecols.model.tables import TABLES
 
@@ -143,7 +143,7 @@ def test_region_instances__are_a_table_and_can_still_be_called(trace):
     assert type(whole.head()) is pd.DataFrame
 
 
-# -- locations in words ------------------------------------------------------------------------------------------------
+# -- locations as text -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_frame__of_tables_without_locations_refuses_them(trace):
 
 
 def test_seconds__of_a_difference_are_refused(trace):
-    """They were wrong by the time from the boot of the machine to the start of the recording: -2603 s."""
+    """They used to be wrong by the time between the boot of the machine and the start of the recording: -2603 s."""
     m = trace.messages
     for wrong in (m.recv_time - m.send_time, (m.recv_time - m.send_time).to_numpy(), 5, m.length):
         with pytest.raises(StoreError, match=r"not clock readings of this trace: one is .*\n.*trace\.duration"):
@@ -272,7 +272,7 @@ def test_seconds__where_the_clock_starts_at_zero_are_durations(archive, tmp_path
 
 
 def test_frames__of_call_paths_too_long_to_write_out_say_which_they_are(trace, monkeypatch):
-    """Names beyond 1 GiB are refused where they are asked for; a table has the last region and the number of each."""
+    """Names beyond 1 GiB are refused on request; a table has the last region and the number of each call path."""
     from tracecols.enhance.scan import paths
 
     fresh = tracecols.open(trace.path, jobs=1)

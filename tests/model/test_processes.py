@@ -1,4 +1,4 @@
-"""Several processes on one store, cube or file: each sees something whole, and the last one that is complete stays."""
+"""Several processes on one store, cube or file: each sees a complete output, and the last complete one stays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def start(code: str, folder: Path) -> subprocess.Popen[str]:
 
 
 def go(*programs: subprocess.Popen[str]) -> None:
-    """Let them run."""
+    """Let the waiting programs run."""
     for program in programs:
         assert program.stdin is not None
         program.stdin.write("\n")
@@ -52,7 +52,7 @@ def go(*programs: subprocess.Popen[str]) -> None:
 
 
 def end(*programs: subprocess.Popen[str]) -> list[str]:
-    """Wait for programs, which must end well; returns what they print."""
+    """Wait for programs, which must succeed; return their output."""
     printed = []
     for program in programs:
         out, error = program.communicate(timeout=LONG)
@@ -62,7 +62,7 @@ def end(*programs: subprocess.Popen[str]) -> list[str]:
 
 
 def columns(store: Store) -> dict[tuple[str, int, str], bytes]:
-    """Read all of a store."""
+    """Read all columns of a store."""
     return {
         (table, location, name): values.tobytes()
         for table in store.tables
@@ -219,7 +219,7 @@ def test_new_folder__is_not_refused_while_another_process_replaces_what_stands_t
         looked.append(path)
         if len(looked) > 1:
             return True
-        # another process puts the same store there, and this one had looked for the manifest before
+        # another process puts the same store there after this one has looked for the manifest
         out.rename(tmp_path / "old")
         shutil.copytree(tmp_path / "old", out)
         return False

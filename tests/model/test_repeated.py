@@ -1,4 +1,4 @@
-"""One trace, analysed again and again or by many threads at once: nothing is held, nothing is left, everything is the
+"""One trace, analysed repeatedly or by many threads at once: no memory is held, no file is left, and results are the
 same."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tracecols.store import Store
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Path:
-    """The store of a program with messages and collective operations of eight processes."""
+    """Return the store of a program with messages and collective operations of eight processes."""
     folder = tmp_path_factory.mktemp("program")
     archive = generate.write(generate.make("halo", 6, 1, 3_000, 1), folder / "archive", jobs=1)
     return tracecols.convert(archive, folder / "x.trace", jobs=1)
@@ -38,7 +38,7 @@ def store(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def scratch(tmp_path, monkeypatch) -> Path:
-    """Let every process be a part, and what parts post go to files in a folder of their own."""
+    """Make every process a partition, and put the files of partitions into a separate folder."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -57,11 +57,11 @@ def files(folder: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [0, 1 << 29])
 def test_many_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scratch, monkeypatch):
-    """Issue 13, item 18: what an analysis puts aside is released when it ends, in memory and in files."""
+    """Issue 13, item 18: the memory and the files of an analysis are released when it ends."""
     monkeypatch.setattr(spill, "BUDGET", budget)
     trace = tracecols.open(store, jobs=2)
     expected = severities(trace.analyze())
-    # of every step of an analysis something; all properties take five times as long
+    # properties from every step of an analysis; all properties take five times as long
     some = ["mpi_latesender", "mpi_latereceiver", "mpi_wait_nxn", "bytes_sent", "omp_lock_contention_api"]
     counts(trace.model)
     left = files(scratch)
@@ -69,7 +69,7 @@ def test_many_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scrat
     held = trace.model.get("spill")._budget.size
     gc.collect()
     if budget:
-        # it triples the time, and where nothing fits into the budget files tell
+        # tracing triples the time; without a budget, leaks show in the files
         tracemalloc.start()
     try:
         held_after = []
@@ -86,7 +86,7 @@ def test_many_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scrat
         tracemalloc.stop()
     assert files(scratch) == left
     assert trace.model.get("spill")._budget.size == held
-    # one analysis posts 100 kB; 10 of them may leave what Python itself keeps, and what is made once in the process
+    # one analysis posts 100 kB; after 10 of them, only caches of Python and data made once per process may remain
     first, second = np.diff(held_after)
     assert min(first, second) < 50_000, held_after
     assert severities(trace.analyze()) == expected
@@ -119,14 +119,14 @@ def test_spill__gives_back_what_it_kept_beside_another(scratch, monkeypatch):
 
 
 class Slow:
-    """Counts how often its attributes are computed."""
+    """An object that counts how often its attributes are computed."""
 
     def __init__(self):
         self.computed = []
 
     @once
     def first(self):
-        """The first."""
+        """The first attribute."""
         time.sleep(0.03)
         self.computed.append("first")
         return object()
@@ -159,13 +159,13 @@ def test_once__computes_once_whatever_threads_ask():
 
 
 def test_once__lets_other_objects_go_on():
-    """The lock of functools.cached_property, up to Python 3.11, was one for all objects."""
+    """Up to Python 3.11, functools.cached_property had one lock for all objects."""
     both = threading.Barrier(2)
 
     class Meets:
         @once
         def number(self):
-            return both.wait(LONG)  # raises BrokenBarrierError if the other one is not computed meanwhile
+            return both.wait(LONG)  # raises BrokenBarrierError unless the other one is computed concurrently
 
     meets = [Meets(), Meets()]
     assert sorted(together(2, lambda n: meets[n].number)) == [0, 1]
@@ -242,7 +242,7 @@ def test_narrowed_analyses__are_the_same_for_any_number_of_threads(part, store, 
 
 
 def test_stages__without_the_one_within(store, monkeypatch):
-    """What earlier stages keep is made without visiting them."""
+    """The data of earlier stages is made even if these are not visited."""
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     model = enhance(Store(store), 8)
     whole = sorted(model.messages.recv.tolist())

@@ -1,4 +1,4 @@
-"""The table of wait states, and the other tables that differ from one conventions to others."""
+"""The table of wait states, and the other tables that depend on the conventions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KEPT = sorted(p.parent for p in DATA.glob("*/traces.otf2"))
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory):
-    """The kept traces by name, each scanned once."""
+    """Return the kept traces by name, each scanned once."""
     folder = tmp_path_factory.mktemp("waits")
     kept = (p for p in KEPT if p.name in ("hybrid_2x3", "coll"))
     return {p.name: tracecols.open(tracecols.convert(p, folder / f"{p.name}.trace"), jobs=1) for p in kept}
 
 
 def late_start():
-    """Return two ranks: 1 initialises MPI 3 ticks later, and sends 5 ticks too late."""
+    """Return a program of two ranks: rank 1 enters MPI_Init 3 ticks later, and sends 5 ticks too late."""
     program = Program(processes=2)
     for rank, delay in zip(program.masters, (0, 3), strict=True):
         rank.enter(0, "main").enter(1 + delay, "MPI_Init").leave(6)
@@ -66,7 +66,7 @@ def test_waits__end_when_the_cause_comes_or_the_call_ends(conventions, traces):
         waits = trace.frame("waits", raw=True, conventions=conventions)
         assert (waits.end_time <= waits.cause_time).all()
         if conventions == "expert":
-            # it does not end waiting with the call
+            # EXPERT does not end waits with the call
             assert waits.end_time.equals(waits.cause_time)
         assert (waits.cause_location >= 0).all()
         assert not ((waits.cause_location == waits.location) & ~waits.property.str.contains("lock")).any()

@@ -1,4 +1,4 @@
-"""Windows of long processes: an analysis that looks at one window after the other finds the same."""
+"""Windows of long processes: analysing them window by window gives the same results."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def n_windows(model):
 
 
 def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
-    """Compare analyses in windows with one of the trace in one piece; return how many windows processes were divided
-    into, in addition to one each, at most."""
+    """Compare analyses in windows with one of the undivided trace; return the largest number of windows in excess of
+    one per process."""
     whole = enhance(Store(path), 1, periods=periods)
     expected = {name: analyze_model(whole, name) for name in conventions}
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
@@ -70,18 +70,18 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
 )
 def test_windows__change_nothing(name, size, given, tmp_path, monkeypatch):
     path = generated(name, tmp_path, *size, **given)
-    # windows of more events than there are divide nothing; several sizes of the program with all that divides differently
+    # windows larger than the trace divide nothing; several sizes for the program with all kinds of divisions
     sizes = [n for n in (100, 1000) if n < size[2] // 2][: None if name == "multizone" else 1]
     conventions = ("exact", "scalasca", "expert") if size[2] < 8_000 else ("exact",)
     most = assert_same(path, monkeypatch, sizes, conventions)
     assert most > 10 or name not in ("multizone", "rma", "fft", "sweep", "master")
-    # launches on the host precede what streams do
+    # not divided: launches on the host precede the operations of streams
     assert not most or name != "offload"
 
 
 @pytest.mark.parametrize("name", ["halo", *slow(["multizone"])])
 def test_tables__of_a_window_are_freed_when_it_is_done(name, tmp_path, monkeypatch):
-    """A table that a column of its own refers to would stay in memory until Python looks for garbage."""
+    """A table with a column that refers to the table would stay in memory until Python collects garbage."""
     path = generated(name, tmp_path, 2, 2, 2_000)
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 100)
@@ -146,18 +146,18 @@ def test_windows__in_one_parallel_region_with_periods(periods, tmp_path, monkeyp
     assert assert_same(path, monkeypatch, [100], periods=periods) > 5
 
 
-# -- where nothing is open ---------------------------------------------------------------------------------------------
+# -- gaps in which nothing is open -------------------------------------------------------------------------------------
 
 
 def exchange(a, b, world, t):
-    """Let one process send to another, with nothing open before and after it."""
+    """Let one process send to another, with no region open before and after it."""
     a.enter(t, "MPI_Send").send(t + 1, 1, world).leave(t + 2, "MPI_Send")
     b.enter(t, "MPI_Recv").receive(t + 3, 0, world).leave(t + 4, "MPI_Recv")
 
 
 @pytest.fixture
 def divided(enhance, monkeypatch):
-    """Divide an archive into as many windows as possible; returns how many windows there are of each process."""
+    """Return a function that divides an archive into as many windows as possible and counts them by process."""
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 6)
 
@@ -192,7 +192,7 @@ def test_gaps__a_request_is_open_until_it_completes(archive, divided):
 
 
 def test_gaps__calls_that_ask_for_the_same_message_belong_together(archive, divided):
-    """Nothing is open between them."""
+    """No region is open between the calls."""
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     for t in range(10, 1000, 10):
@@ -225,7 +225,7 @@ def test_gaps__a_lock_is_held_until_it_is_released(archive, divided):
 
 @contextmanager
 def one_region(archive):
-    """Fork one team, which is joined at the end."""
+    """Fork one team, and join it at the end."""
     threads, team = archive.openmp(2)
     a = threads[0]
     a.enter(0, "main").fork(1, 2)
@@ -267,7 +267,7 @@ def test_gaps__threads_have_entered_as_many_constructs(archive, divided):
         meet(threads)
         threads[1].call(1500, 1501, "!$omp barrier @a.c:3")
     (n,) = divided(archive)
-    # before the first of them and after the last one
+    # only before the first common barrier and after the last one
     assert n <= 3
 
 
@@ -277,7 +277,7 @@ def test_gaps__events_in_a_parallel_region_itself_are_with_it(archive, divided):
         threads[0].acquire(500, 5, 1).release(501, 5, 1)
         meet(threads, range(510, 1000, 10))
     (n,) = divided(archive)
-    # those after the last of them may be divided
+    # only the barriers after the last lock event may be divided
     assert 10 < n < 60
 
 
@@ -291,7 +291,7 @@ def test_gaps__a_team_that_never_ends_stays_in_one_window(archive, divided):
 
 
 def test_gaps__numbers_of_locks_that_repeat_are_not_separated(archive, divided):
-    """A mutex of another object at the same address has the number of the one before."""
+    """A mutex of a new object at the same address has the same number as the old one."""
     mpi = archive.mpi(1)
     (a,) = mpi.ranks
     for t in range(0, 1000, 10):
@@ -307,7 +307,7 @@ def test_windows__on_a_cluster(tmp_path, monkeypatch):
     wanted = tracecols.open(path).analyze()
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 200)
-    # workers in this process see what is changed here
+    # workers in this process see the patched values
     with distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
         found = tracecols.open(path).analyze(cluster=client)
     assert found.facts == wanted.facts
@@ -329,7 +329,7 @@ def test_gaps__a_message_that_a_probe_found_is_open_until_it_is_received(archive
 
 @pytest.mark.slow
 def test_windows__of_tables_that_are_made_location_by_location(tmp_path, monkeypatch):
-    """A pattern on all region instances found those of each window once for every window."""
+    """A pattern on all region instances used to find those of each window once for every window."""
     path = generated("multizone", tmp_path, 1, 2, 6_000)
 
     @tracecols.pattern("calls", "", "Calls", table="region_instances", unit="sec", summary="All region instances.")

@@ -1,5 +1,5 @@
-"""What devices do in training steps, and their kernels, counted in plain Python from the files of PyTorch's profiler and of
-Nsight Systems: times in ns. It shares no code with tracecols."""
+"""Kernels, and activities of devices in training steps, in plain Python from the files of PyTorch's profiler and of
+Nsight Systems; times in ns. It shares no code with tracecols."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Operation:
 
 @dataclass
 class Process:
-    """What a process asked devices to do, and its steps: name, begin, end."""
+    """The operations that a process launched on devices, and its steps: name, begin, end."""
 
     operations: list[Operation] = field(default_factory=list)
     steps: list[tuple[str, int, int]] = field(default_factory=list)
@@ -41,7 +41,7 @@ def _ns(text: str) -> int:
 
 
 def read_kineto(folder: Path) -> dict[int, Process]:
-    """Read a folder with a file of each rank."""
+    """Read a folder with a file for each rank; return the processes by rank."""
     found = {}
     for file in sorted(folder.glob("*.json")):
         recorded = json.loads(file.read_text(), parse_float=str, parse_int=str)
@@ -53,7 +53,7 @@ def read_kineto(folder: Path) -> dict[int, Process]:
             if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset"):
                 launch = calls.get(e["args"].get("correlation"))
                 is_copy = e["cat"] == "gpu_memcpy"
-                # what NCCL executes is called without the arguments of its kernel
+                # names of NCCL kernels without their arguments
                 name = e["name"].split("(")[0] if e["name"].startswith("nccl") else e["name"]
                 process.operations.append(Operation((e["pid"], e["tid"]), name, begin, end, launch, is_copy))
             elif e["name"].startswith("ProfilerStep#") and e["cat"] == "user_annotation":
@@ -62,7 +62,7 @@ def read_kineto(folder: Path) -> dict[int, Process]:
 
 
 def read_nsight(path: Path, first: int, last: int) -> dict[int, Process]:
-    """Read an export whose processes have no steps: the whole run is one, from the first to the last time of the
+    """Read an export whose processes have no steps: the whole run is one step, from the first to the last time of the
     recording."""
     with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as export:
         names = dict(export.execute("select id, value from StringIds"))
@@ -86,7 +86,7 @@ def read_nsight(path: Path, first: int, last: int) -> dict[int, Process]:
             if of == pid:
                 launch = calls.get((pid, correlation))
                 process.operations.append(Operation(stream, name, start, end, launch, table != "KERNEL"))
-        # of two that overlap on a stream the earlier one ends where the next begins
+        # if two operations overlap on a stream, the earlier one ends at the begin of the next
         process.operations.sort(key=lambda o: (o.stream, o.begin))
         for one, other in pairwise(process.operations):
             if one.stream == other.stream:
@@ -95,7 +95,7 @@ def read_nsight(path: Path, first: int, last: int) -> dict[int, Process]:
 
 
 def _length(intervals, begin: int, end: int) -> int:
-    """Return how much of a time range some intervals cover together."""
+    """Return how much of a time range is covered by the union of some intervals."""
     covered, until = 0, begin
     for first, last in sorted(intervals):
         first, last = max(first, until), min(last, end)
@@ -105,7 +105,7 @@ def _length(intervals, begin: int, end: int) -> int:
 
 
 def steps_of(process: Process) -> list[dict[str, int]]:
-    """Divide the steps of a process by what happens on its devices together."""
+    """Divide the time of each step of a process by the activities of its devices."""
     found = []
     compute = [(o.begin, o.end) for o in process.operations if not o.is_copy and not o.communicates]
     communicate = [(o.begin, o.end) for o in process.operations if o.communicates]
@@ -126,7 +126,7 @@ def steps_of(process: Process) -> list[dict[str, int]]:
 
 
 def kernels_of(processes: dict[int, Process]) -> dict[str, dict[str, float]]:
-    """Return by name of the kernel: counts, times, latencies and queues."""
+    """Return lists of times, latencies and queue lengths, by name of the kernel."""
     found: dict = defaultdict(lambda: defaultdict(list))
     for process in processes.values():
         streams = defaultdict(list)

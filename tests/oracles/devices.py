@@ -1,6 +1,6 @@
-"""What devices do, in plain Python over the events of a store: one dict and one list at a time, nothing of the engine.
+"""Activities of devices, found in plain Python from the events of a store, with dicts and lists and without the engine.
 
-It knows the functions that the test programs and the recorded traces call, and takes streams for queues.
+It knows the functions that the test programs and the recorded traces call, and treats streams as queues.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Call:
     callsite: int = -1
     paradigm: str = ""
     inside: int = 0
-    """Time of calls inside."""
+    """Time of calls inside this one."""
     is_outer: bool = False
     waits_inside: bool = False
 
@@ -53,7 +53,7 @@ class Activity:
 
 @dataclass
 class Devices:
-    """What the twin found; ticks."""
+    """The result of the oracle; times in ticks."""
 
     kernels: list[Activity] = field(default_factory=list)
     copies: list[Activity] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Devices:
 
 
 def events_of(store, location):
-    """Return the events of a location: row, time, kind, region, and what their side tables say."""
+    """Yield the events of a location: row, time, kind, region, and columns of side tables."""
     columns = store.read("events", location)
     first = store.definitions["locations"].column("first_row").to_pylist()[location]
     attributes = store.definitions["attribute_definitions"].column("name").to_pylist()
@@ -86,7 +86,7 @@ def events_of(store, location):
 
 
 def find_devices(store) -> Devices:
-    """Find kernels, copies and what they wait for."""
+    """Find kernels, copies, and their times."""
     table = store.definitions["locations"].to_pydict()
     groups = store.definitions["processes"].to_pydict()
     regions = store.definitions["regions"].to_pydict()
@@ -164,7 +164,7 @@ def find_devices(store) -> Devices:
 
 
 def _launches(found, launches):
-    """The k-th launch that refers to a stream, or names a call site, is that of the k-th kernel there."""
+    """Assign launches to kernels: the k-th launch on a stream, or with a call site, to the k-th kernel there."""
     found.launches = launches
     queues = defaultdict(deque)
     for call in launches:
@@ -177,7 +177,7 @@ def _launches(found, launches):
 
 
 def _requests(found, calls, process_of):
-    """The call of the process that encloses a copy; of asynchronous ones the k-th of a direction."""
+    """Assign calls to copies: the call that encloses the copy; to asynchronous copies, the k-th call of a direction."""
 
     def kind(call):
         return process_of(call.location), TO_DEVICE if "htod" in call.name else TO_HOST
@@ -201,13 +201,13 @@ def _requests(found, calls, process_of):
 
 
 def _around(calls, copy):
-    """Calls that are going on during a copy; they are sorted by ENTER, and few overlap."""
+    """Return the calls that enclose a copy; `calls` are sorted by ENTER, and few overlap."""
     at = bisect_right(calls, copy.begin, key=lambda c: c.enter)
     return [c for c in calls[max(0, at - 20) : at] if c.exit >= copy.end]
 
 
 def _hidden(found, process_of):
-    """How long kernels of the process run during each copy, one tick range after the other; it has one device."""
+    """Find for how long kernels of the process run during each copy; a process has one device."""
     by_process = defaultdict(list)
     for kernel in sorted(found.kernels, key=lambda k: k.begin):
         by_process[process_of(kernel.location)].append(kernel)
@@ -224,7 +224,7 @@ def _hidden(found, process_of):
 
 
 def _streams(found, streams, process_of):
-    """Go along every stream: what is no kernel and no copy is idle."""
+    """Add up the times of every stream; it is idle outside kernels and copies."""
     for stream in streams:
         cursor, last = found.span[process_of(stream)]
         acts = sorted((a for a in found.kernels + found.copies if a.location == stream), key=lambda a: (a.begin, a.row))
@@ -262,7 +262,7 @@ def _idle(found, stream, begin, end, call):
 
 
 def _waits(found, api, process_of):
-    """What was pending when the host began to wait."""
+    """Find waits of the host: the work that was pending when the wait began."""
     acts = [a for a in found.kernels + found.copies if a.call is not None]
     by_process = defaultdict(list)
     for a in acts:
@@ -270,7 +270,7 @@ def _waits(found, api, process_of):
     copies = {id(a.call): a for a in found.copies if a.call is not None}
     for process, mine in by_process.items():
         mine.sort(key=lambda a: a.call.enter)
-        # of each stream: when work was asked for, and what of it ends last so far
+        # by stream: times of requests, and the work requested so far that ends last
         streams = defaultdict(lambda: ([], []))
         for a in mine:
             entered, longest = streams[a.location]
@@ -290,7 +290,7 @@ def _waits(found, api, process_of):
                 at = bisect_left(entered, call.enter)
                 if at and call.stream in (-1, stream) and longest[at - 1].end > call.enter:
                     candidates.append(longest[at - 1])
-            # what ended in the call was waited for; what ended later only if there is nothing else
+            # the call waited for work that ended within it; for work that ended later only if there is no other
             pending = max(candidates, key=lambda a: (a.end <= call.exit, a.end), default=None)
             own = call.exit - call.enter - call.inside
             if pending is None or pending.end <= call.enter:

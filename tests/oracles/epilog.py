@@ -1,6 +1,6 @@
-"""Read EPILOG files record by record with `struct`: the slow twin of the converter.
+"""Read EPILOG files record by record with `struct`: the slow reference of the converter.
 
-One object per definition and per event. Events are in file order, which EARL calls their position: 1 to n.
+There is one object per definition and per event. Events are in file order; EARL's position is 1 to n in that order.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ TRACING = -2
 
 @dataclass(frozen=True)
 class Region:
-    """A region; names are resolved, what is not known is empty or -1."""
+    """A region; names are resolved, unknown fields are empty or -1."""
 
     name: str
     file: str = ""
@@ -137,7 +137,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class IdMap:
-    """Global ids of local ones, for the ids that records of one type define."""
+    """Global ids by local id, for definitions of one record type."""
 
     record: int
     sparse: bool
@@ -156,7 +156,7 @@ class Group:
 
 @dataclass(eq=False, slots=True)
 class Event:
-    """One event: what the record holds, and what the analysis finds out.
+    """One event: the content of its record.
 
     Attributes
     ----------
@@ -165,11 +165,11 @@ class Event:
     code : int
         Record type.
     fields : dict of str to int
-        By the names of `EVENTS`.
+        Fields by their names in `EVENTS`.
     metrics : tuple of int
-        Counter values, one for every definition.
+        Counter values, one for every counter.
     attributes : tuple of (int, int)
-        Attribute records in front of it.
+        Attribute records that precede it.
     """
 
     pos: int
@@ -182,7 +182,7 @@ class Event:
 
     @property
     def name(self) -> str:
-        """Name of the record type."""
+        """Return the name of the record type."""
         return EVENTS[self.code][0]
 
 
@@ -190,8 +190,8 @@ class Event:
 class Recording:
     """Definitions and events of one file.
 
-    `sections` holds OFFSET and IDMAP records by the rank of the last MAP_SECTION in front of them, -1 without one.
-    `unknown` counts record types that are skipped.
+    `sections` holds the IDMAP records, and `offsets` the OFFSET records, by the rank of the last MAP_SECTION before
+    them, -1 without one. `unknown` counts skipped record types.
     """
 
     big_endian: bool = False
@@ -232,7 +232,7 @@ class Recording:
         return TRACING
 
     def region(self, number: int) -> Region:
-        """Return a region, also one that measurement itself is."""
+        """Return a region, which may be one of the measurement system."""
         if number == NO_LOGGING:
             return Region("NO_LOGGING")
         if number == TRACING:
@@ -245,7 +245,7 @@ class Recording:
 
 
 def records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Split what follows the header into (record type, body)."""
+    """Split the data after the header into (record type, body)."""
     at = 10
     while at < len(data):
         length, code = data[at], data[at + 1]
@@ -257,7 +257,7 @@ def records(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def bits(data: bytes) -> list[int]:
-    """Return the numbers of the bits that are set, least significant first."""
+    """Return the numbers of the set bits, least significant first."""
     return [8 * i + j for i, byte in enumerate(data) for j in range(8) if byte >> j & 1]
 
 
@@ -277,9 +277,9 @@ def read_epilog(
     source : path or bytes
         Plain or compressed.
     default_location : int, optional
-        Location of records without one; the last one defined if this is not given.
+        Location of records without one; by default the last one defined.
     n_metrics : int, optional
-        Number of counter values where other files define the counters.
+        Number of counter values, if other files define the counters.
     """
     data = load(source)
     if data[:7] != MAGIC or len(data) < 10 or data[9] not in (1, 2):
@@ -452,8 +452,8 @@ def read_epilog(
 
 
 def event_layout(code: int, length: int, order: str, n_metrics: int) -> tuple[str, list[str], int, int] | None:
-    """Return format, field names, number of fields before the metric values and number of these; with a location if it
-    fits."""
+    """Return format, field names, number of fields before the metric values, and number of these; the location is
+    included if the length matches. Return None if no layout has this length."""
     _, before, has_metrics, after = EVENTS[code]
     first, second = before.split(), after.split()
     types = ["B" if f.endswith(":B") else "I" for f in first + second]
@@ -467,12 +467,12 @@ def event_layout(code: int, length: int, order: str, n_metrics: int) -> tuple[st
 
 
 def merge_archive(folder: Path) -> Recording:
-    """Merge the files of all processes by corrected time; of events at the same time, those of the lower process first.
+    """Merge the files of all processes by corrected time; events of the same time are in the order of processes.
 
-    What `elg_merge` is meant to do: SELF communicators become one for every process, groups of access and exposure
-    epochs become communicators after all others, partners become locations, time begins at 0 with the first event.
-    Transfers end where a synchronisation ends them, also where the program itself forgets them (GET in an access epoch,
-    PUT under a lock).
+    This is the intended behaviour of `elg_merge`: SELF communicators become one for every process, groups of access and
+    exposure epochs become communicators after all others, partners become locations, time begins at 0 with the first
+    event. Transfers end at the synchronisation that completes them, even those that `elg_merge` itself forgets (GET in
+    an access epoch, PUT under a lock).
     """
     esd, maps = read_epilog(folder / "epik.esd"), read_epilog(folder / "epik.map")
     out = Recording(**{**vars(esd), "comms": {}, "comm_refs": {}, "groups": {}, "windows": {}, "topologies": {}})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(eq=False)
 class Event:
-    """One event; what does not apply stays at its default.
+    """One event; fields that do not apply have their default.
 
     Attributes
     ----------
@@ -18,13 +18,13 @@ class Event:
     row : int
         Row of the event table.
     peer : int
-        Process at the other side of a message.
+        Partner process of a message.
     request, message : int
-        Non-blocking operation; matched probe.
+        Number of the non-blocking operation; number of the message found by a probe.
     task : tuple
         Creating thread and generation; generation 0 is the implicit task.
     stop : int
-        When a buffer flush ends.
+        Time at which a buffer flush ends.
     """
 
     time: int

@@ -1,7 +1,7 @@
-"""What the reference analyser EXPERT 3.0 says about a recording, event by event and in the order it does it.
+"""The analysis of a recording by the reference analyser EXPERT 3.0, event by event and in the same order.
 
 One pass over file positions keeps region stacks, messages in transit, queues of exits, the state of teams and the
-epochs of one-sided communication as plain Python lists. It does not know SHMEM nor counters computed from others.
+epochs of one-sided communication as plain Python lists. SHMEM and counters computed from others are not supported.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ FUNCTIONS = frozenset((1, 4, 5, 6, 7, 8))
 
 
 def is_mpi(name: str) -> bool:
-    """Whether a region belongs to MPI."""
+    """Return whether a region belongs to MPI."""
     return len(name) >= 4 and name[:3].lower() == "mpi"
 
 
 def is_barrier(name: str) -> bool:
-    """Whether a region is an MPI barrier."""
+    """Return whether a region is an MPI barrier."""
     return name.lower().startswith("mpi_barrier")
 
 
 def is_collective(name: str) -> bool:
-    """Whether a region counts as collective communication."""
+    """Return whether a region counts as collective communication."""
     parts = ("_all", "_op", "bcast", "gather", "reduce", "scan", "scatter")
     return is_mpi(name) and any(p in name.lower()[3:] for p in parts)
 
 
 def is_point_to_point(name: str) -> bool:
-    """Whether a region counts as point-to-point communication."""
+    """Return whether a region counts as point-to-point communication."""
     rest = name.lower()[4:]
     parts = ("buffer", "cancel", "get_count", "probe", "recv", "request", "send", "start", "wait")
     return (
@@ -48,73 +48,73 @@ def is_point_to_point(name: str) -> bool:
 
 
 def is_io(name: str) -> bool:
-    """Whether a region is a file operation."""
+    """Return whether a region is a file operation."""
     return name.lower().startswith("mpi_file")
 
 
 def is_init_exit(name: str) -> bool:
-    """Whether a region begins or ends MPI."""
+    """Return whether a region begins or ends MPI."""
     return name.lower() in ("mpi_init", "mpi_init_thread", "mpi_finalize")
 
 
 def is_one_to_n(name: str) -> bool:
-    """Whether the root sends to all."""
+    """Return whether the root sends to all."""
     return name.lower() in ("mpi_bcast", "mpi_scatter", "mpi_scatterv")
 
 
 def is_n_to_one(name: str) -> bool:
-    """Whether all send to the root."""
+    """Return whether all send to the root."""
     return name.lower() in ("mpi_gather", "mpi_gatherv", "mpi_reduce")
 
 
 def is_n_to_n(name: str) -> bool:
-    """Whether all send to all."""
+    """Return whether all send to all."""
     rest = name.lower()[3:]
     return is_mpi(name) and ("_all" in rest or rest == "_reduce_scatter")
 
 
 def is_rma_communication(name: str) -> bool:
-    """Whether a region transfers data one-sided."""
+    """Return whether a region is a one-sided data transfer."""
     return name.lower() in ("mpi_get", "mpi_put")
 
 
 def is_fence(name: str) -> bool:
-    """Whether a region is a fence."""
+    """Return whether a region is a fence."""
     return name.lower() == "mpi_win_fence"
 
 
 def is_window_lock(name: str) -> bool:
-    """Whether a region locks or unlocks a window."""
+    """Return whether a region locks or unlocks a window."""
     return name.lower() in ("mpi_win_lock", "mpi_win_unlock")
 
 
 def is_window_management(name: str) -> bool:
-    """Whether a region creates or frees a window."""
+    """Return whether a region creates or frees a window."""
     return name.lower() in ("mpi_win_create", "mpi_win_free")
 
 
 def is_gat(name: str) -> bool:
-    """Whether a region synchronises a group; what follows the prefix is in small letters."""
+    """Return whether a region synchronises a group; the name after the prefix is in lower case."""
     return name.lower().startswith("mpi_win") and name[8:] in ("post", "start", "complete", "wait", "test")
 
 
 def is_rma_synchronization(name: str) -> bool:
-    """Whether a region synchronises one-sided communication."""
+    """Return whether a region synchronises one-sided communication."""
     return is_fence(name) or is_window_lock(name) or is_window_management(name) or is_gat(name)
 
 
 def is_omp_api(name: str) -> bool:
-    """Whether a region is a function of the OpenMP library."""
+    """Return whether a region is a function of the OpenMP library."""
     return len(name) >= 4 and name[:3].lower() == "omp"
 
 
 def is_omp_lock(name: str) -> bool:
-    """Whether a region is a lock function of the OpenMP library."""
+    """Return whether a region is a lock function of the OpenMP library."""
     return is_omp_api(name) and name.endswith("lock")
 
 
 def is_overhead(r: Region) -> bool:
-    """Whether a region is the writing of the trace itself."""
+    """Return whether a region is overhead of writing the trace."""
     return r.file == "TRACER" and r.name == "TRACING"
 
 
@@ -161,7 +161,7 @@ class Node:
 
 
 class Epoch:
-    """An access or exposure epoch of one location: its events, and the locations at the other side."""
+    """An access or exposure epoch of one location: its events, and the partner locations."""
 
     def __init__(self, first: Event, partners: list[int]) -> None:
         self.events = [first]
@@ -176,12 +176,12 @@ class GlobalEpoch:
         self.access: dict[int, Epoch] = {}
 
     def is_complete(self) -> bool:
-        """Whether all epochs are there."""
+        """Return whether all of its epochs are known."""
         return self.exposure is not None and len(self.access) == len(self.exposure.partners)
 
 
 class Analysis:
-    """Go through all events once.
+    """The analysis of a recording in one pass over its events.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class Analysis:
     value : dict of (property, Node, location) to float
         All severities.
     in_transit : dict of (source, destination) to list of Event
-        At the end, messages nobody received.
+        Messages not received; after the pass, those never received.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -288,7 +288,7 @@ class Analysis:
             case "MPI_PUT_1TS":
                 self.last_start[e.location] = e, e.fields["window"]
             case "MPI_GET_1TO":
-                # the window is not in the record: that of the transfer with the same number that follows
+                # the record has no window: it is that of the following transfer with the same number
                 self.last_start[e.location] = e, -1
             case "MPI_PUT_1TE":
                 key = e.fields["window"], e.location
@@ -304,7 +304,7 @@ class Analysis:
                 self.end_of_transfer(e)
 
     def enter(self, e: Event, stack: list[Event]) -> None:
-        """Enter a region: find the call path."""
+        """Enter a region, and find its call path."""
         r = self.recording
         process = self.process[e.location]
         fork = self.fork[process]
@@ -334,7 +334,7 @@ class Analysis:
             self.add("omp", parent, e.location, e.time - fork.time)
 
     def exit(self, e: Event, stack: list[Event]) -> None:
-        """Leave a region: time, visits, counters, and whether other threads ran."""
+        """Leave a region; add time, visits and counters, and note whether a parallel region is executed."""
         enter = stack.pop()
         self.exit_pos[enter.pos] = e.pos
         node = self.node[enter.pos]
@@ -348,32 +348,32 @@ class Analysis:
         else:
             self.in_parallel[node, process].add(e.location)
 
-    # -- what is found -------------------------------------------------------------------------------------------------
+    # -- properties ----------------------------------------------------------------------------------------------------
 
     def add(self, name: str, node: Node, location: int, value: float) -> None:
         """Add to a severity."""
         self.found[name, node, location] += value
 
     def add_at(self, name: str, e: Event, value: float) -> None:
-        """Add to a severity, at the call an event is in."""
+        """Add to a severity, at the call that contains an event."""
         self.add(name, self.node[self.call(e).pos], e.location, value)
 
     def call(self, e: Event) -> Event:
-        """Return the ENTER of the call an event is in."""
+        """Return the ENTER of the call that contains an event."""
         enter = self.enterptr[e.pos]
         if enter is None:
             raise ValueError(f"{e.name} {e.pos} is in no region")
         return enter
 
     def region_around(self, e: Event) -> Region:
-        """Return the region an event is in."""
+        """Return the region that contains an event."""
         return self.recording.region(self.recording.region_of(self.call(e)))
 
     @staticmethod
     def complete(
         queues: dict[tuple[int, int], deque[Event]], e: Event, comm: int, process: int, members: Iterable[int]
     ) -> list[Event]:
-        """Put an exit into its queue; return the instance it completes, in the order of positions."""
+        """Append an exit to its queue; return the instance that it completes, in the order of positions."""
         queues[comm, process].append(e)
         mine = [queues[comm, m] for m in members]
         if all(mine):
@@ -381,13 +381,13 @@ class Analysis:
         return []
 
     def wait_at(self, name: str, instance: list[Event]) -> None:
-        """Wait for the enter event with the largest position."""
+        """Add the waits for the ENTER with the largest position."""
         last = max((self.call(x) for x in instance), key=lambda x: x.pos)
         for x in instance:
             self.add_at(name, x, last.time - self.call(x).time)
 
     def collective(self, instance: list[Event], root: int) -> None:
-        """Judge a collective operation by the region of the member that ended first."""
+        """Analyse a collective operation; its kind is the region of the member that ended first."""
         region = self.region_around(instance[0]).name
         at_root = next((x for x in instance if x.location == root), None)
         if is_n_to_n(region):
@@ -409,7 +409,7 @@ class Analysis:
                     self.add_at("mpi_latebroadcast", x, idle)
 
     def window_collective(self, instance: list[Event]) -> None:
-        """Judge a fence, or the creation or the end of a window."""
+        """Analyse a fence, or the creation or the end of a window."""
         region = self.region_around(instance[0]).name.lower()
         names = {
             "mpi_win_fence": "mpi_rma_fence_wait",
@@ -420,7 +420,7 @@ class Analysis:
             self.wait_at(names[region], instance)
 
     def construct(self, instance: list[Event]) -> None:
-        """Judge the end of an OpenMP construct."""
+        """Analyse the end of an OpenMP construct."""
         match self.region_around(instance[0]).type:
             case 20:
                 self.wait_at("omp_ebarrier_wait", instance)
@@ -428,7 +428,7 @@ class Analysis:
                 self.wait_at("omp_ibarrier_wait", instance)
 
     def lock(self, e: Event, last: Event) -> None:
-        """Judge an acquisition by the last event of the same lock."""
+        """Analyse an acquisition, given the last event of the same lock."""
         idle = last.time - self.call(e).time
         if idle > 0:
             self.add_at("omp_lock_competition", e, idle)
@@ -439,7 +439,7 @@ class Analysis:
                 self.add_at("omp_lock_critical", e, idle)
 
     def receive(self, e: Event) -> None:
-        """Match a message and judge it."""
+        """Match a message and analyse it."""
         queue = self.in_transit[e.fields["src"], e.location]
         send = next((s for s in queue if all(s.fields[k] == e.fields[k] for k in ("tag", "comm"))), None)
         if send is None:
@@ -467,7 +467,7 @@ class Analysis:
     # -- epochs --------------------------------------------------------------------------------------------------------
 
     def end_of_transfer(self, e: Event) -> None:
-        """Put the end of MPI_Put or MPI_Get into the access epoch it belongs to."""
+        """Append the end of MPI_Put or MPI_Get to its access epoch."""
         if e.location not in self.last_start or not is_rma_communication(self.region_around(e).name):
             return
         start, window = self.last_start[e.location]
@@ -525,7 +525,7 @@ class Analysis:
             self.late_post(completed)
 
     def early_wait(self, completed: list[GlobalEpoch]) -> None:
-        """Find the last origin the target waits for; of several targets only the first that waits counts."""
+        """Find the last origin that the target waits for; of several targets, only the first that waits counts."""
         for whole in completed:
             assert whole.exposure is not None
             wait = whole.exposure.events[-1]
@@ -542,7 +542,7 @@ class Analysis:
                 return
 
     def late_post(self, completed: list[GlobalEpoch]) -> None:
-        """Find the calls of the origins that were waiting when the target posted."""
+        """Find the calls of the origins that were in progress when the target posted."""
         for whole in completed:
             assert whole.exposure is not None
             post = self.call(whole.exposure.events[0]).time
@@ -557,7 +557,7 @@ class Analysis:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def exclusive(self, inclusive: Mapping[tuple[Node, int], float]) -> dict[tuple[Node, int], float]:
-        """Subtract what children have; a slave has nothing outside of parallel regions."""
+        """Subtract the values of children; workers have no values outside parallel regions."""
         result: dict[tuple[Node, int], float] = defaultdict(float)
         for (node, location), value in inclusive.items():
             result[node, location] += value
@@ -566,11 +566,11 @@ class Analysis:
         return {k: v for k, v in result.items() if self.is_own(*k)}
 
     def is_own(self, node: Node, location: int) -> bool:
-        """Whether a location's own time in a call path counts: always of masters, in parallel regions of slaves."""
+        """Return whether the time of a location in a call path counts: always for masters, else in parallel regions."""
         return self.thread[location] == 0 or location in self.in_parallel.get((node, self.process[location]), ())
 
     def finish(self) -> dict[tuple[str, Node, int], float]:
-        """Add up everything."""
+        """Return all severities."""
         result: dict[tuple[str, Node, int], float] = defaultdict(float)
         time = self.exclusive(self.inclusive)
         for (node, location), value in time.items():
@@ -607,7 +607,7 @@ class Analysis:
 
 
 def is_enabled(name: str, analysis: Analysis) -> bool:
-    """Whether the analyser looks for a property at all."""
+    """Return whether the analyser searches for a property."""
     if name.startswith("mpi_rma"):
         return analysis.has_rma
     if name.startswith("mpi"):
@@ -630,7 +630,7 @@ def severities(recording: Recording) -> dict[Cell, float]:
     Raises
     ------
     ValueError
-        If the analyser would refuse the recording.
+        If the reference analyser would refuse the recording.
     """
     analysis = Analysis(recording)
     result: dict[Cell, float] = defaultdict(float)

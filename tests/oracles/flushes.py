@@ -1,4 +1,4 @@
-"""Where a buffer flush belongs among the events around it."""
+"""The order of buffer flushes among the events around them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ FLUSH, METRIC, ENTER_OR_LEAVE = 10, 31, (12, 13)
 
 
 def in_order_of_the_program(events: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Put every flush after the ENTER or LEAVE of the same time that follows, with its METRICs; events begin with time
-    and kind."""
+    """Move every flush after the following ENTER or LEAVE of the same time and its METRICs; events begin with time and
+    kind."""
     result: list[tuple[Any, ...]] = []
     at = 0
     while at < len(events):

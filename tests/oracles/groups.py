@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def number(keys: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Number keys in order of first appearance; return each element's number and the first element of each key."""
+    """Number keys in order of first appearance; return the number of each element and the first element of each key."""
     seen: list[int] = []
     for key in keys:
         if key not in seen:
@@ -15,8 +15,8 @@ def number(keys: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 def pairs(keys: Sequence[int], roles: Sequence[int]) -> list[int]:
-    """Pair each second (role 2) with the element of its key before it that is not passed over (role 0), if that is a
-    first (1)."""
+    """Pair each second element (role 2) with the last element of its key before it whose role is not 0, if that is a
+    first one (role 1). Return the partner of each element, -1 if it has none."""
     result = [-1] * len(keys)
     for i, role in enumerate(roles):
         if role == 2:
@@ -27,7 +27,7 @@ def pairs(keys: Sequence[int], roles: Sequence[int]) -> list[int]:
 
 
 def in_order(left: Sequence[int], right: Sequence[int]) -> list[int]:
-    """Find for the k-th element of each key on the right the k-th with that key on the left, or -1."""
+    """Find, for the k-th element of each key in `right`, the k-th element with that key in `left`, or -1."""
     result = []
     for j, key in enumerate(right):
         k = list(right[:j]).count(key)

@@ -1,7 +1,7 @@
-"""Who makes kernels of other ranks wait, read from the JSON of the PyTorch profiler: the definitions of
-docs/root-causes.md, in plain Python, for recordings whose times are whole microseconds.
+"""Root causes of waiting kernels, from the JSON of the PyTorch profiler: the definitions of docs/root-causes.md, in
+plain Python, for recordings whose times are whole microseconds.
 
-Only what a recording of 2023 with NCCL's operations of all with all needs is here. It shares no code with tracecols.
+It only supports a recording of 2023 with NCCL operations of all with all. It shares no code with tracecols.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SPENT_IN = ON_HOST, ON_STREAM, LATENCY, BEFORE = "host", "stream", "latency", "b
 
 @dataclass(eq=False)
 class Operation:
-    """A kernel or a copy: what it comes after, with and without NCCL's kernels on its stream, is `after`, a time and an
-    operation, None for the host, itself for nothing that is recorded."""
+    """A kernel or a copy. `after` is its predecessor, by whether NCCL kernels on its stream are skipped: time and
+    operation, None for the host, the operation itself if no predecessor is recorded."""
 
     rank: int
     begin: int
@@ -41,8 +41,8 @@ class Operation:
 
 @dataclass
 class Rank:
-    """What a rank does: operations, calls that have waited (EXIT, until when, for which operation, call path) by EXIT,
-    and from when on the host is in which call path."""
+    """The operations of a rank, its calls that waited (EXIT, end of the wait, awaited operation, call path) in order
+    of EXIT, and the call paths of its host (begin, call path)."""
 
     operations: list[Operation] = field(default_factory=list)
     waits: list[tuple[int, int, Operation, tuple[str, ...]]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Rank:
 
 
 def read(folder: Path) -> dict[int, Rank]:
-    """Read a folder with a file of each rank."""
+    """Read a folder with a file for each rank; return the ranks by number."""
     ranks = {}
     for file in sorted(folder.glob("*.json")):
         recorded = json.loads(file.read_text())
@@ -104,7 +104,7 @@ def _rank(number: int, calls: list[dict], executed: list[dict]) -> Rank:
 
 
 def _conclude(rank: Rank, streams: list[list[Operation]], waits: list[int]) -> None:
-    """Conclude which operations wait for operations of other streams."""
+    """Deduce which operations wait for operations of other streams."""
     launched = [sorted((o for o in stream if o.launch >= 0), key=lambda o: o.launch) for stream in streams]
     for mine in launched:
         for k, o in enumerate(mine):
@@ -136,7 +136,7 @@ def _end(call: dict) -> int:
 
 
 def _line(calls: list[dict], paths: list[tuple[str, ...]]) -> list[tuple[int, tuple[str, ...]]]:
-    """Return from when on the host is in which call path: of all threads in the slice that was entered last."""
+    """Return the call paths of the host (begin, call path): of the open slice of any thread that was entered last."""
     order = sorted(range(len(calls)), key=lambda i: (calls[i]["ts"], len(paths[i])))
     line, open_here, k = [], [], 0
     for time in sorted({t for c in calls for t in (c["ts"], _end(c))}):
@@ -155,7 +155,7 @@ class Chains:
     Parameters
     ----------
     ranks : dict of int to Rank
-        Of `read`.
+        Result of `read`.
     """
 
     def __init__(self, ranks: dict[int, Rank]) -> None:
@@ -172,7 +172,7 @@ class Chains:
         spent[BEFORE, (), ""] += max(end - begin, 0)
 
     def waiting(self, e: Operation) -> tuple[dict, int]:
-        """Return what the rank of a kernel did since it was held last, and in which operation that was, -1 none."""
+        """Return the times that a kernel's rank has spent since its last wait, and the instance of that wait, or -1."""
         spent: dict = defaultdict(int)
         waits = self.ranks[e.rank].waits
         (time, o), free, k = e.after[True], True, len(waits)
@@ -197,7 +197,7 @@ class Chains:
             time, o = since, last
 
     def causing(self, x: Operation, stop: int) -> tuple[dict, list[tuple[Operation, int]]]:
-        """Return what the rank of a kernel did since some time, and for how long which of its kernels have waited."""
+        """Return the times that a kernel's rank has spent since `stop`, and its kernels that waited, with the waits."""
         spent: dict = defaultdict(int)
         waited, waits = [], self.ranks[x.rank].waits
         since, o = x.after[False]
@@ -227,7 +227,7 @@ class Chains:
         return spent, waited
 
     def costs(self) -> dict[tuple[int, str, tuple[str, ...]], float]:
-        """Return what is charged by rank, what time is spent in, and call path; us."""
+        """Return the costs by rank, kind of time (`SPENT_IN`), and call path; us."""
         parts = {(o.instance, o.rank): o for r in self.ranks.values() for o in r.operations if o.instance >= 0}
         waiting = [o for r in self.ranks.values() for o in r.operations if o.cause is not None]
         carried: dict[Operation, float] = defaultdict(float)
@@ -246,7 +246,7 @@ class Chains:
     def _compared(
         self, e: Operation, parts: dict[tuple[int, int], Operation]
     ) -> tuple[dict, list[tuple[Operation, int]]]:
-        """Return on what the rank that a kernel waits for has spent more, and for how long it has waited itself."""
+        """Return the excess times of the rank that a kernel waits for, and its kernels that waited, with the waits."""
         x = e.cause
         mine, held = self.waiting(e)
         own = parts.get((held, x.rank))
@@ -255,7 +255,7 @@ class Chains:
         return {c: ticks - mine[c] for c, ticks in theirs.items() if ticks > mine[c]}, waited
 
     def faults(self) -> dict[tuple[int, str], float]:
-        """Return what others wait for each rank, by what makes it late: what its time is spent in, or `waits`; us."""
+        """Return the waits for each rank, by cause of its lateness: kind of time (`SPENT_IN`), or `waits`; us."""
         operations = [o for r in self.ranks.values() for o in r.operations if o.instance >= 0]
         parts = {(o.instance, o.rank): o for o in operations}
         found: dict = defaultdict(float)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def first_smaller(values: Sequence[int], item: int, start: int, stop: int) -> int:
-    """Return the first j in the range with values[j] < values[item]; -1 if there is none."""
+    """Return the first j of the range with values[j] < values[item], -1 if there is none."""
     for j in range(start, stop):
         if values[j] < values[item]:
             return j
@@ -14,9 +14,9 @@ def first_smaller(values: Sequence[int], item: int, start: int, stop: int) -> in
 
 
 def overtaken(sent: Sequence[int], receiver: Sequence[int], received: Sequence[int], m: int, end: int | None) -> bool:
-    """Whether some message received later at the same location was sent earlier.
+    """Return whether a message received later at the same location was sent earlier.
 
-    `received` numbers the receives of a location; of a call that waits for several, later means after the `end` of it.
+    `received` numbers the receives of a location; if a call waits for several, later means after its `end`.
     """
     return any(
         receiver[other] == receiver[m]

@@ -1,4 +1,4 @@
-"""A plain, slow reader of Paraver traces: what becomes of each thread's records, worked out line by line."""
+"""A plain, slow reader of Paraver traces: the events of each thread, derived from its records line by line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def labels_of(path: Path) -> dict[int, dict[int, str]]:
-    """Return the names of values by type."""
+    """Return the names of values, by type and value."""
     result: dict[int, dict[int, str]] = {}
     types: list[int] = []
     in_values = False
@@ -48,7 +48,7 @@ def labels_of(path: Path) -> dict[int, dict[int, str]]:
 
 
 def plain_name(label: str) -> str:
-    """Return a name without the linker's."""
+    """Return a label without the name used by the linker."""
     return label.partition(" [")[0]
 
 
@@ -122,7 +122,7 @@ class Trace:
         return plain_name(label) if label else f"{number}:{value}"
 
     def roots(self) -> dict[int, list[int]]:
-        """Return the root of the operations of every communicator, -1 none."""
+        """Return the roots of the operations of each communicator, in order; -1 for none."""
         result: dict[int, list[int]] = {}
         for (task, _), own in sorted(self.threads.items()):
             k: dict[int, int] = defaultdict(int)
@@ -191,7 +191,7 @@ class Decoded:
         starts = self.runs if states else something
         if starts and not self.is_worker and not self.stack:
             self._enter("program", "program")
-        # a call that takes no time is between two readings of one time
+        # a call without duration lies between two readings of counters at the same time
         cuts = [
             i for i, (t, v) in enumerate(pairs) if t in CALLS and not v and any(u in CALLS and x for u, x in pairs[:i])
         ]
@@ -300,7 +300,7 @@ class Decoded:
 
 
 def _is_kept(t: int) -> bool:
-    """Whether a type means anything besides calls of MPI."""
+    """Return whether events of a type are used, apart from those of MPI calls."""
     known = {40000003, 60000001, 60000018, 60000019, 60000032, *CRITICAL, *NAMED, *range(50100001, 50100005)}
     return t in known or 42000000 <= t < 45000000 or 70000001 <= t <= 70000099
 

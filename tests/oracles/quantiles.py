@@ -1,4 +1,4 @@
-"""The P2 algorithm as it is published (Jain and Chlamtac, CACM 28 (10), 1985, box 1), counting from 1 as there."""
+"""The P2 algorithm as published (Jain and Chlamtac, CACM 28 (10), 1985, box 1), with its indices from 1."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from oracles.events import Event
 
 
 def posted_by(events: Sequence[Event]) -> dict[Event, Event]:
-    """Find for every receive the event that posted it, which has its place in the order of matching.
+    """Find the event that posted each receive, which determines its place in the order of matching.
 
-    That is the probe that found the message, else the last IRECV_REQUEST with its request, else the receive itself.
+    It is the probe that found the message, else the last IRECV_REQUEST with its request, else the receive itself.
     """
     request: dict[tuple[int, int], Event] = {}
     found: dict[tuple[int, int], Event] = {}
@@ -31,7 +31,7 @@ def posted_by(events: Sequence[Event]) -> dict[Event, Event]:
 
 
 def cancelled(events: Sequence[Event]) -> set[Event]:
-    """Sends whose request was cancelled."""
+    """Return the sends and posted receives whose request was cancelled."""
     started: dict[tuple[int, int], Event] = {}
     result = set()
     for e in events:
@@ -45,7 +45,8 @@ def cancelled(events: Sequence[Event]) -> set[Event]:
 def sendptr(events: Sequence[Event]) -> dict[Event, Event]:
     """Match receives with sends: each takes the oldest SEND underway with its envelope (3.7, 3.11).
 
-    Receives take their turn when they were posted. A receive posted before its message was sent waits for it.
+    Receives are matched in the order in which they were posted. A receive posted before its message was sent waits for
+    it.
     """
     posted = posted_by(events)
     receive = {post: recv for recv, post in posted.items()}
@@ -61,7 +62,7 @@ def sendptr(events: Sequence[Event]) -> dict[Event, Event]:
             else:
                 underway[key].append(e)
         elif e in receive:
-            # whoever knows the envelope: the receive, or the probe
+            # the event that has the envelope: the receive, or the probe
             envelope = e if e.kind == "probe" else receive[e]
             key = (envelope.peer, e.process, envelope.communicator, envelope.tag)
             if underway[key]:
@@ -75,8 +76,8 @@ def mpicoll(events: Sequence[Event], group: Mapping[int, Sequence[int]]) -> tupl
     """Collect instances of collective operations: complete as soon as every process of the group has ended one (3.8,
     3.9).
 
-    Returns the instances in the order they complete, and what is left in the queues. An empty group is that of a
-    communicator that every process has for itself.
+    Returns the instances in the order in which they complete, and the events left in the queues. An empty group means
+    that every process has its own communicator.
     """
     queue: dict[tuple[int, int], list[Event]] = defaultdict(list)
     complete = []
@@ -99,7 +100,7 @@ def ompcoll(
 ) -> list[frozenset[Event]]:
     """Collect instances of constructs: complete as soon as every thread of the team has left one (3.13, 3.19).
 
-    `team_of` gives the EXITs of constructs with the team instance they belong to.
+    `team_of` maps the EXITs of constructs to their team instances.
     """
     queue: dict[tuple[int, int], list[Event]] = defaultdict(list)
     complete = []
@@ -117,7 +118,7 @@ def ompcoll(
 
 
 def lockptr(events: Sequence[Event]) -> dict[Event, Event]:
-    """Find the event that changed the ownership of the same lock of the same process before (3.15, 3.16)."""
+    """Find the previous event that changed the ownership of the same lock of the same process (3.15, 3.16)."""
     owner: dict[tuple[int, int], Event] = {}
     result = {}
     for e in events:

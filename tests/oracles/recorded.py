@@ -27,15 +27,16 @@ class Recorded:
     Attributes
     ----------
     events : list of Event
-        By time, ties as the source says, else by location; within a location as recorded, also where time decreases.
+        By time, ties in the order of table `ties`, else by location; within a location as recorded, even if time
+        decreases.
     group : dict of int to list of int
-        Processes of every communicator; empty if every process has one of its own.
+        Processes of every communicator; empty if every process has its own.
     process : list of int
-        Of every location.
+        Process of every location.
     constructs : set of str
-        Regions that a whole team executes, as their numbers.
+        Regions that a whole team executes, as text of their numbers.
     order : dict of Event to int
-        Place of each event.
+        Index of each event in `events`.
     site : dict of int to int
         Call sites of ENTERs, by row.
     """
@@ -50,7 +51,7 @@ class Recorded:
         is_construct = (regions["paradigm"] == "openmp") & regions["role"].isin(
             ["parallel", "loop", "sections", "workshare", "single", "barrier", "implicit_barrier"]
         )
-        # regions differ by their number
+        # regions are identified by number: names may be ambiguous
         self.constructs = {str(i) for i in regions.index[is_construct]}
         has_sites = "enter_sites" in trace.store.tables
         self.site = dict(trace.table("enter_sites").itertuples(index=False)) if has_sites else {}
@@ -77,13 +78,13 @@ class Recorded:
                 e.tag, e.request, e.message = (side.get(c, -1) for c in ("tag", "request", "message"))
                 e.team, e.lock = side.get("team", -1), side.get("lock", -1)
                 if what in ("send", "recv", "probe"):
-                    # of a probed message only the probe knows the envelope
+                    # if a message was probed, only the probe has its envelope
                     members = self.group.get(e.communicator, [])
                     e.peer = members[side["peer"]] if members else e.process
                 if what in ("switch", "complete"):
                     e.task = side["creator"], side["generation"]
                 self.events.append(e)
-        # an event that is earlier than one before at its location is late: it comes when that one does
+        # an event earlier than a previous one of its location is ordered at the time of the latter
         latest: dict[int, int] = {}
         comes = {}
         for e in self.events:

@@ -16,7 +16,8 @@ Path = tuple[str, ...]
 def team_instances(events: Sequence[Event]) -> tuple[dict[Event, tuple[int, int]], dict[tuple[int, int], Event]]:
     """Find the instance (team, k) of every team begin, and the FORK of every instance.
 
-    The k-th time a thread begins in a team is instance k; the thread whose last thread event was a FORK is its master.
+    The k-th time that a thread begins in a team is instance k; the master is the thread whose last thread event before
+    was a FORK.
     """
     instance: dict[Event, tuple[int, int]] = {}
     fork: dict[tuple[int, int], Event] = {}
@@ -36,17 +37,17 @@ def team_instances(events: Sequence[Event]) -> tuple[dict[Event, tuple[int, int]
 
 
 class Stacks:
-    """Everything the stacks of a trace say about its events, which are given in chronological order.
+    """Pointers, call paths and times that follow from the stacks of a trace; events are given in chronological order.
 
-    A location has one region stack per task (the thesis knows no tasks); that of the implicit task is number (0, 0).
+    A location has one region stack per task (the thesis has no tasks); the implicit task is (0, 0).
 
     Attributes
     ----------
     enterptr, exitptr : dict of Event to Event
-        Null is left out.
+        Null pointers are omitted.
     forkptr : dict of Event to Event
     path : dict of Event to tuple of str
-        Call path of every ENTER, and of the region instance every other event took place in.
+        Call path of every ENTER, and of the region instance that contains every other event.
     first : dict of tuple to Event
         Least recent ENTER of every call path that was entered.
     exclusive, visits : dict of (path, location) to int
@@ -76,7 +77,7 @@ class Stacks:
             at = e.location
             now = task[at]
             own = stack[at, now]
-            # what passed since the last event of this location belongs to the top of its stack
+            # the time since the last event of this location belongs to the top of its stack
             now_at = max(e.time, flushed.get(at, e.time))
             passed = now_at - last.get(at, now_at)
             last[at] = now_at
@@ -104,7 +105,7 @@ class Stacks:
             elif e.kind == "flush":
                 path = (*(self.path[own[-1]] if own else inherited[at]), e.region)
                 self.visits[path, at] += 1
-                # flushes that overlap count once
+                # time in overlapping flushes counts once
                 since = last[at]
                 last[at] = flushed[at] = max(e.stop, since)
                 self.exclusive[path, at] += last[at] - since
@@ -137,14 +138,15 @@ class Stacks:
                     self.visits[stub.pop(done), at] += 1
                 spent[done] = 0
                 task[at] = IMPLICIT
-        # tasks that were not completed count with what was executed of them
+        # tasks that were not completed count with the time executed so far
         for (at, unfinished), path in stub.items():
             self.exclusive[path, at] += spent[at, unfinished]
 
     def cnodeptr(self, e: Event) -> Event:
-        """Least recent ENTER with the same call path (3.23, 3.26)."""
+        """Return the least recent ENTER with the same call path (3.23, 3.26)."""
         return self.first[self.path[e]]
 
     def cedgeptr(self, e: Event) -> Event | None:
-        """Representative of the call path that an ENTER left (3.24); of a worker's first, that of the FORK (3.20)."""
+        """Return the representative of the call path that an ENTER left (3.24); of a worker's first, that of the FORK
+        (3.20)."""
         return self.first.get(self.path[e][:-1])

@@ -1,5 +1,5 @@
-"""State sequences and what they make pointers of (thesis 3.6 to 3.10, 3.13, 3.19 to 3.26), kept while going through all
-events once."""
+"""State sequences and the pointers that follow from them (thesis 3.6 to 3.10, 3.13, 3.19 to 3.26), kept in one pass
+over all events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMPLICIT = stacks.IMPLICIT
 
 
 class States:
-    """The state after the last event that `step` was given.
+    """The state after the last event passed to `step`.
 
     Attributes
     ----------
@@ -24,9 +24,9 @@ class States:
     mpicoll, ompcoll : list of Event
         The EXITs of the instance that the last event completes; empty if it completes none (3.9).
     enterptr, forkptr, cnodeptr, cedgeptr : Event or None
-        Of the last event.
+        Pointers of the last event.
     visits : dict of Event to int
-        How often call paths were entered, by their representatives.
+        Number of visits of call paths, by their representatives.
     """
 
     def __init__(self, recorded: Recorded) -> None:
@@ -65,23 +65,23 @@ class States:
         self.cedgeptr: Event | None = None
 
     def stack(self, location: int) -> list[Event]:
-        """R(l), of the task that runs."""
+        """Return R(l), of the running task."""
         return self._stack[location, self._task[location]]
 
     def istack(self, location: int) -> list[Event]:
-        """I(l)."""
+        """Return I(l)."""
         return [*self._handed[location], *self.stack(location)]
 
     def in_task(self, location: int) -> bool:
-        """Whether an explicit task runs."""
+        """Return whether an explicit task is running."""
         return self._task[location] != IMPLICIT
 
     def representatives(self) -> list[Event]:
-        """Nodes of the dynamic call graph, in order (3.25)."""
+        """Return the nodes of the dynamic call graph, in order (3.25)."""
         return list(self._representative.values())
 
     def queue(self, source: int | None = None, destination: int | None = None) -> list[Event]:
-        """M(s, d) of two processes, or of all."""
+        """Return M(s, d) of two processes; None means all."""
         return [e for e in self.underway if source in (None, e.process) and destination in (None, e.peer)]
 
     def step(self, e: Event) -> None:
@@ -135,7 +135,7 @@ class States:
     def _enter(self, e: Event) -> None:
         """Find the representatives of the call paths that an ENTER visits and leaves."""
         in_task = self.in_task(e.location)
-        # explicit tasks have a tree of their own; the call site of a root tells nothing
+        # explicit tasks have their own tree; call sites of roots are ignored
         above = self.stack(e.location) if in_task else self.istack(e.location)
         path = (in_task, *((x.region, self._site.get(x.row, -1) if i or in_task else -1) for i, x in enumerate(above)))
         self.cnodeptr = self._of[e] = self._representative.setdefault(path, e)

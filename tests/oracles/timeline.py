@@ -1,5 +1,5 @@
-"""Slices of a location by definition: at any time those are drawn whose region instances are open where the thread
-is."""
+"""The slices of a location by definition: at any time, the drawn slices are the open region instances of the
+thread."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Slice = tuple[int, int, int, str]
 def slices(events: Sequence[Event]) -> list[Slice]:
     """Return (begin, end, depth, name) of all slices of one location, in the order in which they end.
 
-    What is seen is the stack of the implicit task and, while an explicit task runs, TASKS and the stack of that. A
-    slice is as long as something stays seen.
+    Visible are the stack of the implicit task and, while an explicit task runs, TASKS and the stack of that task. A
+    slice lasts as long as its item is visible.
     """
     stack: dict[tuple[int, int], list[tuple[Event, str]]] = defaultdict(list)
     task = IMPLICIT
-    # a number for every time that a task goes on
+    # number of switches so far: a task has new slices each time it continues
     turn = 0
     now = events[0].time if events else 0
     seen: list[tuple[object, str, int]] = []
@@ -65,6 +65,6 @@ def slices(events: Sequence[Event]) -> list[Slice]:
 
 
 def within(found: Sequence[Slice], first: int, stop: int) -> list[Slice]:
-    """Return what slices leave of themselves in a window, without what has no length there."""
+    """Clip slices to a time range; slices without length in it are omitted."""
     cut = [(max(begin, first), min(end, stop), depth, name) for begin, end, depth, name in found]
     return [s for s in cut if s[0] < s[1]]

@@ -21,7 +21,7 @@ small = pytest.mark.skipif(not (SHARED / "otf2_small").is_dir(), reason="no refe
 
 
 def receive_once() -> Program:
-    """One receive that waits for 15 ticks of the 21 it takes."""
+    """Return a program with one receive of 21 ticks, 15 of which are waiting."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(20, "MPI_Send").send(21, to=1).leave(25).leave(30)
@@ -80,7 +80,7 @@ def test_pattern__cannot_write_to_what_it_is_given(where):
 
 
 def test_waits__of_one_call_may_overlap():
-    # two messages arrive in one call that is no MPI_Waitall: 15 and 18 ticks of waiting in a call of 21
+    # two messages arrive in one call that is not MPI_Waitall: waits of 15 and 18 ticks in a call of 21
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(20, "MPI_Send").send(21, to=1).leave(22)
@@ -113,7 +113,7 @@ def test_waits__beyond_the_call_are_counted_where_clocks_disagree():
 
 @pytest.mark.parametrize("op", ["gather", "gatherv", "reduce"])
 def test_early_reduce__in_which_nobody_sends_is_no_wait(archive, analyze, op):
-    # issue 13, item 1: the latest begin of no sender is not a time
+    # issue 13, item 1: without senders there is no latest begin
     mpi = archive.mpi(3)
     for i, rank in enumerate(mpi.ranks):
         rank.collective(10 + i, 40 + i, mpi.world, op, 0, 0, 8 if i == 0 else 0)
@@ -122,8 +122,8 @@ def test_early_reduce__in_which_nobody_sends_is_no_wait(archive, analyze, op):
 
 @pytest.mark.parametrize("op", ["scan", "exscan"])
 def test_early_scan__before_anybody_sends_is_no_wait(archive, analyze, op):
-    # rank 0 receives, and nobody up to it sends; rank 1 waits for itself; rank 2 begins at 10 and waits for rank 1, at
-    # 30
+    # rank 0 receives, and no rank up to 0 sends; rank 1 is its own latest sender; rank 2 begins at 10 and waits for
+    # rank 1 until 30
     mpi = archive.mpi(3)
     for rank, begin, sent in zip(mpi.ranks, (20, 30, 10), (0, 8, 8), strict=True):
         rank.collective(begin, 50, mpi.world, op, None, sent, 8)
@@ -175,7 +175,7 @@ def test_cells__that_exceed_64_bits_are_refused():
     half = Cells.sum(call_path[:1], location[:1], np.array([LARGEST // 2 + 1], np.int64))
     with pytest.raises(SeverityError, match="exceeds"):
         half + half
-    # what wraps on the way and fits in the end is right
+    # sums that wrap on the way are right if the result fits
     wide = Cells.sum(np.zeros(3, np.int32), np.zeros(3, np.int32), np.array([LARGEST, LARGEST, -LARGEST], np.int64))
     assert wide.value.tolist() == [LARGEST]
 
@@ -195,14 +195,14 @@ def test_pattern__whose_sum_exceeds_64_bits_is_named():
 
 @pytest.mark.parametrize("n", [127, 128, 256])
 def test_segments__any_of_many(n):
-    # counted in 8 bits, 128 true values were none
+    # when they were counted in 8 bits, 128 true values counted as none
     segments = Segments(np.zeros(n, np.int64), 1)
     assert segments.any(np.ones(n, bool)).tolist() == [True]
     assert segments.any(np.zeros(n, bool)).tolist() == [False]
 
 
 def test_counters__whose_sums_exceed_64_bits_are_rounded():
-    # a counter may hold anything: its sums do not stop an analysis
+    # a counter may have any values: its sums must not stop an analysis
     location = np.zeros(2, np.int32)
     cells = counters._sum(location, location, np.array([LARGEST, LARGEST], np.int64))
     assert cells.value.tolist() == [2.0 * LARGEST]
@@ -210,7 +210,7 @@ def test_counters__whose_sums_exceed_64_bits_are_rounded():
 
 
 def test_cells__are_summed_alike_in_order_and_in_any():
-    """Of what is in order neighbours are added up; what wraps on the way and fits in the end is right there, too."""
+    """Sorted cells are summed by neighbours; there, too, sums that wrap on the way are right if the result fits."""
     call_path, location = np.array([0, 0, 1, 1, 1, 2]), np.array([0, 3, 3, 3, 3, 1])
     shuffled = np.array([4, 0, 5, 2, 1, 3])
     for value in (

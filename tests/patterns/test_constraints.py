@@ -24,7 +24,7 @@ PARALLEL, LOOP, BARRIER = "!$omp parallel @a.c:1", "!$omp for @a.c:2", "!$omp ba
 
 @pytest.fixture
 def violated(enhance):
-    """Check an archive; by what is violated its count and (ticks, location, words) of the first instances."""
+    """Return a function that checks an archive: count and first instances (ticks, location, words) by constraint."""
 
     def run(archive, first=3):
         found = find_violations(enhance(archive), first)
@@ -83,10 +83,10 @@ def test_clocks__messages_and_operations(archive, violated):
     a, b = mpi.ranks
     a.enter(0, "MPI_Send").send(20, 1, mpi.world).leave(21, "MPI_Send")
     b.enter(0, "MPI_Recv").receive(15, 0, mpi.world).leave(21, "MPI_Recv")
-    # rank 1 leaves a barrier before rank 0 enters it; without bytes nobody waits for an allreduce
+    # rank 1 leaves a barrier before rank 0 enters it; an allreduce without bytes does not synchronise
     a.collective(50, 60, mpi.world, "barrier").collective(75, 80, mpi.world, "allreduce")
     b.collective(40, 45, mpi.world, "barrier").collective(70, 71, mpi.world, "allreduce")
-    # the root of a broadcast may leave first, the others must not; a reduction is the other way round
+    # the root of a broadcast may leave first, the others must not; for a reduction it is the reverse
     a.collective(90, 91, mpi.world, "bcast", 0, 8, 8).collective(100, 101, mpi.world, "bcast", 1, 0, 8)
     b.collective(92, 93, mpi.world, "bcast", 0, 0, 8).collective(102, 103, mpi.world, "bcast", 1, 8, 8)
     a.collective(110, 111, mpi.world, "reduce", 0, 8, 8).collective(120, 121, mpi.world, "reduce", 1, 8, 0)
@@ -156,7 +156,7 @@ def test_teams__without_fork(archive, violated):
 
 def test_locks__alternate(archive, violated):
     (a, b), _team = archive.openmp(2)
-    # a nested lock is acquired twice; lock 2 is taken from who holds it and released by who does not; lock 3 is kept
+    # lock 1 is acquired twice (nested); lock 2 is acquired and released while another thread holds it; lock 3 is kept
     a.acquire(1, 1, 1).acquire(2, 1, 2).release(3, 1, 2).release(4, 1, 1)
     a.acquire(10, 2, 1)
     b.acquire(12, 2, 2)
@@ -206,14 +206,14 @@ quick = settings(max_examples=15)
 def test_random_programs__violate_nothing_but_what_was_cut(tmp_path_factory, seed):
     folder = tmp_path_factory.mktemp("random")
     model = RandomProgram(seed, folder / "traces.otf2", 40).model(folder)
-    # the recording ends in the middle: no other constraint is violated
+    # the recording ends prematurely: no other constraint may be violated
     allowed = {
         "region instances that never end",
         "sends without receive",
         "collective operations that lack participants",
     }
     found = {v.constraint.name: v.count for v in find_violations(model)}
-    # nor do these programs wait for each other in barriers
+    # processes of these programs do not wait for each other in barriers
     found.pop("collective operations left before others entered them", 0)
     assert found.keys() <= allowed
     known = counts(model)
@@ -225,11 +225,11 @@ def test_random_programs__violate_nothing_but_what_was_cut(tmp_path_factory, see
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # message clocks: compared with the sums over messages that the analysis notes
+        # message clocks: compared with the counts in the notes of the analysis
         ("otf2/sweep3d_4/traces.otf2", {"messages received before they were sent": 18}),
         ("otf2/hybrid_multi/traces.otf2", {"sends without receive": 16}),
         ("otf2/late_sender/traces.otf2", {}),
-        # EPILOG records that a lock was released when the call returns: another thread may have it by then
+        # EPILOG records the release of a lock when the call returns: another thread may hold it by then
         ("epilog/omp_1x3/epik.elg", {"lock events that do not alternate": 10}),
         ("epilog/p2p_4/epik.elg", {}),
     ],

@@ -1,5 +1,5 @@
-"""Declarations of properties: everything that is known of a property is declared with it, and followed wherever
-properties are looked at."""
+"""Declarations of properties: all facts about a property are declared with it, and every user of properties follows
+them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ROOMS = {
     "schema/causes.py": "the numbers that properties have in the tables of root causes",
     "drawings/examples.py": "pictures: each is of certain properties, and a test demands one for every wait",
 }
-"""Where ids of properties are written, and why."""
+"""Modules that may contain ids of properties, and why."""
 
 WORDS = {"time", "mpi", "shmem", "visits", "bytes", "delay", "imbalance", "bytes_sent"}
-"""Ids that also are names of columns, of paradigms, or of parameters."""
+"""Ids that are also names of columns, paradigms or parameters."""
 
 
 def ids_in(path: Path) -> list[str]:
-    """The literals of a module that are ids of properties."""
+    """Return the literals of a module that are ids of properties."""
     text = path.read_text(encoding="utf-8")
     if not any(f'"{name}"' in text for name in DECLARED - WORDS):
         return []
@@ -82,17 +82,17 @@ def test_declarations__refer_to_what_is_declared(conventions):
 
 
 def test_delays__are_those_of_some_wait():
-    """A kind of delay that no wait is declared to be caused by would never be the cause of a finding."""
+    """A kind of delay that is declared for no wait would never be the cause of a finding."""
     named = {p.delay for conventions in CONVENTIONS for p in properties(conventions)}
     assert {kind for kind in DELAY_IDS.values() if not any(delay.startswith(kind) for delay in named)} == set()
 
 
 WITHOUT_CAUSE = {"omp_ordered", "omp_taskwait"}
-"""Waits that are the time of regions: no event says for whom is waited."""
+"""Waits that are the time of whole regions: no event records who is waited for."""
 
 
 def test_waits__are_charged_to_who_causes_them():
-    """Devices have causes of their own kind."""
+    """Waits of devices have separate kinds of causes."""
     nobody = waits_by_delay(properties("exact"))[""]
     assert {id for id in nobody if not id.startswith(("device_", "nccl_"))} == WITHOUT_CAUSE
 
@@ -164,7 +164,7 @@ def copy_wait_long(model, m, parent):
 
 
 def program() -> Program:
-    """Two receives that wait for 15 and 20 ticks; the sender computes before it sends."""
+    """Return a program with two receives that wait for 15 and 20 ticks; the sender computes before it sends."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(1, "MPI_Comm_rank").leave(16).enter(20, "MPI_Send").send(21, to=1, length=8).leave(25)
@@ -176,7 +176,7 @@ def program() -> Program:
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
-    """The file of the plug-in, and the cube of an analysis with it, without the wait state that MPI has there."""
+    """Return the file of the plug-in, and the cube of an analysis with it, without MPI's own wait state."""
     file = tmp_path_factory.mktemp("copies") / "copies.py"
     file.write_text(LATE_COPY)
     with program().trace() as trace:
@@ -185,7 +185,7 @@ def copies(tmp_path_factory):
 
 
 def saved(cube, folder):
-    """A cube as it is, from its own format, and from that of Cube."""
+    """Return a cube, a copy read from the tracecols format, and one read from the Cube format."""
     path = cube.save(folder / "x.severity")
     export(path, folder / "x.cubex")
     return cube, SeverityCube.load(path), tracecols.read_cube(folder / "x.cubex")
@@ -204,7 +204,7 @@ def test_wait_of_a_plugin__is_a_finding_with_its_heading_advice_and_cause(copies
     _, cube = copies
     for found in saved(cube, tmp_path):
         by_property = {f.property: f for f in found.diagnosis(20, with_startup=True).findings}
-        # what is below it has neither advice nor delays of its own
+        # the child property declares neither advice nor delays
         for name, title in (
             ("copy_wait", "MPI, Wait for Copies without Long Copies"),
             ("copy_wait_long", "MPI, Long Copies"),

@@ -1,7 +1,7 @@
 """The EXPERT conventions: random programs against a plain simulation of EXPERT 3.0, cell by cell.
 
-The recorded traces with reference severities are in test_references. The simulation (`oracles/expert.py`) agrees with
-those, too (below), so what random programs show beyond them is as good as its reading of the analyser.
+The recorded traces with reference severities are in test_references. The simulation (`oracles/expert.py`) also agrees
+with those (below); for random programs, it is as reliable as its interpretation of the analyser.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_scalasca_conventions__hold_their_invariants_on_epilog(seed, convert):
     draw = random.Random(seed)
     recording = random_recording(seed, draw.choice([2, 4]), draw.choice([1, 3]), 20, tick=draw.choice([None, 0.001]))
     cube = convert(recording).analyze("scalasca")
-    # late receivers are counted at the call that completes the send, its parent at the one that starts it
+    # late receivers are counted at the call that completes the send, their parent at the one that starts it
     assert [v for v in cube.violations() if "mpi_clr_count" not in str(v)] == []
     expert = convert(recording).analyze("expert")
     assert cube.total("visits") == expert.total("visits")
@@ -148,7 +148,7 @@ def test_both_conventions__say_the_same_where_their_rules_are_the_same(data, tmp
     for ours, theirs in same.items():
         assert expert.total(ours) == pytest.approx(scalasca.total(theirs), abs=1e-6), ours
         assert expert.total(ours) > 0
-    # what differs by definition: forking is the master's alone, and not moved to the parallel region
+    # different by definition: forking counts for the master alone, and is not moved to the parallel region
     assert 0 < expert.total("omp_fork") < scalasca.total("omp_fork")
     assert expert.total("time") > expert.total("execution") + expert.total("omp_idle_threads") - 1e-9
 

@@ -1,4 +1,4 @@
-"""The page of ten questions says what is true. After a change: ``python tests/support/gallery.py`` writes its outputs anew."""
+"""The page of ten questions has the right outputs; ``python tests/support/gallery.py`` writes them after a change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.gallery import PAGE, blocks, execute
 
 @pytest.fixture
 def options():
-    """pandas as it was."""
+    """Restore the options of pandas."""
     names = ("display.width", "display.max_columns", "display.max_colwidth", "display.precision")
     values = [pd.get_option(name) for name in names]
     yield

@@ -1,5 +1,5 @@
-"""What holds for every trace: severities do not contradict each other, nothing gets lost, partitioning changes
-nothing."""
+"""Invariants of all traces: severities are consistent, no time gets lost, results do not depend on the
+partitioning."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_severity__lies_between_zero_and_time(folder, analyzed):
 
 
 def reservation(model: Model) -> np.ndarray:
-    """Ticks every location is reserved for: from the first to the last event of the master of its process."""
+    """Return the reserved ticks of every location: from the first to the last event of the master of its process."""
     result = np.zeros(model.n_locations, np.int64)
     for master_of in np.unique(model.locations.master):
         mine = np.flatnonzero(model.locations.master == master_of)
@@ -109,13 +109,13 @@ def per_location(cells, n: int) -> np.ndarray:
 
 @every_trace
 def test_time__of_every_location_is_the_reservation_of_its_process(folder, analyzed):
-    # to the tick: exclusive times of all call paths, with the time a worker idles, leave no gap
+    # exact to the tick: exclusive times of all call paths and the idle time of workers leave no gap
     model, cube = analyzed(folder)
     time, reserved = per_location(cube.cells["time"], model.n_locations), reservation(model)
     masters = model.locations.thread == 0
     assert (time[masters] == reserved[masters]).all()
     if model.locations.are_created:
-        # threads that the program creates by itself are reserved for what they run
+        # threads that the program creates are reserved only while they execute
         assert (time == per_location(cube.cells["execution"] + cube.cells["overhead"], model.n_locations)).all()
         return
     assert (time == reserved).all()
@@ -144,7 +144,7 @@ def test_visits__are_the_region_instances(folder, analyzed):
 @each_kind
 def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatch):
     model, cube = analyzed(folder)
-    # a prime number of events; the two large traces are read row group by row group for every batch
+    # a prime number of events; for the two large traces, every batch reads its row groups
     batch = 997 if model.store.manifest["n_events"] < 50_000 else 99_991
     monkeypatch.setattr(scan, "BATCH", batch)
     # as if the trace were too large for memory
@@ -179,10 +179,10 @@ def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_f
     model = program.model(folder)
     cube = analyze_model(model)
     time = per_location(cube.cells["time"], model.n_locations)
-    # at most: what passes outside of any region counts nowhere
+    # at most: time outside of all regions is not counted
     masters = model.locations.thread == 0
     assert (time[masters] <= reservation(model)[masters]).all()
-    # workers are reserved as long as their master, whether or not it forks
+    # workers are reserved for as long as their master, even if it does not fork
     follows_the_list = "call paths counted outside their parallel region, as the reference does" in cube.facts["counts"]
     masters_time = time[model.locations.master]
     assert ((time >= masters_time) if follows_the_list else (time == masters_time)).all()

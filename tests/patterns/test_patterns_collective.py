@@ -19,13 +19,13 @@ WAITS = (
 
 
 THREE = [(10, 45), (25, 46), (40, 50)]
-"""From when to when three ranks take part: the last begins at 40, the first ends at 45."""
+"""Begin and end of three ranks: the last begins at 40, the first ends at 45."""
 APART = [(10, 30), (25, 46), (40, 50)]
-"""The same where clocks are off: rank 0 ends before rank 2 begins."""
+"""The same with inconsistent clocks: rank 0 ends before rank 2 begins."""
 
 
 class Case(NamedTuple):
-    """One operation, from begin to end of each rank, and what is not empty of `WAITS`, without `mpi_`."""
+    """One operation: begin and end of each rank, and the expected non-empty `WAITS`, named without `mpi_`."""
 
     op: str
     times: list[tuple[int, int]]
@@ -34,7 +34,7 @@ class Case(NamedTuple):
     received: int | list[int] = 8
     root: int | None = None
     ranks: tuple[int, ...] = ()
-    """The members of its communicator; the first ones by default."""
+    """The members of its communicator; by default, the first ranks."""
 
 
 CASES = {
@@ -58,19 +58,19 @@ CASES = {
         )
         for op in ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
     },
-    # 0 ends at 30, before 2 begins at 40: only who sends can be waited for, that is 1 at 25.
-    # 0 receives and began before: it waits 25 - 10. 1 is that sender. 2 began later: no part.
-    # earliest end of those is 30: 1 completes 46 - 30.
+    # 0 ends at 30, before 2 begins at 40: only senders can be waited for; the latest is 1 at 25.
+    # 0 receives and began before: it waits 25 - 10. 1 is that sender. 2 began later: it is not counted.
+    # the earliest end of 0 and 1 is 30: 1 completes 46 - 30.
     "n to n: wait for the latest sender": Case(
         "allgatherv", APART, {"wait_nxn": {0: 15}, "nxn_completion": {1: 16}}, [8, 8, 0]
     ),
-    # 2 sends and begins at 40, when 0 has ended: 0 waits to its end, 20; 1 receives: 15; completion from 40 on
+    # 2 sends and begins at 40, after 0 has ended: 0 waits until its end, 20; 1 receives: 15; completion from 40 on
     "n to n: the latest sends": Case("allreduce", APART, {"wait_nxn": {0: 20, 1: 15}, "nxn_completion": {1: 6, 2: 10}}),
     # as before, but 1 receives nothing: it neither waits nor completes
     "n to n: only receivers wait": Case(
         "alltoall", APART, {"wait_nxn": {0: 20}, "nxn_completion": {2: 10}}, 8, [8, 0, 8]
     ),
-    # 0 ends at 40, when 2 begins, which sends nothing: latest sender is 1 at 25
+    # 0 ends at 40, when 2 begins, which sends nothing: the latest sender is 1 at 25
     "n to n: an end as the latest begins is no overlap": Case(
         "allgatherv", [(10, 40), (25, 46), (40, 50)], {"wait_nxn": {0: 15}, "nxn_completion": {1: 6}}, [8, 8, 0]
     ),
@@ -117,7 +117,7 @@ CASES = {
     "n to 1: a root that comes last": Case("reduce", [(40, 50), (20, 45)], {}, 8, [16, 0], root=0),
     "n to 1: a root that comes with the last": Case("reduce", [(20, 50), (20, 45)], {}, 8, [16, 0], root=0),
     "n to 1: a root that receives nothing": Case("reduce", [(10, 50), (40, 50)], {}, 0, 0, root=0),
-    # 1 waits for 0 (30 - 10), 2 too (30 - 20), 3 for 2 at most: it began at 40 itself; 0 waits for nobody
+    # 1 waits for 0 (30 - 10), so does 2 (30 - 20); 3 began last, at 40, and does not wait, nor does 0
     **{
         f"{op}: waits for lower ranks": Case(
             op, [(30, 50), (10, 50), (20, 50), (40, 50)], {"earlyscan": {1: 20, 2: 10}}
@@ -130,11 +130,11 @@ CASES = {
     # process 1 is rank 0
     "scan: ranks of the communicator": Case("scan", [(30, 50), (10, 50)], {"earlyscan": {0: 20}}, ranks=(1, 0)),
 }
-"""By what they show."""
+"""Cases by description."""
 
 
 def test_operations__wait_as_their_kind_does(archive, analyze):
-    """All cases one after the other in one program, each in a region of its own."""
+    """All cases run in one program, each in a separate region."""
     mpi = archive.mpi(4)
     comms = {}
     for k, (name, of) in enumerate(CASES.items()):
@@ -183,13 +183,13 @@ def test_barrier__uses_begin_and_end_of_the_operation_not_of_the_call(archive, a
 
 def test_scan__several_operations_do_not_mix(archive, analyze):
     mpi = archive.mpi(2)
-    # rank 0 of the second scan begins before rank 1 of it, whatever the first one's times were
+    # in the second scan, rank 0 begins before rank 1; the times of the first scan must not matter
     mpi.ranks[0].collective(30, 50, mpi.world, "scan", None, 8, 8).collective(60, 90, mpi.world, "scan", None, 8, 8)
     mpi.ranks[1].collective(10, 50, mpi.world, "scan", None, 8, 8).collective(70, 90, mpi.world, "scan", None, 8, 8)
     assert cells(analyze(archive), "mpi_earlyscan") == {("MPI_Scan", 1): 20}
 
 
-# -- what lacks members ------------------------------------------------------------------------------------------------
+# -- missing members ---------------------------------------------------------------------------------------------------
 
 
 def test_members__that_lack_are_not_waited_for(archive, analyze):
@@ -267,8 +267,8 @@ def test_counts__by_who_sends_and_who_receives(archive, analyze):
 
 
 def with_handles(mpi, begins=(20, 50), ends=(60, 60), call="MPI_Comm_split", op="create_handle"):
-    """Start MPI, divide a communicator and end MPI, as Score-P 8 records it: with collective records of the operations
-    on handles."""
+    """Start MPI, split a communicator and end MPI, as Score-P 8 records it: with collective records for operations on
+    handles."""
     for rank, init, begin, end in zip(mpi.ranks, (0, 4), begins, ends, strict=True):
         rank.collective(init, 10, mpi.world, "create_handle", region="MPI_Init")
         rank.collective(begin, end, mpi.world, op, region=call)
@@ -295,7 +295,7 @@ def test_handles__of_communicators_are_waited_for(archive, analyze, conventions,
     with_handles(archive.mpi(2), call=call, op=op)
     cube = analyze(archive, conventions)
     assert cells(cube, "mpi_mgmt_comm_wait") == {(call, 0): 30}
-    # start and end of MPI wait as without the records
+    # waits at start and end of MPI are the same as without the records
     if conventions == "exact":
         assert cells(cube, "mpi_init_wait") == {("MPI_Init", 0): 4}
     assert cells(cube, "mpi_finalize_wait") == {}
@@ -318,7 +318,7 @@ def test_handles__say_who_lets_others_wait(archive, tmp_path):
 
 
 def started(archive, op, root=None, requests=(3, 3, 3), starts=(10, 40, 70), last=2):
-    """Three processes start an operation at 10, 40, 70 and complete it from 20, 50, 80 to 75, 76, 90; the second
+    """Let three processes start an operation at 10, 40, 70 and complete it from 20, 50, 80 to 75, 76, 90; the second
     sends."""
     mpi = archive.mpi(3)
     for p, (rank, request, start) in enumerate(zip(mpi.ranks, requests, starts, strict=True)):
@@ -335,13 +335,13 @@ def started(archive, op, root=None, requests=(3, 3, 3), starts=(10, 40, 70), las
 
 
 @pytest.mark.parametrize(("op", "root", "expected"), [
-    # until 70 the last has not come: from 20 and from 50
+    # the last process starts at 70: waits from 20 and from 50
     ("allreduce", None, {0: 50, 1: 20}),
     ("barrier", None, {0: 50, 1: 20}),
-    # the root starts last; or first, and then nobody waits for it
+    # if the root starts last, the others wait for it; if first, nobody does
     ("bcast", 2, {0: 50, 1: 20}),
     ("bcast", 0, {}),
-    # the root waits for the one that sends
+    # the root waits for the sender
     ("gather", 0, {0: 20}),
     ("gather", 2, {}),
     ("scan", None, {}),
@@ -363,12 +363,12 @@ def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze
             rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=request)
             rank.leave(start + 1, "MPI_Ibarrier")
         rank.enter(starts[1] + 5, "MPI_Waitall")
-        # completed in another order than they were started in
+        # completed in a different order than started
         for request in (1, 0):
             rank.complete_collective(80, "barrier", request, communicator=mpi.world)
         rank.leave(81, "MPI_Waitall").leave(100, "main")
     found = analyze(archive).cells["mpi_nonblocking_collective_wait"]
-    # process 0 waits from 17 for the second operation, to 60
+    # process 0 waits for the second operation from 17 to 60
     assert dict(zip(found.location.tolist(), found.value.tolist(), strict=True)) == {0: 43}
 
 

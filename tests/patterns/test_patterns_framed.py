@@ -49,7 +49,7 @@ def test_framed__masks_and_severities_in_seconds_or_ticks(function):
 
 @pytest.mark.slow
 def test_framed__is_what_was_tried_in_a_notebook(hybrid):
-    """The body works on `trace.messages` as it does in the pattern."""
+    """The body gives the same result on `trace.messages` as in the pattern."""
 
     def stall(m):
         wait = m.send_done_exit_seconds - np.maximum(m.send_done_enter_seconds, m.recv_post_exit_seconds)

@@ -1,4 +1,4 @@
-"""Kernels that communicate: waits of NCCL's operations and messages, transfer, and what computation covers."""
+"""Communicating kernels: waits of NCCL's operations and messages, transfer, and overlap with computation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tracecols.testing import Program, assert_severities, severities
 
 
 def group(n: int) -> tuple[Program, list, int]:
-    """Processes that run from 0 to 100, a stream of each, and a communicator of them."""
+    """Return processes that run from 0 to 100, a stream of each, and a communicator of the streams."""
     program = Program(processes=n)
     for master in program.masters:
         master.enter(0, "main").leave(100)
@@ -28,7 +28,7 @@ def test_wait_at_n_x_n__until_the_last_rank_begins():
     operation(streams, world, "ncclAllReduce", "allreduce", (10, 25, 17), 40)
     path = "ncclAllReduce"
     assert_severities(program, "nccl_wait_nxn", {(path, 0, 1): 15, (path, 2, 1): 8})
-    # the last one transfers all of its time
+    # the last rank transfers for all of its time
     assert_severities(program, "nccl_transfer", {(path, rank, 1): 15 for rank in range(3)})
 
 
@@ -49,7 +49,7 @@ def test_wait_at_n_x_n__is_none_of_mpi():
     [
         # root 1 begins at 25: 0 waits from 10, 2 from 17
         ("nccl_latebroadcast", "ncclBroadcast", "bcast", 1, (0, 8, 0), (8, 0, 8), {0: 15, 2: 8}),
-        # root 0 waits for the last of those that send
+        # root 0 waits for the last sender
         ("nccl_earlyreduce", "ncclReduce", "reduce", 0, (8, 8, 8), (8, 0, 0), {0: 15}),
         ("nccl_barrier_wait", "ncclBarrier", "barrier", None, (0, 0, 0), (0, 0, 0), {0: 15, 2: 8}),
         # without bytes nobody waits
@@ -68,7 +68,7 @@ def test_messages__the_longest_wait_of_a_kernel():
     for rank, (stream, begin) in enumerate(zip(streams, (10, 30), strict=True)):
         stream.enter(begin, "ncclGroup").send(begin, to=1 - rank, communicator=world)
         stream.receive(40, source=1 - rank, communicator=world).leave(40)
-    # rank 0 waits to receive, and so is not said to wait to send
+    # rank 0 waits to receive, so it does not count as waiting to send
     assert_severities(program, "nccl_latesender", {("ncclGroup", 0, 1): 20})
     assert_severities(program, "nccl_latereceiver", {})
     assert_severities(program, "nccl_transfer", {("ncclGroup", rank, 1): 10 for rank in range(2)})
@@ -88,7 +88,7 @@ def test_overlap__with_kernels_of_computation_only():
     compute = [program.stream(rank, "CUDA[0:8]") for rank in range(2)]
     operation(streams, world, "ncclAllReduce", "allreduce", (10, 10), 40)
     other = program.nccl_communicator("tp", compute)
-    # 15 of 30 beside a kernel, and 5 beside another operation
+    # 15 of 30 overlap with a kernel, and 5 with another operation
     compute[0].kernel(5, 25)
     operation(compute, other, "ncclAllGather", "allgather", (30, 30), 35)
     assert_severities(program, "nccl_overlapped", {("ncclAllReduce", 0, 1): 15})

@@ -56,7 +56,7 @@ def test_late_sender__waits_until_the_send_begins(archive, analyze, enter, expec
 
 @pytest.mark.parametrize(("enter", "expected"), [(39, 29), (40, 30), (50, 30)])
 def test_late_sender__ends_with_the_call(archive, analyze, enter, expected):
-    # the clocks are off by so much that the send begins when the receive has ended
+    # the clocks differ so much that the send begins after the receive has ended
     mpi = archive.mpi(2)
     send(mpi.ranks[0], enter, 60, 1, mpi.world)
     recv(mpi.ranks[1], 10, 38, 40, 0, mpi.world)
@@ -74,9 +74,9 @@ def test_late_sender__of_a_posted_receive_is_charged_to_the_wait(archive, analyz
 
 def test_late_sender__of_several_messages_in_one_call(archive, analyze):
     expected = {
-        # each message on its own: it is one per call in a valid program
+        # each message counts: a valid program has one per call
         ("MPI_Waitany", 2): 25 + 15,
-        # only the largest
+        # only the largest wait counts
         **{(call, 2): 25 for call in ("MPI_Waitall", "MPI_Waitsome", "mpi_waitall_")},
     }
     mpi = archive.mpi(3)
@@ -112,7 +112,7 @@ def test_late_sender__of_sendrecv_and_probed_messages(archive, analyze):
     a, b = mpi.ranks
     a.enter(10, "MPI_Sendrecv").send(11, 1, mpi.world).receive(28, 1, mpi.world).leave(30, "MPI_Sendrecv")
     b.enter(16, "MPI_Sendrecv").send(17, 0, mpi.world).receive(18, 0, mpi.world).leave(19, "MPI_Sendrecv")
-    # time in the probe is not a wait state: 40 - 50; the message is there when it is received
+    # the time in the probe, 40 to 50, is not a wait state; the message is available when it is received
     b.enter(40, "MPI_Mprobe").record(55, "MpiProbe", peer=0, communicator=mpi.world, tag=5, message=1).leave(56)
     b.enter(57, "MPI_Mrecv").record(58, "MpiMrecv", message=1, length=0).leave(59, "MPI_Mrecv")
     send(a, 50, 52, 1, mpi.world, 5)
@@ -120,7 +120,7 @@ def test_late_sender__of_sendrecv_and_probed_messages(archive, analyze):
 
 
 def test_late_sender__does_not_count_outside_mpi(archive, analyze):
-    # a receive recorded inside a user function, as other recorders do
+    # a receive recorded inside a user function, as some recorders do it
     mpi = archive.mpi(2)
     send(mpi.ranks[0], 20, 22, 1, mpi.world)
     recv(mpi.ranks[1], 10, 30, 31, 0, mpi.world, call="my_receive")
@@ -167,7 +167,7 @@ def test_wrong_order__sources_are_processes_whatever_the_communicator(archive, a
     cube = analyze(archive)
     assert cells(cube, "mpi_lswo_different") == {("MPI_Recv", 2): 20}
     assert cells(cube, "mpi_lswo_same") == {}
-    # the reference compares the ranks only, and calls that the same source
+    # the reference compares only the ranks, and takes them for the same source
     cube = analyze(archive, "scalasca")
     assert cells(cube, "mpi_lswo_same") == {("MPI_Recv", 2): 20}
     assert cells(cube, "mpi_lswo_different") == {}
@@ -188,7 +188,7 @@ def test_wrong_order__one_process_has_several_ranks(archive, analyze):
 
 def test_wrong_order__needs_a_late_sender_and_an_earlier_send(archive, analyze):
     mpi = archive.mpi(2)
-    # received in the order of sending: late, but nothing else could have come first
+    # received in the order of sending: late, but no other message could have come first
     send(mpi.ranks[0], 20, 22, 1, mpi.world, 1)
     send(mpi.ranks[0], 30, 32, 1, mpi.world, 2)
     recv(mpi.ranks[1], 10, 24, 25, 0, mpi.world, 1)
@@ -216,7 +216,7 @@ def test_wrong_order__at_the_same_send_time_is_none(archive, analyze):
 
 @pytest.mark.parametrize(("later", "expected"), [(False, {}), (True, {("MPI_Waitall", 2): 25})])
 def test_wrong_order__in_one_call_there_is_no_order(archive, analyze, later, expected):
-    # rank 1 sends before the message that is waited for; received within the same call it overtakes nothing
+    # rank 1 sends before the awaited message; if received within the same call, that is not in wrong order
     mpi = archive.mpi(3)
     send(mpi.ranks[0], 45, 50, 2, mpi.world)
     send(mpi.ranks[1], 35, 50, 2, mpi.world)
@@ -247,7 +247,7 @@ def test_wrong_order__looks_further_than_the_last_hundred(archive, analyze):
 
 
 class TwoRegions:
-    """As much of a model as the patterns ask for: call path 0 is MPI_Recv, 1 is MPI_Waitall."""
+    """The parts of a model that the patterns need: call path 0 is MPI_Recv, 1 is MPI_Waitall."""
 
     def __init__(self):
         self.lower = np.array(["mpi_recv", "mpi_waitall"], object)
@@ -366,14 +366,14 @@ def test_late_receiver__of_a_non_blocking_send_is_charged_to_its_completion(arch
     b.enter(35, "MPI_Wait").complete_receive(38, 0, mpi.world, 0).leave(39, "MPI_Wait")
     cube = analyze_model(enhance(archive))
     assert cells(cube, "mpi_latereceiver") == expected
-    # counted where it waits, though its parent counts the send where it starts: as the reference does
+    # counted at the waiting call, though its parent is counted where the send starts, as in the reference
     assert cells(cube, "mpi_clr_count") == dict.fromkeys(expected, 1)
     assert cells(cube, "comms_send") == {("MPI_Isend", 0): 1}
 
 
 def waitall_of_two_sends(mpi, *, late_sender):
-    """Rank 0 waits from 20 for two sends, received from 30 and 45 on, and for a message that is sent at 25 or was
-    before."""
+    """Let rank 0 wait from 20 for two sends, received from 30 and 45 on, and for a message sent at 25, or before at
+    15."""
     a, b, c = mpi.ranks
     isend(a, 3, 1, mpi.world, 0)
     isend(a, 6, 2, mpi.world, 1)
@@ -396,7 +396,7 @@ def test_late_receiver__of_several_the_largest_unless_a_sender_is_late(archive, 
 
 @pytest.mark.parametrize("lengths", [(8, 0), (0, 8)])
 def test_late_receiver__of_equals_the_last_send_counts(archive, enhance, lengths):
-    # both receives are posted at 30; the reference keeps what it sees last, with or without payload
+    # both receives are posted at 30; the reference keeps the last send, with or without payload
     from tracecols.search.cube import analyze_model
 
     mpi = archive.mpi(3)
@@ -420,8 +420,8 @@ def test_late_receiver__of_a_send_that_never_completes_is_none(archive, analyze)
 
 
 def test_late_receiver_wrong_order__another_message_of_the_sender_is_still_underway(archive, analyze):
-    # two senders' worth of one: rank 0 sends to 1 at 11 (Isend) and to 2 at 15, where it waits until 30;
-    # the first message is received at 41, after the second at 38
+    # rank 0 sends to 1 at 11 (Isend) and to 2 at 15, where it waits until 30; the first message is received at 41, the
+    # second at 38
     mpi = archive.mpi(3)
     isend(mpi.ranks[0], 10, 1, mpi.world, 0)
     send(mpi.ranks[0], 14, 40, 2, mpi.world)
@@ -480,7 +480,7 @@ def test_counts__wrong_order_and_late_receivers_without_payload(archive, analyze
 
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_counts__sends_and_receives_count_without_their_other_side(part, archive, analyze, monkeypatch):
-    """Issue 13, item 16: only sends did, so that a trace received less than it sent, and a piece less than its
+    """Issue 13, item 16: only sends used to, so a trace received less than it sent, and a piece less than its
     share."""
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", part)
     mpi = archive.mpi(2)
@@ -497,7 +497,7 @@ def test_counts__sends_and_receives_count_without_their_other_side(part, archive
 
 
 def test_bytes__received_are_those_that_were_sent(archive, analyze):
-    # the receive states the size of its buffer in some recordings
+    # in some recordings, a receive has the size of its buffer
     mpi = archive.mpi(2)
     send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 8)
     recv(mpi.ranks[1], 10, 34, 35, 0, mpi.world, 1, 1024)

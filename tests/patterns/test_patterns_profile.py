@@ -57,7 +57,7 @@ GROUPS = [
     ("pthread_create", "thread_create", "pthread", "pthread_management"),
     ("pthread_mutex_lock", "function", "pthread", "pthread_lock_api"),
     ("pthread_cond_wait", "function", "pthread", "pthread_conditional"),
-    # names do not make a region MPI or OpenMP, the paradigm does
+    # the paradigm makes a region MPI or OpenMP, not its name
     ("MPI_Send", "point2point", "user", "comp"),
     ("MPI_Barrier", "barrier", "user", "comp"),
     ("omp_set_lock", "function", "compiler", "comp"),
@@ -66,13 +66,13 @@ GROUPS = [
     ("!$omp for @a.c:1", "loop", "openmp", "comp"),
     ("main", "function", "compiler", "comp"),
     ("a.out", "artificial", "measurement_system", "comp"),
-    # the measurement system's own
+    # overhead of the measurement system
     ("TRACE BUFFER FLUSH", "artificial", "measurement_system", "overhead"),
     ("MPI_Sendrecv_replace_mine", "function", "mpi", "mpi"),
 ]
 
 
-# a program begins MPI once
+# a program initialises MPI once
 @pytest.mark.parametrize("groups", [GROUPS[:1], GROUPS[1:2], GROUPS[2:]], ids=["MPI_Init", "mpi_init_", "others"])
 def test_groups__a_region_belongs_to_one_leaf(archive, analyze, groups):
     thread = archive.location()
@@ -146,7 +146,7 @@ def test_overhead__is_not_the_time_recording_was_off(archive, analyze):
 
 
 def counter(archive: Archive, mode: str, of: str = "int64") -> int:
-    """Define a counter in a metric class of its own."""
+    """Define a counter in a separate metric class."""
     modes = {name: number for number, name in enums.METRIC_MODES.items()}
     member = archive.define(
         "MetricMember",
@@ -164,7 +164,7 @@ def counter(archive: Archive, mode: str, of: str = "int64") -> int:
 
 
 def counted(archive, metric, of, values):
-    """Enter f, f/g; leave them; with a value in front of each event, as Score-P writes them."""
+    """Enter f and f/g and leave them, with a value in front of each event, as Score-P writes them."""
     x = archive.location()
     events = (x.enter, "f"), (x.enter, "g"), (x.leave, "g"), (x.leave, "f")
     for t, (value, (event, region)) in enumerate(zip(values, events, strict=True)):
@@ -185,7 +185,7 @@ def test_counters__that_accumulate_belong_to_the_call_path_in_between(archive, a
 
 
 def test_counters__that_accumulate_begin_with_their_first_value(archive, analyze):
-    # the first value is read inside of f: what was counted before counts nowhere
+    # the first value is read inside of f: earlier counts are not attributed
     metric = counter(archive, "accumulated_start")
     x = archive.location().enter(0, "f")
     for t, value in ((5, 100), (10, 107)):
@@ -200,15 +200,15 @@ def test_counters__that_wrap_around_keep_their_differences(archive, analyze):
 
 
 def test_counters__that_are_relative_are_such_differences(archive, analyze):
-    # the first value is before f, outside of everything
+    # the first value precedes f, outside of all regions
     counted(archive, counter(archive, "relative_last"), "int64", [100, 5, 20, 3])
     assert cells(analyze(archive), "misses") == {("f", 0): 8, ("g", 0): 20}
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 20])
 def test_counters__of_long_locations_are_added_up_chunk_by_chunk(chunk, archive, analyze, monkeypatch):
-    """Two counters by turns, on two locations, with values of a source without class in between and
-    with other events after."""
+    """Two locations have two alternating counters, values of a source without a class in between, and other events
+    after them."""
     first, second = counter(archive, "accumulated_start"), counter(archive, "accumulated_start")
     unclassed = archive.define("MetricInstance", self=99, metric_class=None, recorder=0, metric_scope=0, scope=0)
     of = enums.VALUE_TYPES.index("int64")
@@ -259,7 +259,7 @@ def test_registry__parents_stand_before_their_children():
 
 
 def test_registry__no_region_of_mpi_or_openmp_falls_into_two_groups(data, tmp_path):
-    # the definitions of a recording by Score-P name every function of MPI it knows, more than 200
+    # a recording by Score-P defines all MPI functions that Score-P knows, more than 200
     import tracecols
     from tracecols.enhance.definitions.regions import Regions
     from tracecols.store import Store
@@ -280,5 +280,5 @@ def test_registry__no_region_of_mpi_or_openmp_falls_into_two_groups(data, tmp_pa
     }
     assert len(groups) > 200
     assert {n: g for n, g in groups.items() if len(g) > 1} == {}
-    # most are in one; the rest counts for MPI alone
+    # most regions are in one group; the rest counts only for MPI
     assert sum(len(g) == 1 for g in groups.values()) > 180

@@ -16,7 +16,7 @@ TASK, CRITICAL = "!$omp task @a.c:7", "!$omp critical @a.c:3"
 
 
 class Region:
-    """A program of one process: main 0 to 100, a parallel region of a team, what its threads do inside."""
+    """A program of one process: main from 0 to 100, a parallel region of a team, and the actions of its threads."""
 
     def __init__(self, archive, n_threads, team=None):
         self.threads, every = archive.openmp(n_threads)
@@ -47,7 +47,7 @@ def test_management__from_fork_to_enter_and_from_exit_to_join(archive, analyze):
     # fork at 10, join at 85; charged to the parallel region of every thread
     assert cells(cube, "omp_fork") == {(PARALLEL, 0): 5, (PARALLEL, 0, 1): 10}
     assert cells(cube, "omp_management") == {(PARALLEL, 0): 5 + 5, (PARALLEL, 0, 1): 10 + 15}
-    # the master's share was spent in main, which gives it up: 100 - 65 inside - 10
+    # the master's share was spent in main, from which it is subtracted: 100 - 65 inside - 10
     assert cells(cube, "execution") == {("main", 0): 25, (PARALLEL, 0): 65 + 10, (PARALLEL, 0, 1): 50 + 25}
 
 
@@ -67,7 +67,7 @@ def test_management__of_a_team_nobody_forked_is_none(archive, analyze):
     threads[1].begin_team(20, team).call(20, 30, PARALLEL).end_team(30, team)
     cube = analyze(archive, "scalasca")
     assert cells(cube, "omp_management") == {}
-    # the thread runs for 10 ticks, and idles besides as long as the master runs serially, as in the reference
+    # the thread runs for 10 ticks, and also idles while the master runs serially, as in the reference
     besides = "threads that run while their process runs serially: their idle time counts besides"
     assert cube.facts["counts"] == {"teams that nobody forked": 1, besides: 1}
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 100}
@@ -112,7 +112,7 @@ def switch(thread, t, team, task):
 
 
 def execute(thread, t, end, team, task):
-    """Run a task to its end, and go on with the implicit one."""
+    """Run a task to its end, and continue with the implicit task."""
     switch(thread, t, team, task).call(t, end, TASK)
     thread.record(end, "ThreadTaskComplete", team=team, creator=task[0], generation=task[1])
     switch(thread, end, team, (task[0], 0))
@@ -120,7 +120,7 @@ def execute(thread, t, end, team, task):
 
 @pytest.fixture
 def analyze_tasks(enhance):
-    """Tasks make the program's root negative, as in the reference: `violations` is not empty then."""
+    """Return an analysis without checks: tasks make the program's root negative, as in the reference."""
     from tracecols.search.cube import analyze_model
 
     return lambda archive: analyze_model(enhance(archive))
@@ -128,7 +128,7 @@ def analyze_tasks(enhance):
 
 @pytest.mark.parametrize(("task_end", "expected"), [(35, 20), (54, 1), (55, None), (58, None)])
 def test_barrier__tasks_executed_inside_are_no_wait(archive, analyze_tasks, task_end, expected):
-    # the master waits from 20 to 50, and executes a task from 25 on: 30 less its length, if that is positive
+    # the master waits from 20 to 50, and executes a task from 25 on: the wait is 30 less its length, if positive
     region = Region(archive, 2)
     master = region.begin(0, 15)
     master.enter(20, IMPLICIT)
@@ -151,7 +151,7 @@ def test_barrier__tasks_executed_before_it_do_not_count(archive, analyze_tasks):
 
 
 def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(archive, analyze_tasks):
-    # task 1 runs 22 to 24 and 30 to 32, task 2 in between, 24 to 30: 10 in all
+    # task 1 runs from 22 to 24 and from 30 to 32, task 2 from 24 to 30: 10 in all
     region = Region(archive, 2)
     master, team = region.begin(0, 15), region.team
     master.enter(20, IMPLICIT)
@@ -166,7 +166,7 @@ def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(arch
     region.end(80, 80)
     cube = analyze_tasks(archive)
     assert cells(cube, "omp_ibarrier_wait") == {(IMPLICIT, 0): 30 - 10}
-    # tasks are where they were scheduled and below TASKS; there is one visit of TASK at each place and task
+    # tasks appear where they were scheduled and below TASKS, with one visit of TASK per task in each
     paths = {p: v for p, v in zip(cube.call_paths.path, cube.by_call_path("visits").tolist(), strict=True) if TASK in p}
     assert paths == {
         f"main/{PARALLEL}/{IMPLICIT}/{TASK}": 2,
@@ -174,7 +174,7 @@ def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(arch
         f"TASKS/{TASK}/!$omp taskwait @a.c:8": 1,
     }
     assert cells(cube, "omp_taskwait") == {("!$omp taskwait @a.c:8", 0): 2}
-    # the second appearance is taken off again: of the program's root, or of TASKS where there is none
+    # the second appearance is subtracted from the program's root, or from TASKS if there is none
     assert cells(cube, "execution")["TASKS", 0] == -10
     assert cube.by_location("time") == pytest.approx([100e-9, 100e-9])
 
@@ -194,7 +194,7 @@ def test_tasks__are_taken_off_once_where_other_call_paths_follow(archive, analyz
 
 
 def contended(region, name, enter, other=CRITICAL):
-    """Thread 0 holds lock 1 until 40; thread 1 asks for it at `enter`."""
+    """Let thread 0 hold lock 1 until 40; thread 1 requests it at `enter`."""
     a, b = region.begin(0, 15), region.begin(1, 15)
     a.enter(20, other).acquire(21, 1, 1).release(40, 1, 1).leave(41, other)
     b.enter(enter, name).acquire(45, 1, 2).release(46, 1, 2).leave(47, name)
@@ -229,7 +229,7 @@ def test_contention__not_in_other_regions(archive, analyze):
 
 
 def test_contention__is_with_the_acquisition_before_not_with_the_last_event(archive, analyze):
-    # acquisition 1 is released at 30, acquisition 2 at 40; who gets it third waits for the second only
+    # acquisition 1 is released at 30, acquisition 2 at 40; the third waits for the second only
     region = Region(archive, 3)
     for i, (enter, acquire, release) in enumerate(((20, 21, 30), (22, 31, 40), (35, 41, 50))):
         region.begin(i, 15).enter(enter, CRITICAL).acquire(acquire, 1, i + 1).release(release, 1, i + 1).leave(
@@ -241,7 +241,7 @@ def test_contention__is_with_the_acquisition_before_not_with_the_last_event(arch
 
 @pytest.mark.parametrize("numbers", ["shared", "counted", "none"])
 def test_contention__of_a_nested_lock_until_the_outermost_release(archive, analyze, numbers):
-    """Issue 13, item 8: the inner release sets nobody free; and the owner does not wait for itself."""
+    """Issue 13, item 8: the inner release ends no wait, and the owner does not wait for itself."""
     region = Region(archive, 2)
     name = "omp_set_nest_lock"
     archive.region(name, "wrapper", "openmp")
@@ -259,7 +259,7 @@ def test_contention__of_a_nested_lock_until_the_outermost_release(archive, analy
 
 
 def test_contention__of_a_nested_lock_goes_on_with_the_next_owners(archive, analyze):
-    # three threads one after the other, two levels each
+    # three threads in turn, two levels each
     region = Region(archive, 3)
     name = "omp_set_nest_lock"
     archive.region(name, "wrapper", "openmp")
@@ -307,7 +307,7 @@ def test_contention__of_mutexes(archive, analyze):
 
 
 def pool(archive, n, roles=("thread_create", "thread_wait")):
-    """A main thread and others that it creates, and their contingent."""
+    """Return a main thread with the threads that it creates, and their contingent."""
     process = archive.process()
     threads = [archive.location(f"thread {i}", process) for i in range(n)]
     archive.group("comm_locations", threads, "pthread")
@@ -323,9 +323,9 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
         main.enter(at, "pthread_create").record(at, "ThreadCreate", team=team, sequence=i).leave(at + 1)
     a.record(4, "ThreadBegin", team=team, sequence=1).call(5, 29, "work").record(30, "ThreadEnd", team=team, sequence=1)
     b.record(4, "ThreadBegin", team=team, sequence=2).call(5, 15, "work").record(16, "ThreadEnd", team=team, sequence=2)
-    # by its clock it ends after the join; and it is the third
+    # the third thread ends after the join by its clock
     c.record(6, "ThreadBegin", team=team, sequence=3).call(7, 70, "work").record(71, "ThreadEnd", team=team, sequence=3)
-    # the first from 20 to 30, the second had ended, the third for all of the call
+    # waits: for the first from 20 to 30, for the second none, for the third during the whole call
     for i, (enter, leave) in enumerate(((20, 33), (40, 42), (50, 60)), 1):
         main.enter(enter, "pthread_join").record(leave - 1, "ThreadWait", team=team, sequence=i).leave(leave)
     main.leave(100, "main")
@@ -333,7 +333,7 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
     table = model.created_threads
     assert table.location.tolist() == [1, 2, 3]
     assert table.create_enter_time.tolist() == [1, 3, 5]
-    # rows of the events themselves, inside of the calls
+    # the rows are those of the events inside of the calls
     assert (table.create - table.create_enter).tolist() == [1, 1, 1]
     assert (table.join - table.join_enter).tolist() == [1, 1, 1]
     assert table.join_enter_time.tolist() == [20, 40, 50]
@@ -341,7 +341,7 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
     assert not any(table.counts.values())
     cube = analyze_model(model)
     assert cells(cube, "pthread_join_wait") == {("pthread_join", 0): 10 + 10}
-    # the threads that are waited for; the time is that of their ends
+    # the causes are the joined threads, at the time of their ends
     waits = find_waits(model)
     names = ("property", "begin_time", "end_time", "cause_location", "cause_call_path", "cause_time")
     assert [tuple(waits[name][i] for name in names) for i in range(2)] == [
@@ -353,7 +353,7 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
 
 
 def test_join_wait__of_what_is_not_recorded_is_none(archive, enhance):
-    # a thread that nobody created or waited for, one that never ends, one of a contingent that is not defined
+    # a thread that is not created or joined by any other, one that never ends, one of an undefined contingent
     (main, a, b, c), team = pool(archive, 4)
     main.enter(0, "main").enter(1, "pthread_create").record(1, "ThreadCreate", team=team, sequence=9).leave(2)
     a.record(4, "ThreadBegin", team=team, sequence=1).record(30, "ThreadEnd", team=team, sequence=1)
@@ -368,7 +368,7 @@ def test_join_wait__of_what_is_not_recorded_is_none(archive, enhance):
 
 @pytest.mark.parametrize("name", ["pthreads_mutex", "std_thread"])
 def test_join_wait__in_recorded_programs(shared_traces, tmp_path, name):
-    # plainly: the end of each thread by its number, and when who waited for it entered and left the call
+    # plain twin: the end of each thread by its number, and when the joining thread entered and left the call
     trace = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace"))
     store, ends, joins = trace.store, {}, {}
     regions = store.definitions["regions"].column("name").to_pylist()
@@ -417,7 +417,7 @@ def test_idle__workers_while_the_master_runs_serially(archive, analyze):
         region.begin(i, 12)
     region.end(88, 88, 88)
     cube = analyze(archive)
-    # main has 0 to 10 and 90 to 100; what lies between counts for the parallel region
+    # main has 0 to 10 and 90 to 100; the time between counts for the parallel region
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 20, ("main", 0, 2): 20}
     assert cells(cube, "omp_limited_parallelism") == {}
     assert cells(cube, "time") == {
@@ -426,11 +426,11 @@ def test_idle__workers_while_the_master_runs_serially(archive, analyze):
 
 
 def test_idle__threads_that_a_parallel_region_leaves_out(archive, analyze):
-    # three threads, a team of two: the third has nothing to do for all 80 of the region
+    # three threads, a team of two: the third idles for all 80 ticks of the region
     region = Region(archive, 3, team=2)
     for i in range(2):
         region.begin(i, 12)
-    region.threads[2].call(0, 1, "f")  # something must be recorded of it elsewhere
+    region.threads[2].call(0, 1, "f")  # the thread needs some events elsewhere
     region.end(88, 88)
     cube = analyze(archive)
     assert cells(cube, "omp_limited_parallelism") == {(PARALLEL, 0, 2): 80}
@@ -465,7 +465,7 @@ def test_idle__workers_that_are_never_forked(archive, analyze, openmp):
 
 
 def test_idle__not_of_threads_that_the_program_creates(archive, analyze):
-    # nothing is reserved for them before they exist; the reference has no idle threads there (otf2/pthreads_mutex)
+    # no time is reserved for them before they exist; the reference has no idle threads there (otf2/pthreads_mutex)
     process = archive.process()
     threads = [archive.location(f"thread {i}", process) for i in range(2)]
     archive.group("comm_locations", threads, "pthread")
@@ -485,12 +485,12 @@ def test_idle__is_by_process(archive, analyze):
         ).leave(30, "main")
         worker.begin_team(12, team).call(12, 20, PARALLEL).end_team(20, team)
     cube = analyze(archive)
-    # fork to join is 11 long in process 0, 10 in process 1
+    # fork to join takes 11 ticks in process 0, 10 in process 1
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 30 - 11, ("main", 1, 1): 30 - 10}
 
 
 def test_contention__order_zero_is_no_acquisition(archive, analyze):
-    # the reference drops records of order 0, so acquisition 1 has none before it
+    # the reference drops records of order 0, so acquisition 1 has no predecessor
     region = Region(archive, 2)
     for i, (enter, acquire, release) in enumerate(((20, 21, 30), (22, 31, 40))):
         region.begin(i, 15).enter(enter, CRITICAL).acquire(acquire, 1, i).release(release, 1, i).leave(release + 1)
@@ -498,7 +498,7 @@ def test_contention__order_zero_is_no_acquisition(archive, analyze):
     assert cells(analyze(archive), "omp_lock_contention_critical") == {}
 
 
-# -- what EXPERT did not know ------------------------------------------------------------------------------------------
+# -- not known to EXPERT -----------------------------------------------------------------------------------------------
 
 
 def test_expert__counts_threads_that_the_program_creates_and_leaves_their_mutexes_to_them(archive, enhance):
@@ -507,7 +507,7 @@ def test_expert__counts_threads_that_the_program_creates_and_leaves_their_mutexe
         archive.region(name, "function", "pthread")
     main.enter(0, "main").enter(1, "pthread_create").record(1, "ThreadCreate", team=team, sequence=1)
     main.leave(2, "pthread_create").acquire(3, 7, 1, model=PTHREAD)
-    # it gives the mutex away while it waits, and has it again when it is woken
+    # main releases the mutex while it waits, and holds it again when it is woken
     main.enter(10, "pthread_cond_wait").release(10, 7, 1, model=PTHREAD).acquire(50, 7, 3, model=PTHREAD)
     main.leave(51, "pthread_cond_wait").release(60, 7, 3, model=PTHREAD).leave(100, "main")
     a.record(3, "ThreadBegin", team=team, sequence=1).enter(3, "work").enter(4, "pthread_mutex_lock")
@@ -536,7 +536,7 @@ def test_join_wait__of_threads_that_create_threads_detach_and_are_joined_twice(a
     call(a, 5, 7, "pthread_create", "ThreadCreate", 2)
     call(a, 8, 10, "pthread_create", "ThreadCreate", 3)
     b.record(7, "ThreadBegin", team=team, sequence=2).call(8, 60, "deep").record(61, "ThreadEnd", team=team, sequence=2)
-    # nobody waits for the third, which runs longer than all others
+    # the third thread, which runs longer than all others, is not joined
     c.record(11, "ThreadBegin", team=team, sequence=3).call(12, 90, "deep").record(
         91, "ThreadEnd", team=team, sequence=3
     )

@@ -1,4 +1,4 @@
-"""Patterns of one's own, narrowed analyses, single matches: what a user declares, chooses and gets."""
+"""User-defined patterns, narrowed analyses, and single matches."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_pattern__on_region_instances():
 
 
 def of_the_page(tmp_path):
-    """The file of patterns on parameters, markers and counters that the page on patterns shows."""
+    """Write the file of patterns on parameters, markers and counters from the page on patterns."""
     page = (Path(tracecols.__file__).parent / "docs" / "patterns.md").read_text(encoding="utf-8")
     block = next(b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "parameter_values" in b)
     (tmp_path / "mine.py").write_text(block)
@@ -175,7 +175,7 @@ def test_pattern__on_parameters_and_markers(tmp_path):
     for time, text in ((5, "begin"), (25, "end"), (28, "end"), (22, "begin")):
         program.marker(time, text)
     program.marker(3, "begin", location=program.masters[1])
-    # calls with all that they call; from markers to the first end
+    # calls with their callees; times from markers to the first end
     found = {"large_solves": {("main/solve", 0): 8, ("main/solve", 1): 9}}
     found["begin_to_end"] = {("main/solve", 0): 20, ("main/other", 0): 3, ("main/solve", 1): 42, ("main/other", 1): 3}
     found["iterations"] = {}
@@ -205,7 +205,7 @@ def test_location_markers__are_on_the_locations_that_they_are_about():
         found = trace.location_markers
     by_marker = found.groupby("marker").location.apply(list).to_dict()
     assert by_marker == {0: [2, 3], 1: [0, 1, 2, 3], 2: [0], 3: [0, 3], 5: [2]}
-    # at the ENTER inside of the region, at the EXIT outside
+    # a marker at the ENTER is inside of the region, one at the EXIT outside
     assert found.groupby("marker").region_name.first().to_dict() == {0: "main", 1: "main", 2: "main", 3: "inner", 5: "main"}  # fmt: skip
 
 
@@ -350,7 +350,7 @@ def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
     export_archive(hybrid.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
     same = tracecols.open(tracecols.convert(tmp_path / "piece.otf2", tmp_path / "piece.trace")).analyze()
     assert cube.properties.id == same.properties.id
-    # an archive leaves out what was sent before; in an analysis it counts (issue 13, 16)
+    # an archive omits messages sent before the piece; an analysis counts them (issue 13, 16)
     of_receives = {
         "syncs", "syncs_p2p", "syncs_recv", "comms", "comms_p2p", "comms_recv", "bytes", "bytes_p2p", "bytes_rcvd",
     }  # fmt: skip
@@ -387,7 +387,7 @@ def test_choice__of_what_does_not_exist_is_an_error(hybrid, given, message):
 def test_matches__are_the_instances_with_their_times():
     with two_messages().trace() as trace:
         m = trace.matches("mpi_latesender", raw=True, names=True)
-        assert m.severity.tolist() == [20, 15]  # the worst first
+        assert m.severity.tolist() == [20, 15]  # the most severe first
         assert m.begin_time.tolist() == [30, 5]
         assert m.end_time.tolist() == [50, 20]
         assert m.path.tolist() == ["main/MPI_Recv"] * 2
@@ -396,7 +396,7 @@ def test_matches__are_the_instances_with_their_times():
 
 
 def test_matches__are_for_people_unless_raw_is_asked_for():
-    """Seconds, rank, thread and names, as `top_instances` has them (issue 33, number 6)."""
+    """By default, they have seconds, rank, thread and names, like `top_instances` (issue 33, number 6)."""
     with two_messages().trace() as trace:
         found, raw = trace.matches("mpi_latesender"), trace.matches("mpi_latesender", raw=True)
         resolution = trace.manifest["clock"]["resolution"]
@@ -490,7 +490,7 @@ def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
     ]
     result = run.invoke(group, ["analyze", "h.trace", *given])
     assert result.exit_code == 0, result.output
-    # the name tells how it was made, shortened
+    # the name is a shortened form of the options
     (made,) = tmp_path.glob("*.severity")
     assert made.name.startswith("h.late_big.within-main.locations-0-2.late_big.threshold=1000")
     cube = tracecols.SeverityCube.load(made)

@@ -8,20 +8,20 @@ one rounding of about 1e-16 s times the length of the trace per event, where tra
 larger than what that can amount to here, and smaller than three ticks of these clocks (2.6 GHz). Its remapper also
 drops cells below 1e-10 s, which stay within the tolerance.
 
-What of the reference is known to be odd, and reproduced:
+Known peculiarities of the reference that are reproduced:
 
 * Limited parallelism follows the order in which call paths were created (`patterns.profile.openmp_subtrees`,
   docs/decisions/limited-parallelism.md), see `test_limited_parallelism__...` below.
-* Explicit tasks appear twice, where they were scheduled and below TASKS; to keep the sums right the program's root gets
-  a negative execution time.
+* Explicit tasks appear twice, where they were scheduled and below TASKS; to keep the sums right, the program's root
+  gets a negative execution time.
 * Late receivers are counted (mpi_clr_count) at the call that completes the send, sends (comms_send) at the call that
   starts it: the child exceeds the parent there.
-* Where time decreases exclusive times may be negative (epilog/flush_4_300it, test_decreasing_times).
+* Where time decreases, exclusive times may be negative (epilog/flush_4_300it, test_decreasing_times).
 
-What of the reference is wrong, and not reproduced:
+Errors of the reference that are not reproduced:
 
-* Of Late Senders on different call paths that one receive shows to be in wrong order it books source and number (mpi_lswo_*,
-  mpi_*lswo_count) on the call path of the first, where the child then exceeds its parent
+* If one receive shows that Late Senders on different call paths were in wrong order, the reference books source and
+  number (mpi_lswo_*, mpi_*lswo_count) on the call path of the first, where the child then exceeds its parent
   (docs/decisions/wrong-order.md), see `test_wrong_order__...` below. None of the traces here has such receives.
 """
 
@@ -72,7 +72,7 @@ def analyzed(tmp_path_factory):
 
 
 def both(reference: Path, cube) -> pd.DataFrame:
-    """Put the values of the reference and ours side by side, 0 where one has none."""
+    """Return the values of the reference and ours side by side, 0 where one has none."""
     wanted = pd.read_parquet(reference)
     properties = wanted.property.unique().tolist()
     ours = cube.frame([p for p in properties if p in cube.properties.number])
@@ -98,7 +98,7 @@ def test_reference__agrees_in_every_cell(reference, analyzed):
     assert wrong.empty, wrong.to_string(max_rows=20)
     for name, values in frame.groupby("property"):
         assert cube.total(str(name)) == pytest.approx(values.reference.sum(), rel=1e-9, abs=1e-7), name
-    # nothing of ours is missing there: all that waits or counts below the same roots
+    # the comparison is not trivial: it covers many cells and properties
     assert len(frame) > 50
     assert frame.property.nunique() > 10
 
@@ -113,25 +113,25 @@ def test_reference__has_what_we_found(reference, analyzed):
 
 
 OURS_ONLY = {
-    # the thesis's messages in wrong order at the sender; Scalasca has the property for receivers only
+    # messages in wrong order at the sender (thesis); Scalasca has the property for receivers only
     "mpi_latereceiver_wo",
     # refills of sweeps over a grid, which no reference analyser looks for (docs/decisions/wavefront.md)
     *(p.id for p in wavefront.FAMILY.properties),
-    # waits and bytes of one-sided communication, which the reference analyser ignores in OTF2 traces: its report of
-    # them has calls only
+    # waits and bytes of one-sided communication, which the reference analyser ignores in OTF2 traces: it reports only
+    # the calls
     *(p.id for p in windows.FAMILY.properties),
-    # waiting for a thread that was created to end: the reference has the time in pthread_join as management
+    # waits for the end of created threads: the reference counts the time in pthread_join as management
     "pthread_join_wait",
     # counters recorded with the trace, which the reference analyser ignores
     "ru_nvcsw", "ru_stime",
 }  # fmt: skip
 
 
-# -- what is odd in the reference --------------------------------------------------------------------------------------
+# -- peculiarities of the reference ------------------------------------------------------------------------------------
 
 
 def on_call_path(cube, name, number):
-    """Values of a property on one call path by location, in seconds or occurrences."""
+    """Return the values of a property on one call path by location, in seconds or occurrences."""
     of = cube.cells[name]
     mine = of.call_path == number
     values = np.zeros(cube.system.n_locations)
@@ -149,14 +149,14 @@ def test_limited_parallelism__of_threads_that_ran_a_call_path_of_their_own(data,
     parallel = "omp_basic/main/o_single/!$omp parallel @omp_basic.c:68"
     block = f"{parallel}/!$omp single @omp_basic.c:70/!$omp single sblock @omp_basic.c:70"
     region, single = cube.call_paths.path.index(parallel), cube.call_paths.path.index(block)
-    # all four threads are in the region equally long: from FORK to JOIN
+    # all four threads are in the region for the same time: from FORK to JOIN
     inside = on_subtree(cube, "execution", region)
     assert inside == pytest.approx([inside[0]] * 4, abs=1e-9)
     # threads 2 and 3 executed the block of the first single, 8.2 ms each, and nobody else did
     work = on_subtree(cube, "execution", single)
     assert work.round(4).tolist() == [0, 0, 0.0082, 0.0082]
-    # that is what the reference says they did not work: the block is at the end of its list of call paths,
-    # after all that thread 0 visits, and so outside of the region
+    # the reference counts just that as idle time: the block is at the end of its list of call paths, after all that
+    # thread 0 visits, and so outside of the region
     reference = pd.read_parquet(data / "omp_basic" / "reference.parquet")
     limited = reference[(reference.property == "omp_limited_parallelism") & (reference.call_path == parallel)]
     assert dict(zip(limited.thread, limited.value, strict=True)) == pytest.approx({2: work[2], 3: work[3]}, abs=1e-9)
@@ -169,7 +169,7 @@ def test_limited_parallelism__of_threads_that_ran_a_call_path_of_their_own(data,
 
 
 def test_tasks__make_the_program_root_negative(shared_traces, analyzed):
-    """Tasks appear where they were scheduled and below TASKS: the root is less by the second appearance."""
+    """Tasks appear where they were scheduled and below TASKS: the second appearance is subtracted from the root."""
     folder = shared_traces / "otf2" / "omp_tasks"
     _, cube = analyzed(folder)
     reference = pd.read_parquet(folder / "reference.parquet")
@@ -197,7 +197,7 @@ def test_late_receivers__are_counted_where_the_send_completes(shared_traces, ana
     assert on_call_path(cube, "comms_send", number).sum() == 0
 
 
-# -- what is wrong in the reference ------------------------------------------------------------------------------------
+# -- errors of the reference -------------------------------------------------------------------------------------------
 
 
 def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(tmp_path):
@@ -208,7 +208,7 @@ def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each
     for rank, enter in ((0, 30), (2, 55), (3, 5)):
         mpi.ranks[rank].enter(enter, "MPI_Send").send(enter + 1, 1, mpi.world, length=8).leave(enter + 2, "MPI_Send")
     receiver = mpi.ranks[1]
-    # f waits from 10 to 30, g from 40 to 55; what h receives was sent at 6, before both
+    # f waits from 10 to 30, g from 40 to 55; h receives a message that was sent at 6, before both
     for name, source, enter, leave in (("f", 0, 10, 35), ("g", 2, 40, 60), ("h", 3, 70, 75)):
         receiver.enter(enter - 1, name).enter(enter, "MPI_Recv").receive(leave - 1, source, mpi.world, length=8)
         receiver.leave(leave, "MPI_Recv").leave(leave + 1, name)
@@ -221,7 +221,7 @@ def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each
         }
 
     assert at("mpi_latesender_wo") == {"f/MPI_Recv": 20, "g/MPI_Recv": 15}
-    # the reference has {"f/MPI_Recv": 35} and {"f/MPI_Recv": 2}: more than the Late Senders of f are
+    # the reference has {"f/MPI_Recv": 35} and {"f/MPI_Recv": 2}: more than the Late Senders of f
     assert at("mpi_lswo_different") == {"f/MPI_Recv": 20, "g/MPI_Recv": 15}
     assert at("mpi_clswo_count") == {"f/MPI_Recv": 1, "g/MPI_Recv": 1}
     assert cube.violations() == []
@@ -244,7 +244,7 @@ def test_nested_teams__hang_below_the_thread_that_forked_them(shared_traces, ana
     others = visits[visits.thread >= 2]
     assert others.call_path.astype(str).str.startswith(inner).all()
     assert visits[visits.call_path == inner].set_index("thread").value.to_dict() == {0: 4, 1: 4, 2: 4, 3: 4}
-    # of the two threads at each of 8 inner barriers one waits, unless they come at the same tick
+    # at each of 8 inner barriers, one of the two threads waits, unless they come at the same tick
     waits = cube.frame("omp_ebarrier_wait")
     assert waits.value.sum() == pytest.approx(0.0242, abs=1e-4)
     assert cube.violations() == []
@@ -262,7 +262,7 @@ def test_small_teams__leave_threads_idle(shared_traces, analyzed):
     inside = on_subtree(cube, "execution", region)
     assert inside[:2] == pytest.approx([inside[0]] * 2, abs=1e-9)
     assert inside[2:].tolist() == [0, 0]
-    # threads 2 and 3 lose all of it; nowhere else is a thread left out, but in the calls that make and destroy locks
+    # threads 2 and 3 lose all of it; elsewhere threads are left out only in calls that create and destroy locks
     limited = cube.frame("omp_limited_parallelism")
     api = limited.call_path.astype(str).str.contains("main/omp_(?:init|destroy)")
     assert limited[api].value.max() < 1e-5
@@ -271,8 +271,8 @@ def test_small_teams__leave_threads_idle(shared_traces, analyzed):
     assert dict(zip(limited.thread, limited.value, strict=True)) == pytest.approx(
         {2: inside[0], 3: inside[0]}, abs=1e-9
     )
-    # 4 threads take locks 16 times each, in the critical sections and by the API: 64 less the first of each lock has
-    # one before it
+    # 4 threads acquire locks 16 times each, in critical sections and by the API: all 64 but the first of each lock have
+    # a predecessor
     a = model.lock_acquisitions
     n_locks = len({*zip(a.process.tolist(), a.lock.tolist(), strict=True)})
     assert len(a) == 64
@@ -283,8 +283,8 @@ def test_small_teams__leave_threads_idle(shared_traces, analyzed):
 def test_messages_of_several_threads__match_by_process(shared_traces, analyzed):
     """All threads of rank 0 send, all of rank 1 receive; the reference analyser refuses MPI calls from workers."""
     model, cube = analyzed(shared_traces / "otf2" / "hybrid_multi")
-    # The recording holds 27 MPI_SEND, 9 per thread, and only 8, 1 and 2 MPI_RECV: Score-P leaves out what it does in
-    # one thread while another is inside MPI. So 11 messages are whole, and 16 sends find no receive.
+    # The recording holds 27 MPI_SEND, 9 per thread, and only 8, 1 and 2 MPI_RECV: Score-P does not record a
+    # thread's operations while another is inside MPI. So 11 messages are complete, and 16 sends have no receive.
     assert {k[1:]: v for k, v in cells(cube, "comms_send").items()} == {(0,): 9, (0, 1): 9, (0, 2): 9}
     assert {k[1:]: v for k, v in cells(cube, "comms_recv").items()} == {(1,): 8, (1, 1): 1, (1, 2): 2}
     assert cube.facts["counts"] == {"sends without receive": 16}

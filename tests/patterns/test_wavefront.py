@@ -1,4 +1,4 @@
-"""Wavefronts: refill waits are those of a simulation, and what is no sweep is none."""
+"""Wavefronts: refill waits equal those of a simulation, and other communication is not taken for sweeps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEST, EAST, NORTH, SOUTH, FRONT, BACK = range(6)
 
 
 def found(cube):
-    """Return what the cube holds, in ticks, by corner and rank."""
+    """Return the refill waits of the cube, in ticks, by corner and rank."""
     result = {}
     for corner in CORNERS | SPACE:
         values = np.zeros(cube.system.n_locations, np.int64)
@@ -40,7 +40,7 @@ def found(cube):
 
 
 def seen(corner, sizes):
-    """Return the corner as far as it is known: with one row there is no south, with one column no east."""
+    """Return the corner as the analysis sees it: with one row there is no south, with one column no east."""
     letters = ("n" if sizes[1] == 1 else corner[0]) + ("w" if sizes[0] == 1 else corner[1])
     return letters + ("" if len(sizes) == 2 else corner[2])
 
@@ -96,7 +96,7 @@ def test_refill__in_every_order_of_the_corners(tmp_path, order):
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     cube = trace.analyze(topologies=[grid_of((3, 3), rank_at)])
     assert found(cube) == refill_truth(processes)
-    # every corner is refilled, and where its wave comes from nobody waits for it
+    # every corner is refilled, and the rank at which its sweep begins does not wait for it
     for corner, (x, y) in {"nw": (0, 0), "ne": (2, 0), "sw": (0, 2), "se": (2, 2)}.items():
         assert found(cube)[corner][rank_at[x, y]] == 0
         assert sum(found(cube)[corner]) > 0
@@ -115,7 +115,7 @@ def test_refill__of_sweeps_in_three_dimensions(tmp_path, seed):
     truth = refill_truth(processes)
     assert found(cube) == truth
     assert all(sum(truth[corner]) > 0 for corner in SPACE)
-    # the same on the grid that is found by itself, whose dimensions are in the order of the receives
+    # the same on the automatically found grid, whose dimensions are in the order of the receives
     assert found(trace.analyze()) == truth
 
 
@@ -138,10 +138,10 @@ def test_refill__of_sweeps_in_one_block_is_told_everywhere_but_at_corners(tmp_pa
 
 
 def slow_read(sides, has):
-    """Divide the messages of one location into blocks, one after the other: (first, size, corner)."""
+    """Divide the messages of one location into blocks (first, size, corner), one by one."""
 
     def is_whole(block):
-        """Whether what is missing can be missing."""
+        """Return whether the process can lack the messages that are missing in the block."""
         along = {side // 2 for side in block}
         return all(d in along or not (has[2 * d] and has[2 * d + 1]) for d in range(3))
 
@@ -152,7 +152,7 @@ def slow_read(sides, has):
             n += 1
         blocks.append(sides[i : i + n])
         i += n
-    # E E N N: the end of a sweep that brings E alone, and the beginning of one that brings N alone
+    # E E N N: the end of a sweep with messages from E alone, and the begin of one from N alone
     divided, first = [], 0
     for block in blocks:
         end = first + len(block)
@@ -197,7 +197,7 @@ def test_read_sweeps__is_its_slow_twin(locations):
 
 
 def sender_and_receiver(archive, n, *messages):
-    """Let rank 0 receive messages of others, each 10 ticks late: the k-th receive begins at 100 k."""
+    """Let rank 0 receive messages from others, each 10 ticks late: the k-th receive begins at 100 k."""
     mpi = archive.mpi(n)
     for k, (source, comm) in enumerate(messages):
         at = 100 * (k + 1)
@@ -211,7 +211,7 @@ CROSS = {"name": "cross", "sizes": [3, 3], "coordinates": [[1, 1], [0, 1], [2, 1
 
 
 def test_refill__of_both_components(archive, enhance):
-    # west and north, again, then west and south: of the first and of the third block both messages
+    # west and north twice, then west and south: both messages of the first and of the third block
     sender_and_receiver(archive, 5, *[(source, 0) for source in (1, 3, 1, 3, 1, 4)])
     cube = analyze_model(enhance(archive), topologies=[CROSS])
     assert cells(cube, "mpi_latesender_wavefront_nw") == {("MPI_Recv", 0): 20}
@@ -221,7 +221,7 @@ def test_refill__of_both_components(archive, enhance):
 
 
 def test_refill__what_has_no_direction_is_no_part_of_a_sweep(archive, enhance):
-    # two of the north in a row: a process in the middle receives no vertical message alone
+    # two from the north in a row: in a sweep, a process in the middle never receives a vertical message alone
     sender_and_receiver(archive, 5, *[(source, 0) for source in (1, 3, 3, 1, 3)])
     cube = analyze_model(enhance(archive), topologies=[CROSS])
     assert cells(cube, "mpi_latesender_wavefront_nw") == {("MPI_Recv", 0): 40}
@@ -240,7 +240,7 @@ def test_refill__what_comes_from_afar_does_not_disturb(archive, enhance):
 @pytest.mark.parametrize(
     ("sources", "call", "expected"),
     [
-        ((3, 1), "MPI_Waitall", 20),  # both of a block at once, in whatever order; the larger wait is the call's
+        ((3, 1), "MPI_Waitall", 20),  # both of a block at once, in any order; the call has the larger wait
         ((1, 2), "MPI_Waitall", 0),  # from both sides: an exchange
         ((1, 1), "MPI_Waitall", 0),
         ((3,), "MPI_Sendrecv", 0),
@@ -274,7 +274,8 @@ def test_refill__exchanges_are_no_sweeps(archive, enhance, sources, call, expect
 
 
 def test_refill__has_borders_where_positions_are_empty(archive, enhance):
-    # there is no rank north of rank 0: west messages alone are of the north-west, until one from the south follows
+    # there is no rank north of rank 0: a message from the west alone is a sweep from the north-west, unless one from
+    # the south follows
     sender_and_receiver(archive, 5, *[(source, 0) for source in (1, 1, 1, 4)])
     hole = {**CROSS, "coordinates": [[1, 1], [0, 1], [2, 1], None, [1, 2]]}
     cube = analyze_model(enhance(archive), topologies=[hole])
@@ -322,7 +323,7 @@ def test_refill__needs_only_the_messages_of_its_receivers(tmp_path):
 
 @pytest.mark.slow
 def test_refill__of_one_trace_on_several_grids(archive, tmp_path):
-    # a trace keeps what it has computed, and not the grids of an analysis before
+    # a trace caches results, but not the grids of an earlier analysis
     sender_and_receiver(archive, 5, (1, 0), (3, 0))
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     mirrored = {**CROSS, "coordinates": [[1, 1], [2, 1], [0, 1], [1, 2], [1, 0]]}
@@ -349,7 +350,7 @@ def test_refill__keeps_to_the_communicator_of_the_grid(archive, enhance):
     cart = archive.define("CartTopology", name=archive.string("cart"), communicator=comm, cart_dimensions=axes)
     for rank, at in enumerate(itertools.product(range(2), range(2))):
         archive.define("CartCoordinate", cart_topology=cart, rank=rank, coordinates=at)
-    # rank 0 at (0, 0): of rank 2 in the east, and then of rank 1 in the south over another communicator
+    # rank 0 at (0, 0) receives from rank 2 in the east, then from rank 1 in the south over another communicator
     for k, (source, over) in enumerate([(2, comm), (2, comm), (1, mpi.world), (1, mpi.world)]):
         at = 100 * (k + 1)
         mpi.ranks[source].enter(at + 10, "MPI_Send").send(at + 11, 0, over, 0, 8).leave(at + 12, "MPI_Send")
@@ -360,7 +361,7 @@ def test_refill__keeps_to_the_communicator_of_the_grid(archive, enhance):
 
 
 def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
-    # the horizontal message is late, and the vertical one was there before: in wrong order and the start of a sweep
+    # the horizontal message is late, the vertical one was sent before: in wrong order, and the start of a sweep
     mpi = archive.mpi(3)
     mpi.ranks[2].enter(10, "MPI_Send").send(11, 0, mpi.world, 0, 8).leave(12, "MPI_Send")
     mpi.ranks[1].enter(60, "MPI_Send").send(61, 0, mpi.world, 0, 8).leave(62, "MPI_Send")
@@ -372,7 +373,7 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
     assert cube.violations() == []
     assert cube.cells_of("mpi_latesender", "eee").value.size == 0
     assert np.isnan(cube.on_topology("by hand")).tolist() == [[False, False], [False, True]]
-    # a child that exceeds its parent is reported, also if it overlaps
+    # a child that exceeds its parent is reported even if it overlaps
     cube.cells["mpi_latesender_wavefront_se"].value[:] = 41
     assert cube.violations() == [
         "mpi_latesender_wavefront_se exceeds mpi_latesender in 1 cell, most by 1e-09 at MPI_Recv, rank 0 thread 0"
@@ -485,7 +486,7 @@ def test_sweep3d__is_refilled_from_each_corner_once_per_iteration(
             dx, dy = CORNERS[corner]
             n = (0 <= x - dx < width) + (0 <= y - dy < height)
             assert starts.get((rank, number), 0) == n * iterations, (rank, corner)
-    # they are the first ones of an octant: its number is part of the tag
+    # these are the first messages of an octant, whose number is part of the tag
     first = m.groupby(["recv_location", "send_location"]).tag.transform(lambda tag: tag != tag.shift())
     assert first[m.corner >= 0].all()
 

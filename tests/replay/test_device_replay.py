@@ -1,4 +1,4 @@
-"""Replay of programs whose kernels communicate: what is faster lets others wait less, to the tick."""
+"""Replay of programs whose kernels communicate: faster code shortens the waits of others, exact to the tick."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tracecols.testing import Program, severities
 
 
 def runtime(simulation: Simulation, scale: dict | None = None) -> float:
-    """The predicted end of the run, in ticks since it starts."""
+    """Return the predicted end of the run, in ticks since its start."""
     with simulation.program.trace() as trace:
         return trace.what_if(scale).runtime
 
 
 SCALES = {}, {"kernel0": 0.5}, {"work0": 0.5}, {"kernel1": 2, "work1": 0.5}
 DRAWN = [(seed, SCALES[seed % 4], (("allreduce", "barrier"), OPS)[seed // 4 % 2]) for seed in range(24)]
-"""Seeds of random programs, what is scaled in them, and the operations they have."""
+"""Seeds of random programs, the factors by region, and the operations of the programs."""
 
 
 @pytest.mark.parametrize(("seed", "scale", "ops"), [*DRAWN[:8], *slow(DRAWN[8:])])
@@ -55,12 +55,12 @@ def test_less_time_on_the_blamed_call_path__shortens_the_run():
     with simulation.program.trace() as trace:
         cube = trace.analyze()
         assert severities(cube, "delay_device_nxn")["k", 1, 1] == 79
-    # of 90 half; the wait of 80 is 40 then
+    # half of 90 is saved; the wait of 80 becomes 40
     assert runtime(simulation) - runtime(simulation, {"k": 0.5}) == 45
 
 
 def test_kernels__under_way_when_the_recording_begins_do_not_keep_it_from_being_predicted():
-    # the launch of the first kernel lies before the recording; 10 of the 20 of the second one are saved
+    # the first kernel is launched before the recording begins; 10 of the 20 ticks of the second one are saved
     program = Program(processes=1)
     (master,), stream = program.masters, program.stream(0)
     master.enter(0, "main").launch(1, 2, stream, site=2).synchronize(3, 31, stream).leave(40)
@@ -76,6 +76,6 @@ def test_balanced__devices_take_the_mean_too():
 
     with Simulation([rank(10, 20), rank(50, 100)]).program.trace() as trace:
         recorded, predicted = trace.what_if().runtime, trace.what_if(balanced=True).runtime
-    # hosts work 30 instead of 50, kernels take 60 instead of 100; calls of hosts and transfer have a part of the means, so
-    # that it is somewhat less
+    # hosts work 30 instead of 50, kernels take 60 instead of 100; calls of hosts and transfer are part of the means, so
+    # the saving is somewhat smaller
     assert recorded - predicted == pytest.approx(20 + 40, abs=7)

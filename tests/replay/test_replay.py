@@ -1,5 +1,5 @@
-"""Replay: nodes, edges and the sweep by hand; identity and laws on recorded traces; the numbers of the design's
-table."""
+"""Replay: nodes, edges and the sweep by hand; identity and laws on recorded traces; the numbers in the table of the
+design."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_clocks", "
 
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory):
-    """Convert a trace once."""
+    """Return a function that converts each trace once."""
     folder, made = tmp_path_factory.mktemp("replay"), {}
 
     def store(path):
@@ -78,13 +78,13 @@ def stores(tmp_path_factory):
 def replayed(program):
     with program.trace() as trace:
         replay = trace.replay
-        # what it needs later is read as long as the trace exists
+        # read the data it needs later while the trace exists
         _ = replay.computation, replay.graph
         return replay
 
 
 def times(replay, new):
-    """Return the new times of nodes by location and recorded time, where several have the same those of the last."""
+    """Return new times by location and recorded time; of nodes with the same recorded time, that of the last."""
     nodes = replay.graph.nodes
     return {(int(i), int(t)): int(n) for i, t, n in zip(nodes.location, nodes.time, new, strict=True)}
 
@@ -102,7 +102,7 @@ def check_laws(replay):
     everything = np.full(g.time.size, maxplus.NEVER)
     everything[:n] = replay.ideal
     hubs = np.arange(g.time.size) >= n
-    # hubs are swept, too: twice, since those of a chain depend on each other in their order
+    # hubs are swept, too, in order, since those of a chain depend on each other
     into = hubs[g.edges.head]
     order = np.argsort(g.edges.head[into], kind="stable")
     for tail, head, lag in zip(g.edges.tail[into][order], g.edges.head[into][order], g.lags[into][order], strict=True):
@@ -120,12 +120,12 @@ def check_laws(replay):
 
 @st.composite
 def graphs(draw):
-    """Locations with nodes, and edges that lead forward in some order of all nodes."""
+    """Draw locations with nodes, and edges that lead forward in some order of all nodes."""
     sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
     n, n_hubs = sum(sizes), draw(st.integers(0, 2))
     first = np.zeros(n, bool)
     first[np.cumsum([0, *sizes[:-1]])] = True
-    # an order in which nodes of a location follow each other
+    # an order that keeps the order of the nodes of each location
     order, waiting = [], [list(range(sum(sizes[:i]), sum(sizes[: i + 1]))) for i in range(len(sizes))]
     hubs = list(range(n, n + n_hubs))
     while any(waiting) or hubs:
@@ -139,7 +139,7 @@ def graphs(draw):
 
 
 def sweep(first, edges, weight, start, wide=1):
-    """Order and sweep a graph, with the same scenario several times side by side; the times of the first."""
+    """Order and sweep a graph with `wide` copies of one scenario; return the times of the first."""
     tail, head, lag = (np.array([e[k] for e in sorted(edges, key=lambda e: e[0])], np.int64) for k in range(3))
     n_all, n = len(weight), first.size
     nodes = SimpleNamespace(
@@ -156,7 +156,7 @@ def sweep(first, edges, weight, start, wide=1):
 
 @pytest.fixture(params=[True, False], ids=["compiled", "plain"])
 def kernels_run(request, monkeypatch):
-    """Run the kernels of the sweep compiled, and as they are written."""
+    """Run the kernels of the sweep compiled, and as plain Python."""
     if not request.param:
         for name in ("count_dependencies", "order_nodes", "sweep"):
             monkeypatch.setattr(maxplus, name, getattr(maxplus, name).py_func)
@@ -191,15 +191,15 @@ ENTER, EXIT, OTHER = 12, 13, 31
 
 
 def given_to(run, values, dtype):
-    """Return what a kernel must not write: the plain one cannot; for arrays of that kind the other would be compiled
-    again."""
+    """Return an array that a kernel must not write: read-only for the plain kernel; the compiled one would be compiled
+    again for read-only arrays."""
     array = np.array(values, dtype)
     array.flags.writeable = hasattr(run, "py_func")
     return array
 
 
 def nodes_by_definition(events, given):
-    """Find nodes: what is given, or begins or ends a call of MPI (regions 1, 2) or of management (3), none inside
+    """Find nodes: given events, and begins and ends of calls of MPI (regions 1, 2) or management (3); none inside
     MPI."""
     found, mpi, managing = [], [], 0
     for i, (kind, region) in enumerate(events):
@@ -316,7 +316,7 @@ def test_index_edges__are_in_the_order_of_their_tails(compiled, tails, monkeypat
 @pytest.mark.parametrize("n", [1, 2, 200])
 def test_add_computation__is_what_lies_between_nodes_however_events_are_divided(run, n, batch):
     rng = np.random.default_rng(n)
-    # call path 0 is below none, the others below 0; own numbers are in another order, the last one is of none
+    # call path 0 is the root, the others are below it; local numbers have another order, the last one has no call path
     parent, number = np.array([-1, 0, 0], np.int32), np.array([2, 0, 1, -1])
     time, what = np.cumsum(rng.integers(0, 4, n)), rng.integers(0, 4, n).astype(np.uint8)
     node = rng.integers(-1, 4, n).astype(np.int32)
@@ -373,7 +373,7 @@ def test_retime__is_in_proportion_between_nodes(run):
 
 
 def message(send, receive, before=0):
-    """One message: ENTER and EXIT of both calls."""
+    """Replay one message, with ENTER and EXIT times of both calls."""
     program = Program(2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(send[0], "MPI_Send").send(send[0], to=1).leave(send[1]).leave(60)
@@ -385,7 +385,7 @@ def test_message__of_an_ideal_network_arrives_when_it_is_sent():
     replay = message((20, 25), (5, 30))
     check_laws(replay)
     new = times(replay, replay.ideal)
-    # sent at 20 by a call that takes no time; what follows keeps its length: 35 and 30 s
+    # sent at 20 by a call that takes no time; the rest keeps its length: 35 and 30 s
     assert (new[0, 25], new[1, 30]) == (20, 20)
     assert (new[0, 60], new[1, 60]) == (55, 50)
 
@@ -414,7 +414,7 @@ def test_late_receiver__of_a_buffered_send_is_no_wait():
 
 
 def test_clock_violation__has_a_negative_lag():
-    # received at 15 what is sent at 20
+    # a message sent at 20 is received at 15
     replay = message((20, 25), (5, 15))
     check_laws(replay)
     assert replay.graph.lag.tolist() == [-5]
@@ -444,7 +444,7 @@ def test_worked_example__recorded_14_ideal_12_useful_10():
 
 
 def collective(op, calls, root=-1, sent=8, received=8):
-    """One operation: begin and end on every rank, which then computes until 100."""
+    """Replay one operation with begin and end on every rank, which then computes until 100; return the ideal ends."""
     program = Program(len(calls))
     s = sent if isinstance(sent, list) else [sent] * len(calls)
     r = received if isinstance(received, list) else [received] * len(calls)
@@ -462,7 +462,7 @@ def collective(op, calls, root=-1, sent=8, received=8):
     ("op", "root", "sent", "received", "ends"),
     [
         ("barrier", -1, 0, 0, [40, 40, 40]),
-        # of communicators
+        # creation and destruction of communicators
         ("create_handle", -1, 0, 0, [40, 40, 40]),
         ("destroy_handle", -1, 0, 0, [40, 40, 40]),
         ("allreduce", -1, 8, 8, [40, 40, 40]),
@@ -470,11 +470,11 @@ def collective(op, calls, root=-1, sent=8, received=8):
         ("allreduce", -1, [8, 8, 0], [8, 0, 8], [25, 25, 40]),
         ("bcast", 1, [0, 24, 0], [8, 8, 8], [25, 25, 40]),
         ("reduce", 1, [8, 8, 8], [0, 24, 0], [10, 40, 40]),
-        # everybody waits for lower ranks, which have come before
+        # everybody waits for lower ranks, which came earlier
         ("scan", -1, 8, 8, [10, 25, 40]),
         ("scan", -1, [0, 8, 8], 8, [10, 25, 40]),
         ("exscan", -1, 8, 8, [10, 25, 40]),
-        # who waits for whom is not recorded: for all who came before the end
+        # partners are not recorded: each rank waits for all that came before its end
         ("alltoallv", -1, 8, 8, [40, 40, 40]),
         ("alltoallv", -1, [8, 0, 0], [0, 8, 8], [10, 25, 40]),
     ],
@@ -498,8 +498,8 @@ def test_communicators__nobody_has_waited_whom_others_left_before():
 
 
 def nonblocking(op, calls, root=-1):
-    """One non-blocking operation: begin of its start, begin and end of its wait on every rank, which then computes
-    until 100."""
+    """Replay one non-blocking operation with begin of its start, begin and end of its wait on every rank, which then
+    computes until 100; return the ideal ends."""
     program = Program(len(calls))
     name = f"MPI_I{op}"
     for one, (begin, wait, end) in zip(program.masters, calls, strict=True):
@@ -518,11 +518,11 @@ def nonblocking(op, calls, root=-1):
 @pytest.mark.parametrize(
     ("op", "root", "ends"),
     [
-        # without the second that each takes to start it: waits from 19, 29 and 59 for the start at 40
+        # without the second that the start takes: waits from 19, 29 and 59 for the start at 40
         ("allreduce", -1, [40, 40, 59]),
         ("barrier", -1, [40, 40, 59]),
         ("alltoallv", -1, [40, 40, 59]),
-        # for the root that starts at 25, and for those that send
+        # waits for the root that starts at 25, and for senders
         ("bcast", 1, [25, 29, 59]),
         ("reduce", 0, [40, 29, 59]),
         ("scan", -1, [19, 29, 59]),
@@ -574,7 +574,7 @@ def test_threads__idle_before_the_fork_and_wait_in_barriers():
     # the send takes 20 s less, and so does everything after it
     new = times(replay, replay.ideal)
     assert (new[1, 42], new[1, 72], new[0, 90]) == (22, 52, 70)
-    # half as much computation in the region: the barrier ends 14 s earlier, not earlier than the slower thread
+    # half the computation in the region: the barrier ends 14 s earlier, as the slower thread does
     new = times(replay, replay.times(Changes({PARALLEL: 0.5})))
     assert (new[0, 70], new[1, 50], new[0, 72], new[1, 72]) == (56, 46, 58, 58)
 
@@ -599,7 +599,7 @@ def test_lock__is_acquired_after_its_release():
 
 
 def test_bulk_synchronous__serialisation_is_1_where_it_is_balanced():
-    # 3 ranks, 4 times 5 s and an Allreduce of 2 s
+    # 3 ranks compute 4 times for 5 s, each followed by an Allreduce of 2 s
     program = Program(3)
     for one in program.masters:
         one.enter(0, "main")
@@ -615,7 +615,7 @@ def test_bulk_synchronous__serialisation_is_1_where_it_is_balanced():
 
 
 def test_contradiction__an_inferred_wait_is_left_out():
-    # rank 0 seems to wait for the receiver of its message, which has received before from rank 0 what it sends
+    # rank 0 seems to wait for the receiver of its message, which before that receives a message that rank 0 sends
     # afterwards
     program = Program(2)
     a, b = program.masters
@@ -631,7 +631,7 @@ def test_contradiction__an_inferred_wait_is_left_out():
 
 
 def test_contradiction__of_messages_is_refused():
-    # each receives before it sends what the other has received
+    # each rank receives before it sends the message that the other one has received
     program = Program(2)
     for i, one in enumerate(program.masters):
         one.enter(0, "main").enter(5, "MPI_Recv").receive(10, source=1 - i).leave(10)
@@ -644,7 +644,7 @@ def test_contradiction__of_messages_is_refused():
     with program.trace() as trace:
         with pytest.raises(AnalysisError, match="approximation"):
             trace.efficiencies(ideal="replay")
-        # without being asked for, communication is not divided
+        # by default, communication is not divided
         assert "ideal_runtime" not in set(trace.efficiencies().metric)
         assert set(trace.efficiencies(ideal="approximation").query("metric == 'ideal_runtime'")["by"]) == {
             "approximation"
@@ -664,7 +664,7 @@ def test_polling__takes_its_time():
     b.leave(60)
     replay = replayed(program)
     check_laws(replay)
-    # 10 - 3 and 30 - 12 s between the calls stay
+    # the 10 - 3 and 30 - 12 s between the calls remain
     assert times(replay, replay.ideal)[1, 32] == 2 + 7 + 18
 
 
@@ -714,12 +714,12 @@ def test_empty_trace__has_no_nodes():
 
 
 def of_thread(location, time, kind, sequence):
-    """Write down an event of a created thread in the contingent 0."""
+    """Record an event of a created thread in contingent 0."""
     return location.record(time, kind, threads={"team": 0, "sequence": sequence})
 
 
 def creating(processes=1, threads=2):
-    """A program whose threads are created one by one."""
+    """Return a program whose threads are created one by one."""
     program = Program(processes, threads)
     for name in ("pthread_create", "pthread_join"):
         program.region(name, "pthread", "wrapper")
@@ -727,7 +727,7 @@ def creating(processes=1, threads=2):
 
 
 def one_thread():
-    """Main creates a thread that works for 1000 s, joins it and goes on for 100 s."""
+    """Return a program whose main thread creates a thread that works for 1000 s, joins it and runs 100 s more."""
     program = creating()
     main, thread = program.locations
     of_thread(main.enter(0, "main").enter(10, "pthread_create"), 11, K.THREAD_CREATE, 1).leave(12)
@@ -749,7 +749,7 @@ def test_created_threads__are_waited_for_by_who_joins_them(scale, end):
 
 def test_created_threads__begin_after_their_creation():
     replay = replayed(one_thread())
-    # main itself takes 10 s before that, and 3 s pass until the thread begins
+    # the 10 s of main before the creation are gone; 3 s pass until the thread begins
     new = times(replay, replay.times(Changes({"main": 0})))
     assert (new[1, 14], new[1, 1014], new[0, 1116]) == (4, 1004, 1006)
 
@@ -764,7 +764,7 @@ def test_created_threads__creating_and_joining_is_no_computation():
 
 
 def test_created_threads__without_calls_of_their_own():
-    """A recording may have the events only: what main does before it waits stays computation."""
+    """A recording may have events without calls: the time of main before the wait remains computation."""
     program = Program(1, 2)
     main, thread = program.locations
     of_thread(main.enter(0, "main"), 10, K.THREAD_CREATE, 1).enter(10, "own").leave(40)
@@ -790,7 +790,7 @@ def test_created_threads__of_which_nothing_is_known_are_counted():
 
 
 def test_created_threads__that_mpi_creates():
-    """A thread that MPI_Init creates and MPI_Finalize joins begins as the one begins, and lets the other wait."""
+    """A thread that MPI_Init creates depends on the begin of MPI_Init; MPI_Finalize, which joins it, waits for it."""
     program = creating()
     main, thread = program.locations
     of_thread(main.enter(0, "main").enter(10, "MPI_Init"), 20, K.THREAD_CREATE, 1).leave(30)
@@ -807,7 +807,7 @@ def test_created_threads__that_mpi_creates():
 
 
 def test_created_threads__an_ideal_network_is_no_longer_run():
-    """3 processes of 4 threads, in which MPI_Init takes long: the threads begin after it, however short it becomes."""
+    """3 processes of 4 threads with a long MPI_Init: the threads begin after it, however short it becomes."""
     program = creating(3, 4)
     for p, main in enumerate(program.masters):
         main.enter(0, "main").enter(0, "MPI_Init").leave(50 + p)
@@ -824,12 +824,12 @@ def test_created_threads__an_ideal_network_is_no_longer_run():
     check_laws(replay)
     # from the first EXIT of MPI_Init to the last ENTER of MPI_Finalize
     assert replay.runtime(replay.graph.nodes.time) == 111 - 50
-    # the one that leaves MPI_Init first computes until 61, and so on: nothing but the barrier is 15 s shorter
+    # the process that leaves MPI_Init first computes until 61, and so on: only the barrier is 15 s shorter
     assert replay.runtime(replay.ideal) == 111 - 50 - 15
 
 
 def test_conditions__keep_what_is_not_waiting_for_a_mutex():
-    """Who signals is not recorded: without the time that locks take a wait for a condition is as long as it was."""
+    """The signal is not recorded: without the time in locks, a wait for a condition keeps its length."""
     program = Program(1, 1)
     program.region("pthread_cond_wait", "pthread", "wrapper")
     (main,) = program.locations
@@ -843,7 +843,7 @@ def test_conditions__keep_what_is_not_waiting_for_a_mutex():
 
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_conditions__end_with_a_signal(is_recorded):
-    """Who waits goes on when the other thread signals, or with the mutex that it has had meanwhile."""
+    """The waiting thread continues at the signal of the other thread, or after that has released the mutex."""
     program = Program(1, 2)
     for region in ("pthread_cond_wait", "pthread_cond_signal", "pthread_mutex_lock"):
         program.region(region, "pthread", "wrapper")
@@ -859,13 +859,13 @@ def test_conditions__end_with_a_signal(is_recorded):
     replay = replayed(program)
     check_laws(replay)
     assert CONDITIONS not in replay.counts
-    # 80 s of production take 40, and what comes after the signal stays
+    # 80 s of production take 40, and the rest after the signal keeps its length
     assert times(replay, replay.times(Changes(scale={"produce": 0.5})))[0, 120] == 80
 
 
 def test_conditions__who_has_the_mutex_first_is_no_order_of_a_queue():
-    """The producer hands out its second item after the consumer has asked for it: a faster one does not wait for that.
-    With the order of the mutex it would have to."""
+    """The producer provides its second item after the consumer has asked for it; a faster producer does not wait for
+    the request, as it would have to if the order of the mutex were kept."""
     program = Program(1, 2)
     for region in ("pthread_cond_wait", "pthread_cond_signal", "pthread_mutex_lock"):
         program.region(region, "pthread", "wrapper")
@@ -873,7 +873,7 @@ def test_conditions__who_has_the_mutex_first_is_no_order_of_a_queue():
     consumer.enter(0, "consumer")
     order = 0
     for begin, signal in ((0, 100), (600, 700)):
-        # the lock is had before the wait, and after it
+        # the consumer holds the lock before the wait, and after it
         consumer.enter(begin, "pthread_mutex_lock").acquire(begin, 1, order + 1).leave(begin)
         consumer.enter(begin + 1, "pthread_cond_wait").release(begin + 1, 1, order + 1)
         producer.enter(signal - 100, "produce").leave(signal)
@@ -895,7 +895,7 @@ def test_conditions__who_has_the_mutex_first_is_no_order_of_a_queue():
 
 
 def test_threads__that_nothing_creates_follow_the_master():
-    """A thread of which only the events are recorded begins 5 s after the return of MPI_Init, however long that
+    """A thread whose creation is not recorded begins 5 s after the return of MPI_Init, however long MPI_Init
     takes."""
     program = Program(2, 2)
     for process in range(2):
@@ -910,10 +910,10 @@ def test_threads__that_nothing_creates_follow_the_master():
 
 
 class CreatingRun:
-    """A random program in which threads create others, compute and join them, run with some speed of computation.
+    """A random program in which threads create others, compute and join them, run with a given speed of computation.
 
-    Threads create, compute and join in random order, each the threads it has created; computation takes multiples of 4
-    ticks.
+    Threads create, compute and join in random order; each joins the threads it has created. Computation takes
+    multiples of 4 ticks.
     """
 
     def __init__(self, seed, factor=1):
@@ -923,7 +923,7 @@ class CreatingRun:
         self.program.locations[0].leave(self.end)
 
     def run(self, location, time, depth=0):
-        """Let a thread run from a time on; return when it has joined all threads it created."""
+        """Let a thread run from a time on; return the time at which it has joined all threads it created."""
         rng, open_threads = self.rng, []
         for _ in range(int(rng.integers(1, 5))):
             action = rng.integers(0, 3)
@@ -948,7 +948,7 @@ class CreatingRun:
         return time
 
     def join(self, location, time, number, end):
-        """Join a thread; return when that has happened."""
+        """Join a thread; return the time after that."""
         done = max(time, end) + 2
         of_thread(location.enter(time, "pthread_join"), done, K.THREAD_WAIT, number).leave(done + 1)
         return done + 1
@@ -956,7 +956,7 @@ class CreatingRun:
 
 @pytest.mark.parametrize("seed", [*range(4), *slow(range(4, 8))])
 def test_created_threads__are_predicted_as_they_run(seed):
-    """What is predicted of a recorded run is the run of a program that computes faster, or slower."""
+    """The prediction for a recorded run equals the run of a program that computes faster, or slower."""
     replay = replayed(CreatingRun(seed).program)
     check_laws(replay)
     for factor in (0, 0.25, 0.5, 2):
@@ -981,7 +981,7 @@ def do_task(location, begin, end, creator, generation, work="work"):
 
 
 def two_tasks():
-    """Both threads execute a task in the barrier: for 1000 and 600 s."""
+    """Return a program in which both threads execute a task in the barrier, for 1000 and 600 s."""
     program = Program(1, 2)
     main, worker = program.locations
     program.team(0)
@@ -1014,7 +1014,7 @@ def test_tasks__in_barriers_are_computation_that_these_wait_for(changes, end):
 
 
 def test_tasks__begin_after_their_creation_and_are_waited_for():
-    """Main creates a task at 50 that the worker executes, and waits for it; in the barrier it comes last."""
+    """Main creates a task at 50, which the worker executes, and waits for it; main comes last to the barrier."""
     program = Program(1, 2)
     main, worker = program.locations
     program.team(0)
@@ -1036,7 +1036,7 @@ def test_tasks__begin_after_their_creation_and_are_waited_for():
     assert end(scale={"own": 2}) == 250
     assert end(scale={"work": 0.5}) == 150
     assert end(scale={"more": 0}) == 180
-    # all that is left is computation: 50 + 100 + 20 + 15
+    # only computation is left: 50 + 100 + 20 + 15
     assert end(openmp=0) == 185
     assert set(replay.model.call_paths.region[np.unique(replay.computation.call_path)]).isdisjoint(
         np.flatnonzero(replay.model.regions.role == "task_wait")
@@ -1044,8 +1044,8 @@ def test_tasks__begin_after_their_creation_and_are_waited_for():
 
 
 def test_tasks__wait_for_the_children_of_their_own():
-    """A task of main creates another one, which the worker executes, and waits for it; a third one of main is not its
-    child."""
+    """A task of main creates another task, which the worker executes, and waits for it; a third task, created by main,
+    is not its child."""
     program = Program(1, 2)
     main, worker = program.locations
     program.team(0)
@@ -1072,12 +1072,12 @@ def test_tasks__wait_for_the_children_of_their_own():
     assert ends(child=0.5) == (85, 280)
     assert ends(other=0.5) == (135, 230)
     assert ends(first=0) == (115, 310)
-    # what main does in its task is the last in the barrier then, which ends 8 s after that
+    # then the task of main ends last in the barrier, which ends 8 s later
     assert ends(last=20, other=0) == (325, 333)
 
 
 class TaskRun:
-    """Random tasks that one thread creates and all threads execute in the barrier, with some speed of computation."""
+    """Random tasks that one thread creates and all threads execute in the barrier, with a given computing speed."""
 
     def __init__(self, seed, factor=1):
         rng = np.random.default_rng(seed)
@@ -1116,7 +1116,7 @@ class TaskRun:
 
 @pytest.mark.parametrize("seed", [*range(4), *slow(range(4, 8))])
 def test_tasks__are_predicted_as_they_run(seed):
-    """The same threads execute the tasks in the same order; what a thread takes between two tasks stays."""
+    """The same threads execute the tasks in the same order; the time between two tasks of a thread stays the same."""
     replay = replayed(TaskRun(seed).program)
     check_laws(replay)
     for factor in (0.25, 0.5):
@@ -1137,18 +1137,18 @@ def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
     np.testing.assert_array_equal(g.sweep(), g.nodes.time)
     assert (g.weight >= 0).all()
     assert (replay.ideal <= g.nodes.time).all()
-    # less weight makes nothing later
+    # smaller weights make nothing later
     smaller = g.weight - np.random.default_rng(1).integers(0, g.weight + 1)
     assert (g.sweep(smaller) <= g.nodes.time).all()
-    # nothing that runs keeps its recorded begin while what it waits for comes earlier
+    # no event keeps its recorded begin if those it depends on move earlier, so the runtime never grows
     recorded = replay.runtime(g.nodes.time)
     for changes in (IDEAL, Changes(openmp=0), Changes(transfer=0, openmp=0)):
         assert replay.runtime(replay.times(changes)) <= recorded
 
 
 TABLE = {
-    # recorded, useful, ideal, SerE, TE: design/REPLAY.md, section 3; the same of the approximation, which there lacks
-    # the time that processes wait for the last one to enter MPI_Finalize
+    # recorded, useful, ideal, SerE, TE (design/REPLAY.md, section 3); the last three by the approximation, which in the
+    # design lacks the time in which processes wait for the last one to enter MPI_Finalize
     "late_sender": (0.3267, 0.1785, 0.3262, 0.547, 0.999, 0.3264, 0.547, 0.999),
     "coll": (0.9639, 0.5067, 0.9094, 0.557, 0.944, 0.9261, 0.547, 0.961),
     "cart": (0.1477, 0.1323, 0.1461, 0.906, 0.989, 0.1462, 0.905, 0.989),
@@ -1169,7 +1169,7 @@ def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
         trace.efficiencies(ideal=ideal).drop_duplicates("metric").set_index("metric")
         for ideal in (REPLAY, "approximation")
     )
-    # of several models there where the program has threads, and the plain names are those of processes without
+    # programs with threads have several models; the names without prefix belong to processes without threads
     of = "mpi_" if "mpi_transfer_efficiency" in exact.index else ""
     metrics = [
         "runtime",
@@ -1179,7 +1179,7 @@ def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
         f"{of}transfer_efficiency",
     ]
     found = [*exact.loc[metrics, "value"], *approximate.loc[metrics[2:], "value"]]
-    # half a digit of the times; the shares were made of rounded times there, and their last digit is off by up to one
+    # times to half a digit; the design computed shares from rounded times, so their last digit is off by up to one
     assert found == pytest.approx(TABLE[name], abs=1.1e-3)
     times = [0, 1, 2, 5]
     assert [found[i] for i in times] == pytest.approx([TABLE[name][i] for i in times], abs=6e-5)
@@ -1205,7 +1205,7 @@ def test_openmp__a_factor_for_what_threads_take():
         one.begin_team(14).enter(14, PARALLEL).enter(30, BARRIER).leave(32).leave(32).end_team(32)
     master.join(36).leave(40)
     replay = replayed(program)
-    # 4 + 2 + 4 s on the way into, through the barrier, and out of the team
+    # 4 + 2 + 4 s to enter the team, in the barrier, and to leave the team
     assert times(replay, replay.times(Changes(openmp=0.5)))[0, 40] == 35
     assert times(replay, replay.times(Changes(openmp=0)))[0, 40] == 30
 
@@ -1230,7 +1230,7 @@ def test_laws__hold(stores, path):
     assert (g.sweep(smaller) <= g.nodes.time).all()
     assert (g.sweep(lag=g.lags - rng.integers(0, 1000, g.lags.size)) <= g.nodes.time).all()
     assert (g.sweep(start=g.time - 5) <= g.nodes.time).all()
-    # 3: all times s, counted from t0, times s exactly
+    # 3: scaling all times, counted from t0, by s scales the result by s exactly
     t0 = int(g.time.min())
     tripled = g.sweep(3 * smaller, 3 * g.lags, 3 * (g.time - t0))
     np.testing.assert_array_equal(tripled, 3 * (g.sweep(smaller) - t0))
@@ -1283,7 +1283,7 @@ def test_scenarios__side_by_side_are_what_each_is_alone(stores, path):
     assert together.tolist() == [int(predict(replay, [scenario])[0]) for scenario in scenarios]
     assert together.tolist() == [replay.runtime(times_of(replay, scenario)) for scenario in scenarios]
     assert together[0] == recorded_runtime(replay)
-    # less of anything makes nothing later
+    # smaller factors make nothing later
     for scenario in scenarios[:-1]:
         if all(np.max(rule.computation) <= 1 for rule in scenario.rules):
             assert (times_of(replay, scenario) <= replay.nodes.time).all()
@@ -1295,7 +1295,7 @@ def test_scenarios__one_location_as_long_as_its_peers():
         location.enter(0, "main").enter(0, "work").leave(10 * (k + 1)).leave(10 * (k + 1))
     replay = replayed(program)
     work = replay.call_paths_of("work")
-    # 30 s as long as the mean of 10 and 20 s: the other one takes 20 s
+    # 30 s become the mean of 10 and 20 s; the other location takes 20 s
     assert predict(replay, [Scenario((as_peers(replay, work, 2),))]).tolist() == [20]
     assert predict(replay, [Scenario((as_peers(replay, work, 0),))]).tolist() == [30]
 
@@ -1307,7 +1307,7 @@ def test_rules__of_the_calls_of_mpi_are_those_of_all_call_paths(stores, path):
     is_call = outermost_of((regions.paradigm == "mpi")[paths.region], paths.end) >= 0
     if not is_call.any():
         pytest.skip("no call of MPI")
-    # MPI takes time in its calls only
+    # MPI takes time only in its calls
     (of_calls, of_all, of_none) = predict(
         replay, [Scenario((without_transfer(mask),)) for mask in (is_call, None, ~is_call)]
     )
@@ -1359,14 +1359,14 @@ def test_computation__is_the_weight_of_its_nodes(stores, path):
     nodes, c = replay.graph.nodes, replay.computation
     assert (nodes.kind[c.node] == NodeClass.COMPUTATION).all()
     total = np.bincount(c.node, c.ticks, len(nodes))
-    # outside of all regions there is time without call path
+    # time outside of all regions has no call path
     assert (total <= replay.graph.weight[: len(nodes)]).all()
     profile = replay.model.profile
     own = np.zeros((len(replay.model.call_paths), replay.model.n_locations), np.int64)
     own[profile.call_path, profile.location] = profile.exclusive
     found = np.zeros_like(own)
     np.add.at(found, (c.call_path, c.location), c.ticks)
-    # of masters, whose call paths are their own
+    # for masters, whose call paths are not inherited
     masters = np.unique(replay.model.locations.master)
     masters = masters[(masters >= 0) & ~np.isin(masters, list(replay.model.store.decreases))]
     assert (found[:, masters] <= own[:, masters]).all()
@@ -1382,8 +1382,8 @@ def test_laws__hold_on_random_programs(tmp_path, seed):
         replay = Replay(model)
         _ = replay.graph
     except AnalysisError:
-        # some go on after a barrier, or an operation on a window, before others have come to it, and these wait for
-        # what they do then
+        # some processes leave a barrier, or an operation on a window, before others come to it, and these wait for what
+        # the former do next
         m, w = model.collective_members, model.window_members
         is_barrier = m.op == COLLECTIVE_OPS.index("barrier")
         left_early = (m.end_time < model.collectives.latest_begin_time[m.collective])[is_barrier]

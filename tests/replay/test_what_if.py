@@ -1,4 +1,4 @@
-"""What-if: predicted runtimes by hand, gains per call path, re-timed traces, and what is refused."""
+"""What-if: predicted runtimes by hand, gains per call path, re-timed traces, and refused changes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NAMES = ["coll", "hybrid_2x3", "late_sender", "omp_basic"]
 
 
 def two_steps():
-    """Two ranks: `fast` 10 and 30 s, then `slow` 40 and 20 s, each followed by a barrier that ends 2 s after the
-    last."""
+    """Return two ranks: `fast` takes 10 and 30 s, then `slow` 40 and 20 s, each followed by a barrier that ends 2 s
+    after the last enters."""
     program = Program(2)
     for one, fast, slow in zip(program.masters, (10, 30), (40, 20), strict=True):
         one.enter(0, "main").enter(0, "MPI_Init").leave(0)
@@ -46,25 +46,25 @@ def steps():
     ("changes", "runtime"),
     [
         ({}, 74),
-        # the slower of 10 and 15, then 40 and 20, and 2 s of each barrier
+        # the slower of 5 and 15, then that of 40 and 20, and 2 s for each barrier
         ({"scale": {"fast": 0.5}}, 15 + 2 + 40 + 2),
         ({"scale": {"slow": 0.25}}, 30 + 2 + 10 + 2),
-        # what main calls is half as long, too
+        # callees of main take half the time, too
         ({"scale": {"main": 0.5}}, 15 + 2 + 20 + 2),
-        # where regions nest factors multiply; a pattern names several
+        # factors of nested regions multiply; a pattern may match several regions
         ({"scale": {"main": 0.5, "slow": 0.5}}, 15 + 2 + 10 + 2),
         ({"scale": {"[fs]*": 0.5}}, 15 + 2 + 20 + 2),
         ({"scale": {"slow": 0}}, 30 + 2 + 2),
         ({"scale": {"slow": 2}}, 30 + 2 + 80 + 2),
         ({"transfer": 0}, 70),
         ({"transfer": 0.5}, 30 + 1 + 40 + 1),
-        # two ranks are one step of a barrier
+        # a barrier of two ranks takes one step
         ({"latency": 5}, 30 + 5 + 40 + 5),
         ({"latency": 5, "transfer": 1}, 30 + 7 + 40 + 7),
         ({"bandwidth": 8}, 70),
-        # both compute 50 s already
+        # both ranks already compute for 50 s
         ({"balanced": True}, 74),
-        # fast and slow take 30 and 40 s: 7/6 and 7/8 of these, rounded: 12 and 26, then 23 and 18 s
+        # the ranks compute 30 and 40 s: scaled by 7/6 and 7/8 and rounded: 12 and 26, then 23 and 9 s
         ({"scale": {"slow": 0.5}, "balanced": True}, 26 + 2 + 23 + 2),
     ],
 )
@@ -92,19 +92,19 @@ def test_balanced__all_processes_compute_the_mean():
 
 def test_savings__where_to_begin(steps):
     found = steps.what_if().savings().set_index("path")
-    # slow of rank 0 is after the barrier alone: half of its 40 s; but then rank 1 waits for nobody
+    # halving slow saves 20 of the 40 s of rank 0, which comes last to the second barrier
     assert found["saving"].to_dict() == {"main/slow": 20, "main/fast": 15}
     assert found["computation"].to_dict() == {"main/slow": 60, "main/fast": 40}
     assert found["largest"].to_dict() == {"main/slow": 40, "main/fast": 30}
     assert found.loc["main/slow", "share"] == pytest.approx(20 / 74)
     assert found.index[0] == "main/slow"
-    # once slow takes no time, fast is all there is to gain
+    # once slow takes no time, only fast is left to gain from
     after = steps.what_if({"slow": 0}).savings(0.1).set_index("path")
     assert after["saving"].to_dict() == {"main/fast": 27}
 
 
 def test_savings__leave_out_what_saves_nothing():
-    """`early` is over long before the other rank comes to the barrier; without it nothing ends sooner."""
+    """`early` ends long before the other rank comes to the barrier; without it the run would not end sooner."""
     program = Program(2)
     for one, name, length in zip(program.masters, ("early", "late"), (10, 50), strict=True):
         one.enter(0, "main").enter(0, "MPI_Init").leave(0).enter(0, name).leave(length).enter(length, "MPI_Barrier")
@@ -118,7 +118,8 @@ def test_savings__leave_out_what_saves_nothing():
 
 
 def test_savings__leave_out_contexts_of_devices(archive, tmp_path):
-    """What creates contexts is outside of the focus: nobody can mend it in the program; of the whole run it counts."""
+    """Calls that create contexts are outside of the focus, since no change of the program avoids them; they count only
+    for the whole run."""
     program = Offload(archive)
     program.host.enter(0, "main")
     program.call(0, 500, "cuCtxCreate_v2")
@@ -131,14 +132,14 @@ def test_savings__leave_out_contexts_of_devices(archive, tmp_path):
 
 def test_slack__is_how_much_shorter_a_call_path_can_be_before_another_path_takes_over(steps):
     found = steps.what_if().slack().set_index("path")
-    # both ranks shorten each of them: the same rank stays the last one at each barrier
+    # both ranks speed up alike: the same rank remains the last one at each barrier
     assert found["critical"].to_dict() == pytest.approx({"main/slow": 40, "main/fast": 30})
     assert found["slack"].to_dict() == pytest.approx({"main/slow": 40, "main/fast": 30})
     assert found["limit"].tolist() == [0, 0]
 
 
 def test_slack__ends_where_others_come_last():
-    """Rank 0 computes f for 40 s and rank 1 g for 30 s in front of a barrier."""
+    """Before a barrier, rank 0 computes f for 40 s and rank 1 computes g for 30 s."""
     program = Program(2)
     for one, name, work in zip(program.masters, "fg", (40, 30), strict=True):
         one.enter(0, "main").enter(0, name).leave(work).enter(work, "MPI_Barrier").begin_collective(work)
@@ -150,7 +151,7 @@ def test_slack__ends_where_others_come_last():
         assert found.path.tolist() == ["main/f"]
         assert found.critical.tolist() == pytest.approx([40], rel=1e-4)
         assert found.slack.tolist() == pytest.approx([10], rel=1e-3)
-        # up to there all of it is saved, and nothing beyond
+        # all of the reduction is saved up to the limit, nothing beyond
         assert trace.what_if({"f": found.limit[0]}).saving == 10
         assert trace.what_if({"f": 0.5}).saving == 10
 
@@ -161,7 +162,7 @@ def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
     for row in plain.savings(n=4).itertuples():
         region = row.path.rpartition("/")[2]
         paths = trace.call_paths
-        # leaves of the tree whose region is entered there only
+        # leaves of the call tree whose region has no other call path
         below = paths.path.str.startswith(row.path + "/").any()
         if not below and (paths.path.str.rpartition("/")[2] == region).sum() == 1:
             assert trace.what_if({region: 0.5}).saving == pytest.approx(row.saving, abs=1e-9)
@@ -196,7 +197,7 @@ def test_retimed__has_the_predicted_runtime_and_recorded_events(tmp_path, name, 
     assert after.violations() == []
     assert after.total("visits") == before.total("visits")
     if "scale" in changes:
-        # what lies outside of main keeps its time; the threads' way into and out of teams is not scaled
+        # code outside of main keeps its time; the time to enter and leave teams is not scaled
         inside = before.find_call_paths("*main*")
         whole, half = (float(cube.by_location("comp", inside).sum()) for cube in (before, after))
         assert half == pytest.approx(whole / 2, rel=1e-3)
@@ -230,7 +231,7 @@ def test_retimed__scaled_computation_is_charged_to_its_call_path(steps):
 
 @pytest.mark.slow
 def test_analyze__finds_the_waits_of_the_predicted_run(steps):
-    # recorded 20 s before each barrier; with slow at a quarter of its time 20 and 5 s
+    # recorded waits are 20 s at each barrier; with slow at a quarter of its time, 20 and 5 s
     assert steps.analyze().total("mpi_barrier_wait") == 40
     assert steps.what_if({"slow": 0.25}).analyze().total("mpi_barrier_wait") == 25
 
@@ -253,16 +254,16 @@ def test_efficiencies__of_traces_keep_the_identities(tmp_path, name, ideal):
 
 
 def test_efficiencies__within_a_region_by_replay(steps):
-    # main is the whole run of 80 s, the barriers and the end take 4 + 6 s of transfer
+    # main is the whole run of 80 s; the barriers and the end transfer for 4 + 6 s
     run = steps.efficiencies("main").drop_duplicates("metric").set_index("metric")["value"]
     assert (run["runtime"], run["ideal_runtime"]) == (80, 70)
-    # in slow there is nothing but computation
+    # slow has only computation
     slow = steps.efficiencies("slow").drop_duplicates("metric").set_index("metric")["value"]
     assert (slow["runtime"], slow["ideal_runtime"], slow["load_balance"]) == (40, 40, 0.75)
 
 
 def test_efficiencies__of_a_piece(steps):
-    # from the end of the first barrier to that of the second: 40 and 20 of 42 s
+    # from the end of the first barrier to that of the second: the ranks compute 40 and 20 of 42 s
     run = steps.efficiencies(start=32, stop=74).drop_duplicates("metric").set_index("metric")["value"]
     assert run["runtime"] == 42
     assert run["parallel_efficiency"] == pytest.approx(30 / 42)
@@ -316,10 +317,10 @@ def test_command__begins_with_what_helps_most(tmp_path):
     shown = run("what-if", store).stdout
     assert shown.index("What helps most") < shown.index("Gain if one more call path")
     plain = json.loads(run("what-if", store, "--json").stdout)
-    # what makes the run longer does not help
+    # changes that make the run longer are not listed
     assert [row["option"] in shown for row in plain["gains"]] == [row["saving"] > 0 for row in plain["gains"]]
     assert len(plain["gains"]) == 3
-    # each cause with what the diagnosis says of it, whole
+    # each cause has the complete text of the diagnosis
     causes = [f for f in tracecols.open(store).analyze().diagnosis(100).findings if f.gain is not None]
     assert [row["saving"] for row in plain["mended"]] == pytest.approx([f.gain for f in causes])
     words = " ".join(shown.split())
@@ -329,8 +330,8 @@ def test_command__begins_with_what_helps_most(tmp_path):
 
 
 def test_command__slack_says_until_when_another_path_takes_over():
-    """Rank 0 works for 30 s, 20 of them in f, rank 1 for 24, before both meet: what is 6 s shorter is not on the path
-    any more."""
+    """Before both meet, rank 0 works for 30 s, 20 of them in f, and rank 1 for 24: if f is 6 s shorter, it leaves the
+    critical path."""
     program = Program(processes=2)
     first, second = program.masters
     for rank in program.masters:
@@ -372,7 +373,7 @@ def test_command__a_cube_cannot_be_replayed(steps, tmp_path):
     assert "give the store" in result.output
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- refused changes ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -399,7 +400,8 @@ def test_what_if__what_makes_no_sense_is_refused(steps, changes, words):
 
 
 def offloading(archive, tmp_path, **given):
-    """A host that launches a kernel of 40, computes 10 and waits for the kernel, then 20 more; in units of 100 ticks."""
+    """Return a trace whose host launches a kernel of 40, computes 10, waits for the kernel, then computes 20 more; in
+    units of 100 ticks."""
     program = Offload(archive, **given)
     main = archive.region("main", "function", "user")
     program.host.enter(0, main)
@@ -413,12 +415,12 @@ def offloading(archive, tmp_path, **given):
 @pytest.mark.parametrize(
     ("scale", "end"),
     [
-        # the host comes at 1200, and returns 100 after the kernel
+        # the host waits from 1200 on, and returns 100 after the end of the kernel
         ({"kernel": 0.5}, 4400),
         ({"kernel": 2}, 10400),
-        # the kernel ends at 700: what the host takes to return stays
+        # the kernel ends at 700: the time in which the host returns stays the same
         ({"kernel": 0.1}, 3300),
-        # the launch comes 50 earlier, and with it the kernel; main takes half of 2000 after it
+        # the launch, and so the kernel, comes 50 earlier; after it, main takes half of 2000
         ({"main": 0.5}, 5350),
     ],
 )

@@ -33,7 +33,7 @@ LINES = "two\nlines\tapart"
 
 
 def is_hidden(character):
-    """Whether a character of an output is not shown as itself; joiners belong to some scripts."""
+    """Return whether a character of an output is not shown as itself; joiners belong to some scripts."""
     return character not in "\n\t\u200c\u200d" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
@@ -74,7 +74,7 @@ def test_printable__shows_what_would_control_a_display():
     assert escaped("<b>\x1b") == r"&lt;b&gt;\u001b"
     hidden = {chr(c) for c in range(0x110000) if is_hidden(chr(c)) and unicodedata.category(chr(c)) not in ("Cf",)}
     assert not any(printable(c) == c for c in hidden)
-    # what is printed may be JSON
+    # printed text may be JSON
     assert json.loads(printable(json.dumps({"a": "\x7f\x1b"}, ensure_ascii=False))) == {"a": "\x7f\x1b"}
 
 

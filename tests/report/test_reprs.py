@@ -1,4 +1,4 @@
-"""What a notebook shows of objects: short, and what they are; no addresses, no arrays."""
+"""Representations of objects in notebooks: short and informative, no addresses, no arrays."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_names__that_are_mistyped_are_suggested(trace, cube, tmp_path):
 
 
 def test_sql__suggests_tables_of_the_trace(trace):
-    """DuckDB alone suggests tables of its own: pg_sequences."""
+    """DuckDB itself suggests one of its internal tables: pg_sequences."""
     pytest.importorskip("duckdb")
     with pytest.raises(StoreError, match=r"no table 'mesages' in .*\n  did you mean messages"):
         trace.sql("select count(*) from mesages")
@@ -142,7 +142,7 @@ def test_trace__in_a_notebook_says_what_it_holds_and_what_to_call_next(hostile):
     calls = re.findall(r"<code>(.*?)</code>", html)
     assert len(calls) > 5
     for call in calls:
-        # it is what it says: `solve` is no region of this trace
+        # the calls run as shown, except that `solve` is no region of this trace
         eval(unescape(call).replace("solve", "vector*"), {"trace": hostile})
 
 

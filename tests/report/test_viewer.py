@@ -1,4 +1,4 @@
-"""The viewer: what it packs, and what a person sees in a browser."""
+"""The viewer: its packed data, and the view in a browser."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def random_cube(seed, n_properties=12, n_calls=40, n_locations=24, large=False, 
     return SeverityCube(properties, calls, system, cells, {"conventions": "scalasca", "resolution": 10**9})
 
 
-# -- what is packed ---------------------------------------------------------------------------------------------------
+# -- packed data ------------------------------------------------------------------------------------------------------
 
 
 def unpack(widths, lengths, block, kinds):
@@ -197,8 +197,8 @@ def test_pack__holds_every_cell_by_period(large):
 
 
 def test_pack__of_a_cube_without_periods_has_nothing_of_them():
-    """What periods add follows what is there without: a report of a cube that is not divided is what it was
-    before them."""
+    """Data of periods comes after all other data: the report of a cube that is not divided is the same as before
+    there were periods."""
     cube = random_cube(1)
     plain, divided = container.pack(cube), container.pack(divide(cube, 7))
     n = len(cube.properties.id)
@@ -231,7 +231,7 @@ def test_start__is_the_largest_share_of_the_first_tree(cube):
 
 @pytest.mark.slow
 def test_start__is_the_costliest_finding_or_what_was_asked_for(cube, tmp_path_factory, data):
-    """Of start-up nothing is selected; a cube that was narrowed to properties opens at the first of them."""
+    """Nothing of start-up is selected; a cube that was narrowed to properties opens at the first of them."""
     packed = container.pack(cube)
     header = json.loads(zlib.decompress(packed.header, -15))
     first = cube.diagnosis().findings[0]
@@ -243,7 +243,7 @@ def test_start__is_the_costliest_finding_or_what_was_asked_for(cube, tmp_path_fa
         narrowed = tracecols.open(path).analyze(properties=asked)
         header = json.loads(zlib.decompress(container.pack(narrowed).header, -15))
         assert header["properties"]["id"][header["start"]] == asked
-    # nothing to say of what is made of several
+    # a cube computed from several has no overview
     assert json.loads(zlib.decompress(container.pack(cube - cube).header, -15))["overview"] is None
 
 
@@ -390,7 +390,7 @@ def test_report__of_subdomains_has_the_sums_of_their_locations(browser, cube, tm
     roots = {label: value for kind, label, parent, _, value in rows if parent < 0 and kind == "subdomain"}
     assert list(roots) == ["ocean", "ice", "output", "(none)"]
     assert list(roots.values()) == pytest.approx(table.value.tolist())
-    # a subdomain has what its locations have
+    # locations below subdomains have their own values
     assert {row: value for *_, row, value in rows if row >= 0} == pytest.approx(dict(enumerate(each.tolist())))
     assert set(report.rows("system")) == set(range(len(rows)))
     report.select("system", 0)
@@ -417,7 +417,7 @@ def test_report__without_subdomains_has_no_switch(report):
 
 
 def cells_of(cube, properties):
-    """The cells of selected properties: (id, open) each."""
+    """Return the sum of the cells of selected properties, each given as (id, open)."""
     total = Cells.empty()
     for name, opened in properties:
         total = total + cube.cells_of(name, "eee" if opened else "iee")
@@ -425,7 +425,7 @@ def cells_of(cube, properties):
 
 
 def expected(cube, properties, call_paths=None):
-    """Values by call path, exclusive and inclusive, and by location, the obvious way."""
+    """Return values by call path, exclusive and inclusive, and by location, the obvious way."""
     cells, scale = cells_of(cube, properties), cube.scale(properties[0][0])
     own, at = [0] * len(cube.call_paths), [0] * cube.system.n_locations
     counts = set(range(len(own)))
@@ -442,19 +442,19 @@ def expected(cube, properties, call_paths=None):
 
 
 def percent(value, whole):
-    """A share as the viewer writes it."""
+    """Return a share as the viewer writes it."""
     text = f"{100 * value / whole:.2f}"
     return {"0.00": "0.00", "-0.00": "\u22120.00"}.get(text, text.replace("-", "\u2212")) if value else "0"
 
 
 def same_percent(text, value, whole):
-    """Whether a number is that share; the last digit may be rounded either way."""
+    """Return whether a number is that share; the last digit may be rounded either way."""
     shown = float(text.replace("\u2212", "-"))
     return abs(shown - 100 * value / whole) <= 0.005 + 1e-9
 
 
 def random_selection(rng, cube):
-    """Properties of one tree and call paths, each open or closed, none inside another that is closed."""
+    """Draw properties of one tree, and call paths, each open or closed; none is below another."""
 
     def pick(candidates, below, most):
         chosen = []
@@ -477,14 +477,14 @@ def random_selection(rng, cube):
     tree = [i for i in with_cells if p.root_of(p.id[i]) == p.root_of(p.id[first])]
     properties = pick(tree, below_property, 3)
     call_paths = pick(range(len(c)), lambda i: set(range(i, int(c.end[i]))), 4)
-    # properties hidden for want of values do not make a node a folder
+    # a property whose children are all hidden, for lack of values, cannot be open
     return [
         (p.id[i], opened and any(len(cube.cells[p.id[k]]) for k in below_property(i) - {i})) for i, opened in properties
     ], call_paths
 
 
 def check_shown(report, cube, properties, call_paths):
-    """Every row on the screen has the cube's value, and shows it."""
+    """Check that every row on the screen has the cube's value, and shows it."""
     own, inclusive, at = expected(cube, properties, call_paths or None)
     time = cube.whole("time")
     base = (
@@ -518,7 +518,7 @@ def check_shown(report, cube, properties, call_paths):
 
 
 def system_below(cube, node):
-    """The subtree of a node."""
+    """Return the nodes in the subtree of a node."""
     found = [node]
     for i in range(node + 1, len(cube.system.kind)):
         if cube.system.parent[i] in found:
@@ -552,7 +552,7 @@ def test_values__of_random_cubes_are_exact(browser, tmp_path, large):
 @pytest.mark.slow
 def test_values__beyond_2_to_the_53_are_exact(browser, tmp_path):
     cube = random_cube(4, large=True)
-    # ticks whose sums float64 cannot hold: 2**60 + 1 on every location of a call path, and once all but 1 taken back
+    # ticks whose sum float64 cannot hold: 2**58 // n + 1 on each of n locations, and a child with all but 1 of them
     n = cube.system.n_locations
     cells = Cells.sum(np.zeros(n, np.int64), np.arange(n), np.full(n, 2**58 // n + 1))
     child = next(i for i, parent in enumerate(cube.properties.parent) if parent == "time")
@@ -561,7 +561,7 @@ def test_values__beyond_2_to_the_53_are_exact(browser, tmp_path):
         cube.properties.id[child]: Cells(cells.key, cells.value - 1),
     }
     report = Report(browser, cube.report(tmp_path / "x.html"), link(cube, [("time", True)]))
-    # n locations, one tick each, is what the child leaves
+    # the child leaves one tick on each of n locations
     assert report.view("view.model.calls.own[0] * 1e9") == pytest.approx(n, rel=1e-15)
     assert report.view("[...view.model.byLocation].map((v) => Math.round(v * 1e9))") == [1] * n
     report.close()
@@ -605,7 +605,7 @@ def test_selection__several_add_up_but_not_of_different_trees(report, cube):
 
 @pytest.mark.slow
 def test_property__shows_a_small_drawing_of_its_wait(browser, cube, tmp_path):
-    """As it is made by the package, with its caption; properties that are no waits have none."""
+    """The drawing is that of the package, with its caption; properties that are no waits have none."""
     page = Report(browser, cube.report(tmp_path / "d.html"), link(cube, [("mpi_latebroadcast", False)]))
     shown = page.page.locator(".tc-drawing")
     assert shown.locator("svg").count() == 1 and not shown.locator("svg").is_visible()
@@ -701,11 +701,11 @@ def test_command__of_a_report_names_a_store_that_is_there(data, tmp_path, monkey
     tracecols.convert(data / "coll", tmp_path / "run2.trace")
     shutil.copytree(tmp_path / "run1.severity", tmp_path / "run2.severity")
     assert run(group, ["report", "run2.severity"]).exit_code == 0
-    assert header_of(tmp_path / "run2.html")["store"] == ""  # that of another run is not taken for it
+    assert header_of(tmp_path / "run2.html")["store"] == ""  # the store of another run is not used
 
 
 def header_of(path):
-    """The header of a report."""
+    """Return the header of a report."""
     encoded = re.search(r'id="tracecols-header">([^<]*)<', path.read_text(encoding="utf-8"))[1]
     return json.loads(zlib.decompress(base64.b64decode(encoded), -15))
 
@@ -812,7 +812,7 @@ def test_search__shows_what_matches_while_one_types_and_leaves_the_tree_as_it_wa
     report.page.get_by_label("Search", exact=True).last.focus()
     report.press("Escape")
     assert report.rows("calls") == before and report.view("view.model.selection()") == selection
-    # a selected property that is closed includes its children: it is not opened, but says what is below
+    # a selected property that is closed includes its children: it is not opened, but shows how many were found below
     report.open(link(cube, [("time", False)]))
     report.pane("properties").get_by_label("Search").click()
     report.page.keyboard.type("broadcast")
@@ -857,7 +857,7 @@ def test_keys__move_open_and_select(report, cube):
     assert report.view("view.model.settings.mode") == "relative"
     report.press("?")
     assert report.page.get_by_role("dialog", name="Help").is_visible()
-    # it has the focus, and gives it back
+    # the dialog has the focus, and returns it
     report.press("1")
     assert report.view("view.model.settings.mode") == "relative"
     report.press("Escape")
@@ -926,7 +926,7 @@ def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, syste
     at = 100 * cube.by_location("comp") / cube.total("time")
     wanted = {"tree": "All 6 locations", "topology": f"{at[0]:.2f}", "distribution": f"{mean:#.4g} s"}
     assert wanted[system] in "".join(texts)
-    assert "table" not in "".join(texts)  # tools are no part of the picture
+    assert "table" not in "".join(texts)  # the toolbar is no part of the picture
     file = saved(report, "system", "PNG", tmp_path)
     head = file.read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
@@ -935,7 +935,7 @@ def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, syste
 
 @pytest.mark.slow
 def test_save__makes_pictures_of_all_rows_of_a_tree(browser, tmp_path):
-    """They held the rows on the screen only."""
+    """Pictures used to hold only the rows on the screen."""
     cube = random_cube(4, n_calls=150)
     report = Report(browser, cube.report(tmp_path / "m.html"), "#p=time")
     report.page.get_by_role("button", name="Open all").nth(1).click()
@@ -948,7 +948,7 @@ def test_save__makes_pictures_of_all_rows_of_a_tree(browser, tmp_path):
     names = [t.text for t in picture.iter("{http://www.w3.org/2000/svg}text") if re.fullmatch(r"f\d+", t.text)]
     assert len(names) == n == 150 > on_screen
     assert float(picture.get("height")) > 150 * 24
-    # it is as it was on the screen
+    # the screen is as before
     assert scroller.evaluate("(e) => e.scrollTop") == 480
     assert report.pane("calls").locator(".tc-row").count() == on_screen
     report.close()
@@ -984,12 +984,12 @@ def test_save__and_copy_make_no_formulas(browser, tmp_path):
 
 
 def address(cube, call_path):
-    """How a link names a call path."""
+    """Return the name of a call path in links."""
     return link(cube, [("time", False)], [(call_path, False)]).partition("&c=")[2]
 
 
 def cut_at(cube, root, pruned):
-    """At which call path each one counts in a tree that is cut, the obvious way; -1 at none."""
+    """Return the call path at which each one counts in a cut tree, the obvious way; -1 for none."""
     axis, at = cube.call_paths, []
     for i in range(len(axis)):
         up = int(axis.parent[i])
@@ -1004,8 +1004,8 @@ def cut_at(cube, root, pruned):
 @pytest.mark.slow
 @pytest.mark.parametrize("large", [False, True])
 def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_path, large):
-    """A subtree as the root and without parts: all values are sums of the cube's cells, in the tree, flat, by location
-    and of properties."""
+    """With a subtree as the root, and with parts pruned, all values are sums of the cube's cells: in the tree, flat, by
+    location and by property."""
     cube = random_cube(13, large=large)
     axis = cube.call_paths
     root = max(range(1, len(axis)), key=lambda i: (axis.end[i] - i) * (axis.parent[i] >= 0))
@@ -1032,7 +1032,7 @@ def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_
         for p, name in enumerate(cube.properties.id):
             total = cube.by_location(name, mask).sum()
             assert report.view(f"view.model.totals.inclusive[{p}]") == pytest.approx(total, rel=1e-12, abs=1e-9)
-        # flat: what is hidden counts for the region above
+        # flat: hidden call paths count for the region above
         report.page.get_by_role("radio", name="Flat").click()
         report.settle()
         flat = dict(
@@ -1081,7 +1081,7 @@ def test_marks__loops_join_instances_and_what_they_call(browser, tmp_path):
     assert report.view("view.model.selectedValue()") == pytest.approx(11 * unit)
     assert report.view("[...view.model.byLocation]") == pytest.approx([11 * unit, 0])
     assert "loop=main/loop" in report.page.url
-    # the way back can be seen
+    # a button leads back to the whole tree
     report.page.get_by_role("button", name="Show the whole tree").click()
     report.settle()
     assert {name for _, _, name, *_ in report.rows("calls").values()} >= {"step 1", "step 2"}
@@ -1100,7 +1100,7 @@ def test_marks__are_set_and_undone_by_hand(report, cube):
     main = int(cube.call_paths.parent[path])
     own = cube.by_call_path("time")
     wanted = own[main] + cube.by_call_path("time", "iie")[path]
-    # what was selected is gone: its call path is
+    # the selected call path is pruned: the one above it is selected instead
     assert report.view("view.model.trees.calls.selection()") == [[main, True]]
     assert report.view("view.model.selectedValue()") == pytest.approx(wanted)
     report.select("calls", main)
@@ -1115,7 +1115,7 @@ def test_marks__are_set_and_undone_by_hand(report, cube):
     assert report.pane("calls").locator(".tc-marks").count() == 0
     assert report.view("view.model.totals.inclusive[0]") == pytest.approx(cube.total("time"))
     assert not {"prune", "root"} & set(re.findall(r"[#&](\w+)=", report.page.url))
-    # a finding shows the tree it is about
+    # selecting a finding shows the whole tree, to which it refers
     report.open(link(cube, [("time", False)], more=f"&root={address(cube, path)}"))
     report.pane("overview").locator(".tc-finding").first.click()
     report.settle()
@@ -1147,7 +1147,7 @@ SOURCE_FILES = {
 
 @pytest.fixture
 def sourced(tmp_path):
-    """A cube whose regions say where they are, and a folder with some of the files."""
+    """A cube whose regions have source files and lines, and a folder with some of the files."""
     cube = small_cube(
         {"time": {(f"main/{name}", 0, 0): 10 for name in ("solve", "twice", "hidden", "nowhere", "MPI_Send")}}
     )
@@ -1174,21 +1174,21 @@ def test_sources__are_the_lines_around_definitions_of_files_that_fit(sourced, tm
     lines = SOURCE_FILES["app/solve.c"].splitlines()
     assert found.files == {
         "C:\\code\\app\\solve.c": [(7, lines[6:17])],  # three lines around 10 to 14
-        "/home/who/src/other/main.c": [(1, ["int main"])],  # of another machine
+        "/home/who/src/other/main.c": [(1, ["int main"])],  # a path of another machine
     }
-    # two files fit equally well, hidden ones are not looked at, and a region without a line is none of the program
+    # two files fit equally well, hidden files are not searched, and a region without a line is not of the program
     assert found.missing == ["/x/hidden.c", "/x/nowhere.c", "twice.c"]
-    (folder / "twice.c").mkdir()  # no file
+    (folder / "twice.c").mkdir()  # a folder, no file
     assert Sources.of(cube.call_paths, folder / "lib").missing[-1] != "twice.c"
     with pytest.raises(SeverityError, match=r"is not a folder\n  give"):
         Sources.of(cube.call_paths, folder / "no")
-    # a region that is a whole file is cut, regions beside each other share lines
+    # a region as long as its file is truncated, adjacent regions share a stretch
     assert sources._stretches(["x"] * 2000, [(1, 2000)])[0][1] == ["x"] * (1 + sources.LONGEST + sources.AROUND)
     assert [(n, len(some)) for n, some in sources._stretches(["x"] * 90, [(10, 20), (22, 0), (80, 99)])] == [
         (7, 44),
         (77, 14),
     ]
-    # nothing of it without being asked
+    # sources are packed on request only
     assert b"sources" not in zlib.decompress(container.pack(cube).header, -15)
 
 
@@ -1250,7 +1250,7 @@ class Grid:
 
 
 def with_topologies(cube):
-    """The cube with a grid of 3 dimensions, one location without a place, and a line."""
+    """Add a grid of 3 dimensions, with one location without a position, and a line to the cube; return it."""
     n = cube.system.n_locations
     grid = {i: (i % 4, i // 4 % 3, i // 12) for i in range(n) if i != 5}
     cube.topologies = [Grid("grid", "XYZ", (4, 3, 2), grid), Grid("line", [""], [0], {i: [i] for i in range(n)})]
@@ -1262,7 +1262,7 @@ def test_topologies__of_the_cube_come_first(cube):
     names = [t["name"] for t in topologies_of(with_topologies(other))]
     assert names == ["grid", "line", "Process x thread"]
     grid = topologies_of(other)[0]
-    # the second thread of rank 1 has no place of its own: it counts where the first is, as in on_topology
+    # the second thread of rank 1 has no position: it counts at that of the first, as in on_topology
     assert (grid["coordinates"][5], grid["coordinates"][6]) == ([0, 1, 0], [2, 1, 0])
     assert grid["dimensions"][2] == {"name": "Z", "size": 2, "periodic": True}
     other.topologies = [Grid("Process x Thread", "PT", (6, 4), {0: (0, 0)}, is_artificial=True)]
@@ -1283,10 +1283,10 @@ def test_topologies__the_first_is_the_programs_own_and_never_a_line_or_a_cut(cub
         ([line, own], 1),
         ([torus, line], 1),
         ([torus], 0),
-        ([placed((2, 2)), grid], 1),  # more locations are on it
+        ([placed((2, 2)), grid], 1),  # the grid has more locations
     ):
         assert default_topology(there) == first
-    # what has one position needs no axis; of many dimensions the largest are drawn, and others added up
+    # a dimension of one position needs no axis; of many dimensions the largest are drawn, the others summed up
     assert [first_axes(s) for s in ((3, 1, 2), (1, 6), (2, 2, 2, 2, 2, 16, 4), (1, 1))] == [
         [0, 2, -1],
         [1, -1, -1],
@@ -1299,7 +1299,7 @@ def test_topologies__the_first_is_the_programs_own_and_never_a_line_or_a_cut(cub
 WRITTEN = """(selector) => { const texts = []; const pen = new Proxy({}, { set: () => true, get: (_, name) =>
     name === "fillText" ? (text) => texts.push(text) : name === "measureText" ? () => ({ width: 9 }) : () => {} });
     document.querySelector(selector).picture.draw(pen); return texts; }"""
-"""What is written on a canvas."""
+"""A function in JavaScript that returns the texts drawn on a canvas."""
 
 
 @pytest.mark.slow
@@ -1326,16 +1326,16 @@ def test_topology__shows_the_value_of_every_place(browser, tmp_path):
     canvas = report.page.locator("[data-pane=system] canvas")
     canvas.focus()
     reading = report.page.locator(".tc-reading")
-    report.press("ArrowRight")  # the first place
+    report.press("ArrowRight")  # the first position
     for step, row in ((None, 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowDown", 6), ("PageDown", 18)):
         if step:
             report.press(step)
         assert f"rank {row // 4} thread {row % 4}" in reading.inner_text()
         assert float(re.match(r"[\d.]+", reading.inner_text())[0]) == pytest.approx(at[row], rel=1e-3)
-    # the place of location 5 is empty, so one step down from 1 passes it
+    # the position of location 5 is empty, so one step down from 1 passes it
     report.press("PageUp", "ArrowUp", "ArrowLeft", "ArrowDown")
     assert "rank 2 thread 1" in reading.inner_text()
-    # the mouse: the largest value has the last colour of the scale
+    # positions have colours of their own
     colours = report.page.evaluate(
         """() => { const c = document.querySelector("[data-pane=system] canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
         const found = {}; for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255) { const k = [d[i], d[i+1], d[i+2]].join(); found[k] = (found[k] ?? 0) + 1; }
@@ -1412,21 +1412,21 @@ def test_distribution__has_the_statistics_of_the_locations(report, cube):
 
 @pytest.fixture(scope="module")
 def divided(tmp_path_factory, data):
-    """The recorded cube by phases, of which there are six, and by twenty bins."""
+    """The recorded cube by its six phases, and by twenty bins."""
     path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("d") / "h.trace")
     trace = tracecols.open(path)
     return {"phase": trace.analyze(phases="from:h_region"), "bin": trace.analyze(bins=20), "trace": path}
 
 
 def computed(cube, name, sums_of):
-    """Evaluate the formula of a property, and those in it, for the sums of properties that add up."""
+    """Evaluate the formula of a property, and the formulas in it, on the sums of additive properties."""
     if not cube.properties.is_computed(name):
         return sums_of(name)
     return cube.computed(name, lambda of: computed(cube, of, sums_of))
 
 
 def check_metric(report, cube, name, call_path):
-    """Every row of a computed property has what the evaluator of cubes makes of its sums; no row has a share."""
+    """Check that each row of a computed property has the value that the cube computes from its sums, and no share."""
     view = report.view
     report.open(f"#p={encoded(name)}&mode=absolute")
 
@@ -1434,7 +1434,7 @@ def check_metric(report, cube, name, call_path):
         np.testing.assert_allclose(np.array(shown, float), wanted, rtol=1e-12, atol=0)
 
     def at_nodes(mask=None):
-        """By node of the system tree the formula of the sums over what is below it."""
+        """Return for each node of the system tree the formula evaluated on the sums over its subtree."""
         below = [[cube.system.location[i] for i in system_below(cube, node)] for node in range(len(cube.system.kind))]
         rows = [[row for row in some if row >= 0] for some in below]
         return computed(cube, name, lambda of: np.array([cube.by_location(of, mask)[some].sum() for some in rows]))
@@ -1451,7 +1451,7 @@ def check_metric(report, cube, name, call_path):
     assert report.page.locator(".tc-footer").text_content().count("computed from the sums of each row") == 1
     for pane in ("properties", "calls", "system"):
         assert "%" not in report.pane(pane).locator(".tc-amount").text_content()
-    # of regions, wherever they are called: those of their own
+    # flat: a region has the value over all call paths that end in it
     names = np.array(cube.call_paths.name)
     for node, region in view("view.cube.header.regions.name.map((n, r) => [r, n])"):
         call_paths = names == region
@@ -1496,7 +1496,7 @@ def test_report__computes_metrics_for_every_row(browser, tmp_path):
         report.settle()
         profile = report.view("Array.from(view.model.byPeriod.profile)")
         np.testing.assert_allclose(profile, cube.over_time(name, by="total")[name], rtol=1e-9)
-        # of several periods the sums come together
+        # for several periods, the formula is evaluated on their common sums
         wanted = computed(cube, name, lambda of: cube.over_time(of, by="total")[of].to_numpy()[2:5].sum())
         assert report.view("view.model.byPeriod.sums.over([2, 3, 4])") == pytest.approx(float(wanted), rel=1e-9)
         report.view("view.model.setScope([2, 4])")
@@ -1525,13 +1525,13 @@ def test_pack__leaves_out_metrics_that_do_not_follow_from_sums():
     cube = cube.with_metrics("constant = 3", "m0 = p1", *doubled)
     packed = json.loads(zlib.decompress(container.pack(cube).header, -15))
     kept = [name for name in packed["properties"]["id"] if name not in random_cube(2).properties.id]
-    # a formula that is written out has 10,000 parts at most
+    # an expanded formula has 10,000 parts at most
     assert kept == [f"m{i}" for i in range(13)]
     assert left_out_of(cube) == ["constant", *(f"m{i}" for i in range(13, 40))]
 
 
 def over_time(cube, properties, call_paths):
-    """Values of a selection by location and period, and what is outside of all periods, the obvious way."""
+    """Return the values of a selection by location and period, and the sum outside of all periods, the obvious way."""
     n = len(cube.periods)
     counts = set(range(len(cube.call_paths)))
     if call_paths:
@@ -1552,7 +1552,7 @@ def over_time(cube, properties, call_paths):
 
 
 def check_time(report, cube, properties, call_paths):
-    """The pane Time has the cube's values."""
+    """Check that the pane Time has the cube's values."""
     values, outside = over_time(cube, properties, call_paths)
     shown = report.view(
         "({map: [...view.model.byPeriod.map], profile: [...view.model.byPeriod.profile],"
@@ -1614,8 +1614,8 @@ def with_property(cube, name, cells):
 
 
 def time_place(cube, column, row):
-    """Where a cell of the heat map lies in the canvas: a function of its size."""
-    # from above: what all of the time was spent on, the sum, groups of similar phases, the map
+    """Return a function that computes the position of a cell of the heat map from the bounding box of the canvas."""
+    # from top to bottom: the composition of the time, the sum, groups of similar phases, the map
     left, right, top, under = 104, 14, 90 + 5 * (cube.periods.kind == "phase"), 18
 
     def at(box):
@@ -1641,7 +1641,7 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
         assert float(tip.get_attribute("data-value").split()[0]) == pytest.approx(wanted)
         where = "all locations" if row < 0 else f"rank {location // 3} thread {location % 3}"
         assert f"phase {column}, {where}" in tip.inner_text()
-    # above the sum: what all of the time was spent on
+    # above the sum: the composition of the time
     report.page.mouse.move(*time_place(cube, 3, -2)(pane.locator("canvas").bounding_box()))
     parts = container.time_profile(cube)["parts"]
     whole = sum(part["values"][3] for part in parts)
@@ -1657,7 +1657,7 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(browser, divide
     report.page.get_by_role("button", name="Time: when it happened").click()
     assert pane.count() == 0
     report.open("#p=mpi")
-    assert pane.count() == 0  # as it was left
+    assert pane.count() == 0  # it stays closed
     assert report.trouble == []
     report.close()
 
@@ -1694,7 +1694,7 @@ def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
     report = Report(browser, found.report(tmp_path / "t.html", with_startup=True), "#p=time")
     path = report.view("view.model.path.held")
     shares = {(h["location"], h["column"]): h["share"] for h in path}
-    # what holds less than a twentieth is left out
+    # locations that hold less than a twentieth are left out
     assert shares == {(0, 0): 0.75, (3, 0): 0.25, (3, 2): 0.96}
     pane = report.pane("time")
     assert "critical path" in pane.locator(".tc-tools").inner_text()
@@ -1706,7 +1706,7 @@ def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
     assert "rank 0 thread 0: 75.00 % of the critical path" in tip and "rank 1 thread 0: 25.00 %" in tip
     assert report.trouble == []
     report.close()
-    # a cube that does not know has no such mark
+    # a cube without the critical path has no such marks
     without = Report(browser, divide(random_cube(3), 5).report(tmp_path / "w.html"), "#p=time")
     assert without.view("view.model.path") is None
     assert "critical path" not in without.pane("time").locator(".tc-tools").inner_text()
@@ -1716,8 +1716,8 @@ def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["phase", "bin"])
 def test_profile__parts_divide_the_time_of_each_period(divided, kind):
-    """What the time was spent on: each property that does not overlap others is in one part, and the parts add up to
-    all of it."""
+    """Composition of the time: each property that does not overlap others is in one part, and the parts add up to all
+    of it."""
     cube = divided[kind].additive()
     axis, n = cube.properties, len(cube.periods)
     parts = {part["id"]: part for part in container.time_profile(cube)["parts"]}
@@ -1729,7 +1729,7 @@ def test_profile__parts_divide_the_time_of_each_period(divided, kind):
 
     sums = np.sum([part["values"] for part in parts.values()], axis=0)
     assert sums.tolist() == told("time")
-    # by hand: OpenMP is all of it without what its threads wait for each other
+    # by hand: OpenMP is all of its time without the waits of its threads for each other
     waits = ["omp_ebarrier_wait", "omp_ibarrier_wait", "omp_lock_contention_critical", "omp_lock_contention_api"]
     openmp = np.array(told("omp_time")) - np.sum([told(name) for name in waits if name in axis.number], axis=0)
     assert parts["omp_time"]["values"] == openmp.tolist()
@@ -1738,7 +1738,7 @@ def test_profile__parts_divide_the_time_of_each_period(divided, kind):
     assert part_of(axis, "mpi_latesender") == "waits"
     assert part_of(axis, "mpi_point2point") == "mpi"
     assert part_of(axis, "visits") is None
-    # and of what overlaps others nothing
+    # properties that overlap others are in no part
     axis.overlaps[axis.number["mpi_communication"]], before = True, axis.overlaps[axis.number["mpi_communication"]]
     assert part_of(axis, "mpi_point2point") is None
     axis.overlaps[axis.number["mpi_communication"]] = before
@@ -1756,7 +1756,7 @@ def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
     _, location = np.unravel_index(told.argmax(), told.shape)
     where = f"rank {cube.system.rank[location]} thread {cube.system.thread[location]}"
     assert re.search(rf"most of one location: \S+ s, {where}", pane.inner_text())
-    # groups as similar_periods tells them
+    # the groups are those of similar_periods
     table = cube.similar_periods()
     n_groups, n_outliers = int(table.group.max()) + 1, int(table.is_outlier.sum())
     named = [f"{n_groups} group{'s' * (n_groups > 1)}"] * (n_groups > 0)
@@ -1772,7 +1772,7 @@ def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
     report.settle()
     assert report.view("view.model.scope") == [chosen, chosen]
     assert dialog.count() == 0
-    # the command holds the phase, in seconds since the start of the recording
+    # the command covers the phase, in seconds since the start of the recording
     view, command = (shlex.split(text) for text in pane.locator(".tc-command code").all_inner_texts())
     assert view == ["tracecols", "view", "hybrid_2x3.trace", *command[4:]]
     assert command[:4] == ["tracecols", "export", "hybrid_2x3.trace", f"hybrid_2x3.phase{chosen}.pftrace"]
@@ -1780,10 +1780,10 @@ def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
     origin = cube.facts["trace"]["origin"]
     begin, end = ((t[chosen] - origin) / cube.resolution for t in (cube.periods.begin_time, cube.periods.end_time))
     assert begin - 2e-9 <= start <= begin and end <= stop <= end + 2e-9
-    # with a property that is a part of the time the rows of the timeline show it
+    # if the property is a part of the time, the rows of the timeline show it
     report.open(link(cube, [("mpi_latereceiver", False)], more=f"&t={chosen}-{chosen}"))
     assert pane.locator(".tc-command code").first.inner_text().endswith(" -p mpi_latereceiver")
-    # and is one that the command line understands
+    # the command line accepts the command
     shutil.copytree(divided["trace"], tmp_path / "hybrid_2x3.trace")
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(group, command[1:])
@@ -1808,7 +1808,7 @@ def test_overview__has_a_profile_of_a_cube_that_is_divided(browser, divided, tmp
 
 
 def only(cube, first, last):
-    """The cube of some periods."""
+    """Return the cube of the periods from `first` to `last`."""
     cells = {}
     for name, found in cube.period_cells.items():
         part = found.where((found.period >= first) & (found.period <= last))
@@ -1826,7 +1826,7 @@ def test_time__scopes_the_trees_to_periods(browser, tmp_path, large):
         properties, call_paths = random_selection(rng, cube)
         report.open(link(cube, properties, call_paths, f"&t={first}-{last}"))
         check_shown(report, only(cube, first, last), properties, call_paths)
-        check_time(report, cube, properties, call_paths)  # it goes on to show all of them
+        check_time(report, cube, properties, call_paths)  # the pane still shows all periods
     report.open(link(cube, properties, call_paths, "&t=3-9"))
     assert "Not in this cube: periods 3-9" in report.page.locator(".tc-message").inner_text()
     check_shown(report, cube, properties, call_paths)
@@ -1876,7 +1876,7 @@ def test_time__is_scoped_by_a_click_a_drag_and_keys(browser, divided, tmp_path):
     report.press("Escape")
     mouse.click(*place(5))
     check(5, 5)
-    report.page.get_by_role("button", name="Time: when it happened").click()  # put away it scopes nothing
+    report.page.get_by_role("button", name="Time: when it happened").click()  # a closed pane scopes nothing
     report.settle()
     assert report.rows("properties")[time][1] == pytest.approx(cube.total("time"))
     assert report.trouble == []
@@ -1885,7 +1885,7 @@ def test_time__is_scoped_by_a_click_a_drag_and_keys(browser, divided, tmp_path):
 
 @pytest.mark.slow
 def test_properties__that_overlap_others_are_not_taken_off_what_is_above(browser, tmp_path):
-    """The number beside an open property is what the call tree shows of it."""
+    """The number beside an open property is the value that the call tree shows for it."""
     values = {"time": {("main", 0, 0): 100}, "a": {("main", 0, 0): 40}, "b": {("main", 0, 0): 30}}
     cube = small_cube(values, parents={"a": "time", "b": "time"})
     cube.properties.overlaps[2] = True
@@ -1932,7 +1932,7 @@ def test_names__are_text_and_nothing_else(browser, tmp_path):
 
 @pytest.mark.slow
 def test_difference__growth_is_positive_though_the_whole_shrinks(browser, tmp_path):
-    """Issue 13, number 13: shares of a difference referred to its own total, whose minus sign they took."""
+    """Issue 13, number 13: shares of a difference were relative to its own total, and took over its minus sign."""
     before = small_cube({"time": {("main", 0, 0): 300, ("main/f", 0, 0): 100}})
     after = small_cube({"time": {("main", 0, 0): 100, ("main/f", 0, 0): 150}})
     report = Report(browser, (after - before).report(tmp_path / "d.html"))
@@ -1980,7 +1980,7 @@ def test_locations__of_a_difference_are_named_by_the_largest_change_and_a_single
     after = small_cube({"time": {("main", 0, 0): 100, ("main", 1, 0): 400}})
     report = Report(browser, (after - before).report(tmp_path / "d.html"))
     told = report.page.get_by_label("Selected locations").inner_text()
-    # rank 0 saved 0.8 s, rank 1 0.1 s, which is the larger number
+    # rank 0 saved 0.8 s, rank 1 only 0.1 s, although -0.1 is the larger number
     assert "largest change \u22120.8000 s at rank 0" in told
     report.close()
     single = Report(browser, small_cube({"time": {("main", 0, 0): 900}}).report(tmp_path / "s.html"))
@@ -2089,8 +2089,8 @@ def test_layout__fits_the_window(browser, page, width, theme):
 
 
 def in_notebook(browser, shown, height):
-    """Show a widget in a page of ours; return the page and what goes wrong in it."""
-    # anywidget hands the bytes over as a DataView; here a page of ours does
+    """Show a widget in a test page; return the page and the list of its errors."""
+    # anywidget passes the bytes as a DataView; here the test page does
     shell = new_page(browser, viewport={"width": 1000, "height": 700}, bypass_csp=True)
     trouble = []
     shell.on("pageerror", lambda error: trouble.append(str(error)))
@@ -2143,7 +2143,7 @@ def test_widget__of_a_divided_cube_has_the_pane_time(browser, divided):
     row = f'[data-pane=properties] .tc-row[data-node="{cube.properties.number["visits"]}"]'
     shell.locator(f"{row} .tc-name").click()
     pane = shell.locator("[data-pane=time]")
-    assert pane.count() == 0  # there is little room: it is asked for
+    assert pane.count() == 0  # with little space, the pane is shown on request only
     shell.get_by_role("button", name="Time: when it happened").click()
     worst = int(cube.over_time("visits", by="total")["visits"].idxmax())
     shell.wait_for_function(
@@ -2171,7 +2171,7 @@ SHOTS = {
     "report-wait.png": ("cube", [("mpi_latereceiver", False)], ["hybrid/main/h_latereceiver/MPI_Ssend"], 860),
     "report-time.png": ("bin", [("omp_idle_threads", False)], [], 1000),
 }
-"""By name: of which cube, what is selected, and how high."""
+"""Cube, selected properties, selected call paths and height, by file name."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Rules of the 1999 class library: severities in ticks (of 1e-9 s), worked out by hand; and what the command says."""
+"""Rules of the 1999 class library: severities in ticks (of 1e-9 s), worked out by hand; output of the command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRACES += [f for n in ("wrong_order", "cart", "sweep3d_4", "hybrid_multi") if (f
 
 @pytest.fixture
 def find(tmp_path):
-    """Write an archive of `otf2_writer`, and return verdicts by rule."""
+    """Return a function that writes an archive of `otf2_writer` and returns verdicts by rule."""
 
     def run(archive, settings=None, **options):
         trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace", jobs=1), jobs=1)
@@ -128,7 +128,7 @@ def test_costs__are_divided_by_what_calls_do(archive, find):
     assert ticks(found["costs"]) == 19 + 12 + 24
     assert found["costs"].share == pytest.approx(55 / 200)
     found = find(archive, {"io_costs.regions": "my_*, MPI_Send, nothing"})
-    # operations of MPI are what they are; names that do not exist are reported
+    # MPI operations keep their kind; names that do not exist are reported
     assert ticks(found["io_costs"]) == 11 + 13 + 17
     # MPI_Init (7 + 4) is set apart by default
     assert ticks(found["costs"]) == 19 - 11 + 12 + 41
@@ -157,7 +157,7 @@ def test_dominating_communication__is_one_operation_on_all_call_paths(archive, f
 
 
 def statements(archive):
-    """Rank 0 sends 3 messages of 10, 20 and 90 bytes in f, and one of 1000 in g; 5, 5, 8 and 40 ticks each; rank 1
+    """Let rank 0 send messages of 10, 20 and 90 bytes in f, and one of 1000 in g, in 5, 5, 8 and 40 ticks; rank 1
     receives them in 9 each."""
     mpi = archive.mpi(2)
     a, b = mpi.ranks
@@ -176,7 +176,7 @@ def statements(archive):
 @pytest.mark.slow
 def test_frequent_communication__has_short_calls_on_average(archive, find):
     statements(archive)
-    # means: 6 in f, 40 in g, 9 of receives
+    # mean times: sends 6 in f and 40 in g, receives 9
     for threshold, expected in (
         ("5.9ns", []),
         ("7ns", ["main/f/MPI_Send"]),
@@ -186,14 +186,14 @@ def test_frequent_communication__has_short_calls_on_average(archive, find):
         assert [s.name for s in found.statements] == expected
         assert ticks(found) == sum({"main/f/MPI_Send": 18, "main/MPI_Recv": 36}[n] for n in expected)
     assert [s.value for s in found.statements] == pytest.approx([9e-9, 6e-9])
-    # not below the default of 10 us: everything
+    # all calls are below the default of 10 us
     assert ticks(find(archive)["frequent_communication"]) == 36 + 18 + 40
 
 
 @pytest.mark.slow
 def test_big_messages__are_long_on_average(archive, find):
     statements(archive)
-    # means: 40 in f, 1000 in g, 280 received
+    # mean sizes: 40 in f, 1000 in g, 280 received
     found = find(archive, {"big_messages.threshold": 279})["big_messages"]
     assert [(s.name, s.value) for s in found.statements] == [("main/g/MPI_Send", 1000), ("main/MPI_Recv", 280)]
     assert ticks(found) == 40 + 36
@@ -249,8 +249,8 @@ def test_load_imbalance_at_barrier__compares_the_calls_of_each_barrier(archive, 
 
 
 def master_and_slaves(archive):
-    """Rank 1 is the master. It waits 20 for rank 0 and 10 for rank 2; rank 0 waits 30 for a task, rank 2 sends 7 ticks
-    too early."""
+    """Make rank 1 the master: it waits 20 for rank 0 and 10 for rank 2; rank 0 waits 30 for a task, rank 2 sends 7
+    ticks too early."""
     mpi = archive.mpi(3)
     a, m, b = mpi.ranks
     send(a, 30, 35, 1, mpi.world)
@@ -275,7 +275,7 @@ def test_master_rules__count_what_involves_the_master(archive, find):
     assert ticks(found["late_sender"]) == 20 + 10 + 30 + 5
     assert ticks(found["late_receiver"]) == 7
     assert found["overloaded_master"].confidence == 0.8
-    # the other ranks as masters: 0 lets rank 1 wait 20, and rank 2 for 5
+    # with rank 0 as the master: rank 1 waits 20 for it, and rank 2 waits 5
     found = find(archive, {"slow_slaves.master": 0, "overloaded_master.master": 0})
     assert (ticks(found["slow_slaves"]), ticks(found["overloaded_master"])) == (30, 25)
     found = find(archive, {"slow_slaves.master": 5, "overloaded_master.master": 5})
@@ -286,7 +286,7 @@ def test_master_rules__count_what_involves_the_master(archive, find):
 def test_wrong_order__costs_all_calls_involved(archive, find):
     mpi = archive.mpi(3)
     a, b, c = mpi.ranks
-    # sent: a at 11 (tag 1), b at 21; received: that of b first, then that of a; a third one is in order
+    # a sends at 11 (tag 1), b at 21; the message of b is received first, then that of a; a third one is in order
     a.enter(10, "MPI_Send").send(11, 2, mpi.world, 1, 8).leave(13, "MPI_Send")
     b.enter(20, "MPI_Send").send(21, 2, mpi.world, 2, 8).leave(25, "MPI_Send")
     c.enter(30, "MPI_Recv").receive(31, 1, mpi.world, 2, 8).leave(34, "MPI_Recv")
@@ -336,7 +336,7 @@ def test_rules__of_a_real_trace_fit_together(data, tmp_path):
             assert np.isnan(b.severity)
             assert b.note.startswith("needs the trace")
             assert a.severity >= 0
-    # one of two ranks waits for the other: as masters in turn they make up everything
+    # of two ranks, one waits for the other: with each as the master in turn, the rules add up to all waits
     slow = [evaluate(cube, ["slow_slaves"], {"slow_slaves.master": r})[0].severity for r in (0, 1)]
     assert sum(slow) == pytest.approx(cube.total("mpi_latesender"), rel=1e-12)
     over = [evaluate(trace, ["overloaded_master"], {"overloaded_master.master": r})[0].severity for r in (0, 1)]
@@ -345,7 +345,7 @@ def test_rules__of_a_real_trace_fit_together(data, tmp_path):
     table = frame(of_trace)
     assert table.rule.tolist() == list(RULES)
     assert list(table.columns) == ["rule", "title", "severity", "share", "confidence", "names", "note"]
-    # the properties the rules add are not those of other analyses
+    # properties that the rules add do not appear in other analyses
     assert "overloaded_master_latesender" not in trace.analyze().cells
 
 
@@ -444,7 +444,7 @@ def test_command__needs_a_cube_or_a_store(tmp_path):
 
 @pytest.mark.slow
 def test_other_losses__are_what_is_neither_computation_nor_mpi(tmp_path, data):
-    """Rules know MPI only; what the diagnosis finds besides is said, and together they are all of the time."""
+    """Other rules cover only MPI; this one reports all other losses: with computation, they add up to the time."""
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
     cube = trace.analyze().focused()
     (found,) = tracecols.rules.evaluate(cube, "other_losses")

@@ -1,4 +1,4 @@
-"""Experiments: runs with parameters, what changed among them, how times grow (issue 35, part 4)."""
+"""Experiments: runs with parameters, changes among them, growth of times (issue 35, part 4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORK = {"main": 10, "main/solve": 400, "main/solve/exchange": 90, "main/write": 
 
 
 def cube(rng=None, ranks=2, noise=0.005, **slower):
-    """A cube of a program whose call paths take their time on each rank, with noise, and with factors by name."""
+    """Return a cube of a program whose call paths take some time on each rank, with noise, and with factors by name."""
     time, mpi = {}, {}
     for rank in range(ranks):
         for path, ms in WORK.items():
@@ -33,7 +33,7 @@ def cube(rng=None, ranks=2, noise=0.005, **slower):
 
 @pytest.fixture
 def nightly(tmp_path):
-    """Twelve runs, one each night; solve takes 10 % more from the eighth on."""
+    """Make twelve runs, one each night; solve takes 10 % more from the eighth on."""
     rng = np.random.default_rng(1)
     experiment = tracecols.Experiment(tmp_path / "nightly")
     for night in range(12):
@@ -260,7 +260,7 @@ def test_names__stay_text(tmp_path):
 
 
 def with_metric(folder, **slower):
-    """An experiment of two sets of five runs whose second one has changed, with the share of MPI in the time."""
+    """Return an experiment of two sets of five runs, the second with changes, and with the share of MPI in the time."""
     rng = np.random.default_rng(6)
     experiment = tracecols.Experiment(folder)
     for i in range(10):
@@ -300,7 +300,7 @@ def test_growth__of_a_computed_metric_is_not_divided_by_threads(tmp_path):
         one = cube(ranks=ranks, exchange=ranks).with_metrics("each = mpi / 2")
         experiment.add(one, parameters={"size": ranks})
     table = experiment.growth(experiment.series("each", along="size"))
-    # 90 ms a rank, times the number of ranks for both reasons
+    # half of 90 ms per rank, times the number of ranks twice: for the sum, and for the longer exchange
     assert table[["power", "coefficient"]].values.tolist() == [[2.0, pytest.approx(0.045)]]
 
 

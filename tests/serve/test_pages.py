@@ -1,4 +1,4 @@
-"""Pages of answers: never longer than they may be, nothing lost between them, and names stay text."""
+"""Pages of answers: no page exceeds the limit, no row is lost between pages, and names stay text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_count_tokens__by_kind_of_character(text, tokens):
 
 
 def all_pages(rows, facts=None):
-    """Return the rows of all pages, each of which is read with what the one before says."""
+    """Return the rows of all pages, each requested as the page before it says, and the number of pages."""
     found, first, n_pages = [], 1, 0
     while True:
         text = page(facts or {}, Listing("rows", rows[first - 1 :], {}, first - 1, len(rows)))

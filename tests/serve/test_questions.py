@@ -21,7 +21,7 @@ from tracecols.converters.otf2.write import write_archive
 from tracecols.serve.pages import MOST, count_tokens
 from tracecols.testing import Program
 
-# not imported, which takes a second, before a test needs it
+# the import takes a second, and is left to the tests that need it
 pytestmark = pytest.mark.skipif(
     find_spec("mcp") is None, reason="the SDK of the Model Context Protocol is not installed (extra mcp)"
 )
@@ -36,20 +36,20 @@ SIMULATED = {
     "fft": ("mpi_wait_nxn", "mpi_nxn_completion"),
     "irregular": ("mpi_latereceiver", "mpi_wait_nxn"),
 }
-"""Simulated programs, with a property that is asked by location, and one whose total is asked."""
+"""Simulated programs, with a property asked for by location, and one whose total is asked for."""
 
 KEPT = {"late_sender": "mpi_latesender", "hybrid_2x3": "omp_ibarrier_wait", "coll": "mpi_wait_nxn"}
-"""Recorded programs with the cells of a reference analyser, and the property that is asked for."""
+"""Recorded programs with cells of a reference analyser, and the property asked for."""
 
 
 @cache
 def simulated(program: str) -> generate.Generated:
-    """Return a simulated program, which knows its truth."""
+    """Return a simulated program, which includes its true waits."""
     return generate.make(program, 4, 2 if program == "multizone" else 1, 3_000, seed=5)
 
 
 def by_hand() -> Program:
-    """Return two ranks: rank 1 computes for 60 s in solve, and sends; rank 0 has waited for 50 s then."""
+    """Return two ranks: rank 1 computes for 60 s in solve, and then sends; by then rank 0 has waited for 50 s."""
     program = Program(processes=2)
     first, second = program.masters
     for rank in program.masters:
@@ -63,7 +63,7 @@ def by_hand() -> Program:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, how it is asked, what is looked at in the answer, and what is true."""
+    """A question in words, its tool and arguments, a function that takes the result from the answer, and the truth."""
 
     words: str
     tool: str
@@ -83,13 +83,13 @@ def by_location(answer: dict[str, Any]) -> dict[tuple[int, int], float]:
 
 
 def true_seconds(program: str, name: str) -> dict[tuple[int, int], float]:
-    """Return what a simulated program lost, by rank and thread."""
+    """Return the true waiting times of a property in a simulated program, in seconds, by rank and thread."""
     waits, n_threads = simulated(program).truth.waits[name], 2 if program == "multizone" else 1
     return {divmod(i, n_threads): ticks / 1e9 for i, ticks in enumerate(waits.tolist()) if ticks}
 
 
 def near(value: float) -> Any:
-    """Return a number of an answer, which has nine digits."""
+    """Return a value for comparison with a number of an answer, which has nine digits."""
     return pytest.approx(value, rel=1e-8)
 
 
@@ -182,12 +182,12 @@ def of_compared() -> list[Question]:
 
 
 def truth(program: str) -> dict[str, Any]:
-    """Return the fault that was put into a program."""
+    """Return the fault that was injected into a program."""
     return json.loads((INJECTED / program / "truth.json").read_text())
 
 
 def is_the_fault(program: str) -> Callable[[dict[str, Any]], bool]:
-    """Return whether the first finding of an answer names the region and the rank of the fault."""
+    """Return a check whether the first finding of an answer names region, rank and thread of the fault."""
 
     def check(answer: dict[str, Any]) -> bool:
         known, found = truth(program), rows(answer)[0]
@@ -199,7 +199,7 @@ def is_the_fault(program: str) -> Callable[[dict[str, Any]], bool]:
 
 
 def of_injected() -> list[Question]:
-    """Return a question on each program with a fault that was put in, where they are beside the repository: 11."""
+    """Return a question on each program with an injected fault, if these are beside the repository: 11."""
     programs = sorted(p.parent.name for p in INJECTED.glob("*/truth.json"))
     return [
         Question(f"What is wrong with {p}?", "diagnose", {"path": p}, is_the_fault(p), lambda: True) for p in programs
@@ -211,7 +211,7 @@ QUESTIONS = [*of_by_hand(), *of_compared(), *of_kept(), *of_simulated(), *of_inj
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with an archive of each trace that is asked about."""
+    """A folder with archives of the program worked out by hand and of the simulated programs."""
     folder = tmp_path_factory.mktemp("serve")
     (folder / "by_hand").mkdir()
     write_archive(by_hand(), folder / "by_hand" / "traces.otf2")
@@ -221,7 +221,7 @@ def folder(tmp_path_factory):
 
 
 class Client:
-    """The SDK's client of a server, for tests that know nothing of tasks."""
+    """The SDK's client of a server, for tests without asynchronous code."""
 
     def __init__(self, portal: Any, client: Any) -> None:
         self._portal, self._client = portal, client
@@ -234,14 +234,14 @@ class Client:
         return result.content[0].text, bool(result.is_error)
 
     def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Return an answer, which keeps its limit."""
+        """Return an answer after a check of its length."""
         text, is_error = self.call(tool, **arguments)
         assert not is_error, text
         assert count_tokens(text) <= MOST
         return json.loads(text)
 
     def refused(self, tool: str, **arguments: Any) -> str:
-        """Return the text of an error, which says what to do."""
+        """Return the text of an error after a check of its length."""
         text, is_error = self.call(tool, **arguments)
         assert is_error, text
         assert count_tokens(text) <= MOST

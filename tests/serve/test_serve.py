@@ -1,4 +1,4 @@
-"""What the tools of `tracecols serve` open, what they refuse, and what names can do."""
+"""Tools of `tracecols serve`: files that they open, requests that they refuse, and hostile names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tools(folder):
 
 
 def ask(tool, *arguments, **options):
-    """Return an answer, which keeps its limit."""
+    """Return an answer after a check of its length."""
     text = tool(*arguments, **options)
     assert count_tokens(text) <= MOST
     return json.loads(text)
@@ -154,7 +154,7 @@ def test_cube__of_a_replaced_file_is_another(tmp_path, folder):
 
 @pytest.mark.parametrize("given", ["run", "run/traces.otf2"])
 def test_archive__that_was_replaced_is_converted_again(given, tmp_path):
-    """The anchor files have the same size, copies keep the times, and the new one may get the number of the old one on the disk."""
+    """The anchor files have equal sizes, copies keep times, and the new one may get the inode number of the old one."""
     archive = tmp_path / "run"
     shutil.copytree(DATA / "omp_basic", archive)
     with Files([tmp_path], jobs=1) as files:
@@ -216,7 +216,7 @@ def test_waits__of_a_finding_add_up_to_what_it_costs(tools):
     assert len(findings) > 2
     for finding in findings:
         cells = in_all(tools.waits, path="hybrid.severity", finding=finding["number"])
-        # of findings without a known cause there are none
+        # findings without a known cause have none
         assert not cells or sum(c["value"] for c in cells) == pytest.approx(finding["seconds"], rel=1e-6)
     first = in_all(tools.waits, path="hybrid.severity", finding=1)
     assert first and first == sorted(first, key=lambda c: -c["value"])

@@ -60,7 +60,7 @@ def test_difference__by_names_and_ranks(before, after):
     assert by_place(change, "mpi") == {("main/f", 0, 0): -0.05, ("main/g", 0, 0): 0.04}
     assert by_place(change, "visits") == {("main/g", 0, 0): 5, ("main", 1, 0): 1}
     assert change.cells["time"].value.dtype == np.int64
-    # the machine is the same whatever its name; the second process is below it
+    # machines with different names are the same; the second process is below it
     assert change.system.name == ["another box", "rank 0", "thread 0", "rank 1", "thread 0"]
     assert change.facts["whole"] == {"time": pytest.approx(0.4), "visits": 11}
     assert change.summary().endswith("scalasca conventions, difference of 2 cubes")
@@ -141,7 +141,7 @@ def test_unify__tells_call_sites_and_equal_names_apart(before):
     values = {"time": {("main", 0, 0): 1, ("main/f", 0, 0): 2}}
     here, there = (small_cube(values, sites={"main/f": site}) for site in ("x.c:1", "x.c:9"))
     assert (here - there).call_paths.path == ["main", "main/f", "main/f"]
-    # two functions of one name side by side: by their order
+    # two sibling functions of the same name are matched by their order
     twice = small_cube({"time": {("main", 0, 0): 1, ("main/f", 0, 0): 2, ("main/g", 0, 0): 4}})
     twice.call_paths.name[2] = "f"
     change = twice - small_cube(values)
@@ -212,7 +212,7 @@ def test_totals__with_change_and_ratio(before, after):
 def test_changes__add_up(before, after):
     runs = tracecols.compare([before, after])
     changes = runs.changes()
-    # of its own: time without mpi, at the call path itself
+    # exclusive values: time without mpi, at the call path itself
     assert [*zip(changes.property, changes.call_path, changes.change.round(12), strict=True)] == [
         ("time", "main", 0.41),
         ("mpi", "main/f", -0.05),
@@ -250,7 +250,7 @@ def test_regressions__are_what_grew_by_more(before, after):
     assert runs.regressions(0.99).property.tolist() == ["time"]
     assert runs.regressions(1.01).empty
     assert runs.regressions(0.0, ["mpi", "visits"]).property.tolist() == ["visits"]
-    # from nothing to something is more than any share
+    # growth from nothing exceeds any share
     nothing = small_cube({"time": {("main", 0, 0): 1}, "mpi": {}}, parents={"mpi": "time"})
     some = small_cube({"time": {("main", 0, 0): 1}, "mpi": {("main", 0, 0): 1}}, parents={"mpi": "time"})
     assert tracecols.compare([nothing, some]).regressions(5.0, ["mpi"]).property.tolist() == ["mpi"]
@@ -314,7 +314,7 @@ def test_command__prints_what_changed(saved):
 
 
 def test_command__takes_names_as_they_are(tmp_path):
-    # what rich would take for markup, in names of files, properties, units and regions
+    # markup of rich in names of files, properties, units and regions
     odd = "[/red]a[bold]"
     for name, value in (("[a]", 3), ("[b]", 5)):
         cube = small_cube(
@@ -420,7 +420,7 @@ def test_show__of_a_difference_has_signs_and_shares_of_what_was_subtracted(saved
     assert "percent of time of what was subtracted" in tree
     assert "rank 1 thread 0" in show("-p", "time", "-c", "main")
     assert "-0.050000 s" in show("-p", "mpi", "--seconds")
-    # a change of zero in sum may still hide changes below
+    # a total change of zero may hide changes of call paths
     moved = small_cube({**BEFORE, "time": {("main", 0, 0): 300, ("main/f", 0, 0): 100}}, **MORE)
     (moved - before).save(saved / "change.severity")
     assert "+50.00%" in show("-p", "time")
@@ -488,8 +488,8 @@ SHRUNK = {
 
 
 def test_difference__growth_is_positive_though_the_whole_shrinks(tmp_path):
-    """Of 1.4 s: time -0.45 s, -32.14 %; MPI +0.14 s, +10 %; shares referred to the change of the root, which has a
-    minus sign."""
+    """Of 1.4 s: time -0.45 s, -32.14 %; MPI +0.14 s, +10 %; shares used to refer to the change of the root,
+    which is negative."""
     first, last = (small_cube(values, parents={"mpi": "time"}) for values in SHRUNK)
     change = tracecols.compare([first, last]).difference()
     assert change.total("mpi") == pytest.approx(0.14)
@@ -524,7 +524,7 @@ def test_difference__on_a_grid_has_signs():
 
 
 def test_difference__without_what_was_subtracted_has_shares_of_its_size():
-    """A root that only one of them has."""
+    """A root property that only one of the cubes has."""
     first = small_cube({"visits": {("main", 0, 0): 1}}, units={"visits": "occ"})
     change = first - small_cube({"time": {("main", 0, 0): 500}})
     assert change.whole("visits") == 1
@@ -535,13 +535,12 @@ def test_difference__without_what_was_subtracted_has_shares_of_its_size():
     ("a", "b"), [(1000, 1_000_000), (2_596_145_201, 10**9), (2_596_140_085, 2_596_145_201), (3, 7)]
 )
 def test_difference__of_equal_runs_with_other_clocks_is_nothing(a, b):
-    """No residue like 1.1e-16 s: of values per cell, of what properties have of their own, and of sums over
-    locations."""
+    """No residue like 1.1e-16 s remains in cells, in own values of properties, and in sums over locations."""
     rng = np.random.default_rng(3)
     places = [("main", 0, 0), ("main/f", 0, 0), ("main/f", 1, 0), ("main/f/g", 1, 0)]
 
     def run(resolution):
-        # whole seconds are the same number on every clock
+        # whole seconds are exact on every clock
         part = {p: int(v) * resolution for p, v in zip(places, seconds, strict=True)}
         return small_cube(
             {"time": {p: 3 * v for p, v in part.items()}, "mpi": part, "omp": part},
@@ -562,7 +561,7 @@ def test_difference__of_equal_runs_with_other_clocks_is_nothing(a, b):
 
 
 def test_unify__of_clocks_without_a_common_multiple_rounds_what_is_own():
-    """At 2,596,145,201 and 2,596,140,085 Hz: to femtoseconds, and parents stay the sum of their children."""
+    """At 2,596,145,201 and 2,596,140,085 Hz, values are rounded to fs, and parents remain the sum of their children."""
     rng = np.random.default_rng(5)
     resolutions = (2_596_145_201, 2_596_140_085)
     cubes = []
@@ -582,7 +581,7 @@ def test_unify__of_clocks_without_a_common_multiple_rounds_what_is_own():
 
 
 def test_difference__of_foreign_times_leaves_no_residue(tmp_path):
-    """Times of other tools are float64 seconds: 0.3 less 0.1 and 0.2 is 5.6e-17 s, and nothing."""
+    """Times of other tools are float64 seconds: 0.3 less 0.1 and 0.2 is 5.6e-17 s, and counts as 0."""
     from tracecols.severity import Cells
 
     theirs = small_cube(
@@ -644,7 +643,7 @@ def test_compare__writes_the_difference_as_a_report(saved, tmp_path):
 
 @pytest.mark.slow
 def test_compare__of_a_whole_and_a_part_has_no_speedup(tmp_path, data):
-    """A run against the analysis of a tenth of it is not ten times as fast (issue 33, number 6)."""
+    """An analysis of a tenth of a run does not make the run ten times as fast (issue 33, number 6)."""
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
     whole = trace.analyze().save(tmp_path / "whole.severity")
     part = trace.analyze(start=0.3, stop=0.35).save(tmp_path / "part.severity")

@@ -41,7 +41,7 @@ def test_cells_of__call_path_inclusive_adds_up_to_the_roots(cube):
     inclusive = cube.cells_of("time", "iie")
     roots = cube.call_paths.parent[inclusive.call_path] < 0
     assert inclusive.value[roots].sum() == cube.cells["time"].value.sum()
-    # by hand for one path: what is below it in the tree
+    # by hand for one path: the sum over its subtree
     i = cube.call_paths.path.index("hybrid/main/h_coll")
     below = cube.cells["time"]
     mine = (below.call_path >= i) & (below.call_path < cube.call_paths.end[i])
@@ -113,7 +113,7 @@ def test_made__keeps_the_cells_that_were_asked_for_last(monkeypatch):
     assert not made
     for name in ("a", "b", "a", "c", "a", "b"):
         assert len(found[name]) == 2
-    # two of them are kept
+    # two results are kept
     assert made == ["a", "b", "c", "b"]
     with pytest.raises(KeyError):
         found["d"]
@@ -195,7 +195,7 @@ def test_topologies__are_made_where_a_trace_has_none(archive, analyze):
 
 
 def test_on_topology__places_threads_with_their_process(cube):
-    # two processes on three places: their workers have no places of their own
+    # two processes on three positions: workers have no separate positions
     more = cube.with_topology("line", [3], [[2], [0]], dimensions=["x"], periodic=[True])
     assert [t.name for t in cube.topologies] == ["Process x Thread"]
     assert repr(more.topologies[-1]) == "<Topology 'line': 3 (x), 2 locations>"
@@ -203,7 +203,7 @@ def test_on_topology__places_threads_with_their_process(cube):
     by_rank = [of[cube.system.rank == rank].sum() for rank in (0, 1)]
     laid = more.on_topology("LINE", "omp_idle_threads")
     np.testing.assert_allclose(laid, [by_rank[1], np.nan, by_rank[0]], rtol=1e-12)
-    # without their threads, masters are never idle
+    # without worker threads, masters are never idle
     np.testing.assert_array_equal(more.on_topology("line", "omp_idle_threads", aggregation="iee"), [0, np.nan, 0])
     assert len(more.topologies) == 2
 
@@ -214,7 +214,7 @@ def test_on_topology__selects_and_aggregates(cube):
     np.testing.assert_allclose(
         laid.ravel(), cube.by_location("mpi_latebroadcast", cube.find_call_paths(at)), rtol=1e-15
     )
-    # inclusive of the root is all
+    # the inclusive value of the root is the total
     whole = cube.on_topology(0, "time", cube.call_paths.path[0], aggregation="iie")
     assert np.nansum(whole) == pytest.approx(cube.total("time"))
     assert np.nansum(cube.on_topology(0, "mpi", aggregation="eee")) <= np.nansum(cube.on_topology(0, "mpi"))
@@ -247,7 +247,7 @@ def test_topologies__may_be_empty(archive, enhance, tmp_path):
     axis = archive.define("CartDimension", name=archive.string("d"), size=3, cart_periodicity=1)
     for rank in archive.mpi(2).ranks:
         rank.enter(1, "main").leave(5, "main")
-    # of MPI_COMM_SELF it is not known who is there; the other has no dimension
+    # the members of MPI_COMM_SELF are not known; the other topology has no dimension
     own = archive.comm_self()
     cart = archive.define("CartTopology", name=archive.string("self"), communicator=own, cart_dimensions=[axis])
     archive.define("CartCoordinate", cart_topology=cart, rank=0, coordinates=[1])
@@ -274,7 +274,7 @@ def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
     model = enhance(archive)
     cube = analyze_model(model)
     assert cube.facts["counts"] == counts(model) == {"positions that do not fit their topology": 3}
-    # the size of the second dimension is not known: as far as rank 3
+    # the size of the second dimension is not known: it reaches to rank 3
     laid = cube.on_topology("cart", "visits")
     assert laid.shape == (2, 8)
     assert np.argwhere(~np.isnan(laid)).tolist() == [[0, 0], [1, 7]]
@@ -284,7 +284,7 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
     text = repr(cube)
     assert text.startswith("<SeverityCube 106 properties x 56 call paths x 6 locations, exact conventions>")
     assert "Wait at Implicit Barrier (omp_ibarrier_wait)" in text
-    # start-up and shutdown are set apart; also what a property with children has of its own: idle time outside parallel
+    # without start-up and shutdown; a property with children is listed with its own time: idle time outside of parallel
     # regions
     inside = cube.focused()
     own = inside.total("omp_idle_threads") - inside.total("omp_limited_parallelism")
@@ -292,12 +292,12 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
     assert text.splitlines()[4] == f"  {own / inside.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"
 
 
-# -- what a cube is made of (issue 14) ---------------------------------------------------------------------------------
+# -- parts of a cube (issue 14) ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_cube__shows_itself_whichever_module_it_was_imported_from(cube, tmp_path):
-    # the viewer lies above the cube: it registers in tracecols/__init__.py and is imported when it is needed
+    # the viewer depends on the cube: it registers in tracecols/__init__.py and is imported when it is needed
     cube.save(tmp_path / "h.severity")
     code = (
         "import sys\nfrom tracecols.severity import SeverityCube\n"
@@ -323,7 +323,7 @@ def test_replaced__keeps_the_rest_and_the_type(cube):
 @pytest.mark.parametrize("n", [0, 1, 5, 1000])
 @pytest.mark.parametrize("largest", [1, 2**40, 2**62])
 def test_sum__of_repeated_cells_is_exact(n, largest):
-    """Also where a sum would not fit into a float64, or would pass 64 bits on its way."""
+    """Even if a sum does not fit into a float64, or exceeds 64 bits on the way."""
     chance = np.random.default_rng(n)
     call_path, location = chance.integers(0, 5, n).astype(np.int32), chance.integers(0, 3, n).astype(np.int32)
     value = chance.integers(-largest, largest, n)

@@ -1,4 +1,4 @@
-"""A cube whose values are not what the schema says, checksums right: it is refused with words, and nothing crashes
+"""Cubes whose values violate the schema although their checksums are right are refused with a message, without crashes
 (issue 30, items 13 and 14)."""
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def make_cube() -> SeverityCube:
 
 @pytest.fixture
 def path(tmp_path) -> Path:
-    """A cube to be changed."""
+    """Return the path of a cube to be changed."""
     return make_cube().save(tmp_path / "x.severity")
 
 
 def rewrite(path: Path, name: str, change) -> None:
-    """Change the rows or columns of a table; its pages have the checksums of what they hold."""
+    """Change the rows or columns of a table, and write its pages with right checksums."""
     file = path / f"{name}.parquet"
     table = change(pq.ParquetFile(file).read())
     pq.write_table(table, file, compression="lz4", write_page_checksum=True)
@@ -92,7 +92,7 @@ def put(column: str, row: int, value):
 
 
 def say(path: Path, change) -> None:
-    """Change what the manifest says, its checksum included."""
+    """Change the manifest, its checksum included."""
     manifest = json.loads((path / "manifest.json").read_text())
     change(manifest)
     manifest["checksum"] = checksum(manifest)
@@ -100,7 +100,7 @@ def say(path: Path, change) -> None:
 
 
 def refusal(path: Path) -> str:
-    """Read a cube that is to be refused; what is said without its path. Commands end with exit code 1."""
+    """Read a cube that must be refused; return the message without its path. Commands end with exit code 1."""
     with pytest.raises(SeverityError) as raised:
         SeverityCube.load(path)
     head, advice = str(raised.value).splitlines()
@@ -227,7 +227,7 @@ def test_facts__are_as_they_are_declared(change, words, path):
 
 @pytest.mark.slow
 def test_facts__of_every_analysis_are_declared(data, tmp_path):
-    """Whatever an analysis says of a cube fits the declaration, and every entry is declared."""
+    """All facts of analyses fit their declarations, and every entry is declared."""
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace", jobs=1), jobs=1)
     whole = trace.analyze(ideal_network=True)
     narrowed = trace.analyze(properties=["mpi"], locations=[0, "rank 1"], start=0.1, stop=0.3, bins=3)
@@ -257,7 +257,7 @@ def test_cubes__that_are_sound_are_taken(seed, tmp_path):
 
 
 def bomb(file: Path, n: int) -> None:
-    """Let a table have its first row many times, in some kilobytes."""
+    """Repeat the first row of a table many times, in a file of some kilobytes."""
     table = pq.ParquetFile(file).read()
     many = pa.concat_tables([table.slice(0, 1)] * 1000).combine_chunks()
     many = pa.concat_tables([many] * 100)
@@ -271,7 +271,7 @@ def test_bombs__are_refused_before_anything_is_read(table, path, monkeypatch):
     bomb(path / f"{table}.parquet", 200_000)
     assert (path / f"{table}.parquet").stat().st_size < 200_000
     monkeypatch.setattr(StoredTable, "read", lambda _: pytest.fail("it is read"))
-    # what others are limited by is wrong first
+    # a table that limits others is refused first
     assert re.fullmatch(r"table \w+ has [\d,]+ rows, but there can be [\d,]+ at most, one for each .*", refusal(path))
 
 

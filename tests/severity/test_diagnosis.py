@@ -1,5 +1,4 @@
-"""The diagnosis: what is set apart, what is found and how much it costs, against plain twins; and what it says of known
-traces."""
+"""The diagnosis: the focus, findings and their costs compared with plain twins; and the diagnoses of known traces."""
 
 from __future__ import annotations
 
@@ -48,12 +47,12 @@ def traces(tmp_path_factory):
     return open_one
 
 
-# -- what is set apart -------------------------------------------------------------------------------------------------
+# -- the focus ---------------------------------------------------------------------------------------------------------
 
 
 def own_times(trace, location):
-    """Walk the events of a location one by one: time of its own of every call path, and when it leaves and enters the
-    calls of MPI."""
+    """Walk through the events of a location; return exclusive ticks and visits by call path, and the times at which it
+    leaves MPI_Init and enters MPI_Finalize."""
     store = trace.model.store
     events = store.read("events", location, ["time", "kind", "region"], 0, int(trace.locations.n_events[location]))
     names = store.definitions["regions"].to_pydict()["name"]
@@ -82,12 +81,12 @@ def test_focus__is_what_an_event_by_event_walk_finds(name, traces):
         _, _, begin, end = own_times(trace, master)
         left.append(begin)
         entered.append(end)
-        # the other threads of a process work or idle meanwhile
+        # all threads of a process count for that time
         focused += (end - begin) * threads[trace.locations.process[master]]
     d = cube.diagnosis()
     assert round(d.seconds * cube.resolution) == focused
     assert round((d.apart + d.seconds) * cube.resolution) == round(cube.total("time") * cube.resolution)
-    # the interval itself, from the last who leaves MPI_Init to the first who enters MPI_Finalize
+    # the interval itself, from the last EXIT of MPI_Init to the first ENTER of MPI_Finalize
     assert d.between == (min(entered) - max(left)) / cube.resolution
     assert d.beside == pytest.approx(d.seconds - sum(threads.values()) * d.between)
     assert 0 <= d.beside < 0.15 * d.seconds
@@ -96,8 +95,8 @@ def test_focus__is_what_an_event_by_event_walk_finds(name, traces):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hybrid_2x3", "bt-mz_S_4x2"])
 def test_focus__of_efficiencies_is_that_of_the_trace(name, traces):
-    """Without what lies above main a cube's runtime is that of the trace's window; only MPI_Init and MPI_Finalize left
-    out, it is 15 % more."""
+    """Without call paths above main, a cube's runtime is that of the trace's window; if only MPI_Init and MPI_Finalize
+    were left out, it would be 15 % more."""
     trace, cube = traces(name)
     by_cube, by_trace = (t[t.metric == "runtime"].value.item() for t in (cube.efficiencies(), trace.efficiencies()))
     assert by_cube == pytest.approx(by_trace, rel=2e-4)
@@ -112,13 +111,13 @@ def test_focus__leaves_out_what_runs_before_and_after_main(analyze, archive):
     names = cube.call_paths.name[focus.set_apart(cube)].tolist()
     assert names == ["program", "MPI_Init", "MPI_Finalize"]
     d = cube.diagnosis()
-    # main's own 2 + 10 + 10 + 5 and work's 40; of that 2 before MPI_Init and 5 after MPI_Finalize cannot be distinguished from
-    # the rest
+    # main has 2 + 10 + 10 + 5, work has 40; of these, 2 before MPI_Init and 5 after MPI_Finalize cannot be
+    # distinguished from the rest
     assert d.seconds == pytest.approx(2 * 67e-9)
     assert d.between == pytest.approx(60e-9)
     assert d.beside == pytest.approx(2 * 7e-9)
     assert "10% of it lies before the last process left MPI_Init, or after" in d.text()
-    # all of it
+    # all of the time
     assert cube.diagnosis(with_startup=True).seconds == pytest.approx(200e-9)
     (first, *_) = cube.diagnosis(with_startup=True).findings
     assert first.title.startswith("MPI, Init/Finalize")
@@ -131,7 +130,7 @@ def test_focus__keeps_what_encloses_mpi_if_it_is_entered_twice(analyze, archive)
         rank.enter(0, "main").enter(1, "step").call(2, 4, "MPI_Init").leave(5, "step")
         rank.enter(10, "step").call(12, 14, "MPI_Finalize").leave(15, "step").leave(20, "main")
     cube = analyze(archive)
-    # step is entered twice, so main encloses, and nothing lies above it
+    # step is entered twice, so main encloses MPI, and no call path is above it
     assert set(cube.call_paths.name[focus.set_apart(cube)]) == {"MPI_Init", "MPI_Finalize"}
 
 
@@ -147,12 +146,12 @@ def test_focus__is_everything_without_mpi_and_of_narrowed_and_computed_cubes(tra
         assert narrowed.focused() is narrowed
     for narrowed in (trace.analyze(locations=[0, 1]), trace.analyze(properties="mpi")):
         assert narrowed.focused().facts["focus"]["share"] < 1
-    # nothing else is there
+    # the cube has no other call path
     only = small_cube({"time": {("main/MPI_Init", 0, 0): 5}})
     assert only.focused() is only
 
 
-# -- what is found -----------------------------------------------------------------------------------------------------
+# -- findings ----------------------------------------------------------------------------------------------------------
 
 
 def without_causes(cube):
@@ -161,7 +160,7 @@ def without_causes(cube):
 
 
 def plain_findings(cube):
-    """The twin: seconds by property, idle threads by what their master does, from the cells of the focus one by one."""
+    """Return seconds by property, and idle time by the activity of the master, from single cells of the focus."""
     axis, s = cube.properties, cube.system
     focused = cube.focused()
     own = {}
@@ -173,7 +172,7 @@ def plain_findings(cube):
         places = zip(cells.call_path.tolist(), cells.location.tolist(), strict=True)
         own[name] = dict(zip(places, cells.value.tolist(), strict=True))
         if overlaps:
-            # of its parent's own time, which is less by that
+            # a part of its parent's own time, from which it is subtracted
             of = own[axis.parent[axis.number[name]]]
             own[name] = {at: min(value, of.get(at, 0)) for at, value in own[name].items()}
             for at, value in own[name].items():
@@ -218,7 +217,7 @@ def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
     for words, seconds in idle.items():
         of_kind = [f.seconds for f in of_idle if words in f.title]
         assert sum(of_kind) == pytest.approx(seconds, abs=1e-9)
-    # findings and computation are all of the time
+    # findings and computation add up to the time
     assert sum(f.seconds for f in findings) + totals["comp"] == pytest.approx(d.seconds, rel=1e-9)
     assert [f.seconds for f in findings] == sorted((f.seconds for f in findings), reverse=True)
     for f in findings:
@@ -228,7 +227,7 @@ def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
 
 
 def check_findings(cube):
-    """The findings of a property do not exceed it together, and all findings not the time without computation."""
+    """Check that the findings of a property do not exceed it, and all findings not the time without computation."""
     for with_startup in (False, True):
         looked_at = cube if with_startup else cube.focused()
         found = Counter()
@@ -258,7 +257,7 @@ def test_findings__never_exceed_their_property(path, tmp_path, monkeypatch):
 
 
 def test_causes__let_threads_idle_where_their_process_waits_for_them(traces):
-    """Rank 1 computes alone while rank 0 waits in MPI_Ssend: that is where the threads of rank 0 idle meanwhile."""
+    """Rank 1 computes alone while rank 0 waits in MPI_Ssend, which is where the threads of rank 0 idle."""
     cube = traces("hybrid_2x3")[1].focused()
     found = diagnosis.findings_with_cells(cube, cube.total("time"), cube.total("time"))
     ((_, cells),) = [(f, c) for f, c in found if f.what.startswith("rank 1 thread 0 computes do_work alone")]
@@ -271,7 +270,7 @@ def test_causes__let_threads_idle_where_their_process_waits_for_them(traces):
 
 
 def with_tasks(archive, with_mpi=False):
-    """A program of two threads: 10 s serial, then each executes a task of 30 s in a barrier of 40 s, then 10 s
+    """Record a program of two threads: 10 s serial, then each executes a task of 30 s in a barrier of 40 s, then 10 s
     serial."""
     mpi = archive.mpi(1, 2)
     (main, worker), team = mpi.threads[0], mpi.teams[0]
@@ -295,7 +294,7 @@ def analyzed(archive, folder, **choice):
 
 
 def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
-    """A worker does not idle while its master executes tasks: the program's root takes off what appears there."""
+    """A worker does not idle while its master executes tasks, whose time is subtracted at the program's root."""
     cube = analyzed(with_tasks(archive), tmp_path)
     assert cube.total("omp_idle_threads") == pytest.approx(20e-9)
     idle = [f for f in without_causes(cube).diagnosis(100).findings if f.property == "omp_idle_threads"]
@@ -307,7 +306,7 @@ def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
 
 
 def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, tmp_path):
-    """The program's root lies outside of the focus, and the tasks in it: together they appear once."""
+    """The program's root is outside of the focus, the tasks are inside: in sum they count once."""
     cube = analyzed(with_tasks(archive, with_mpi=True), tmp_path)
     # master: 6 + 40 + 5; the worker 40 in the team, idle as long as the master is alone
     inside = cube.focused()
@@ -323,7 +322,7 @@ def test_efficiencies__of_a_program_with_tasks_count_them_once(archive, tmp_path
     found = analyzed(with_tasks(archive, with_mpi=True), tmp_path).efficiencies()
     values = found[found.model == "run"].set_index("metric").value
     assert values["runtime"] == pytest.approx(51e-9)
-    # the master computes 6 + 5 besides
+    # the master also computes for 6 + 5
     assert values["useful_max"] == pytest.approx(41e-9) and values["useful_mean"] == pytest.approx((41 + 30) / 2 * 1e-9)
 
 
@@ -334,7 +333,7 @@ def test_focus__of_periods_with_tasks_adds_up(archive, tmp_path):
 
 
 def overlapping(values):
-    """A cube of point-to-point time, of which late senders and an overlapping property hold a part: seconds by call
+    """Return a cube of point-to-point time with late senders and an overlapping property as parts: seconds by call
     path."""
     parents = {
         "execution": "time",
@@ -394,8 +393,8 @@ def test_diagnosis__names_waits_in_nonblocking_collectives(traces):
 
 FIRST = {
     # The program computes alone in its first parts (h_latesender, h_latereceiver, h_coll: do_work outside parallel
-    # regions) while two workers of each process idle: h_coll computes longest. That is more than any wait: its own
-    # source says what it does.
+    # regions) while two workers of each process idle: h_coll computes longest. That is more than any wait, as the
+    # source of the program shows.
     "hybrid_2x3": ("omp_idle_threads", "alone while other threads idle", "do_work", "OpenMP"),
     # Class S is far too small: of 0.18 s between MPI_Init and MPI_Finalize, processes are in MPI for 60 % (0.15 s of
     # computation in 1.46 s of all threads), nearly all of it MPI_Waitall of exch_qbc, and other threads idle there;
@@ -427,13 +426,13 @@ def test_diagnosis__finds_first_what_costs_most(name, traces):
     assert d.text().count("<") == 2  # the words "< lowest", and the mark
     assert d.findings
     assert all(f.advice and (f.paid_by or not f.seconds) for f in d.findings)
-    # whoever starts and ends MPI is not what is wrong
+    # start and end of MPI are not findings
     assert not any("MPI_Init" in f.where.call_path or f.property.startswith("mpi_init") for f in d.findings)
 
 
 @pytest.mark.slow
 def test_findings__say_what_they_leave_out(traces):
-    """A finding is of a property without those below it; `show` tells what it is with them, which is more."""
+    """The cost of a finding excludes child properties; `show` displays the inclusive value, which is larger."""
     cube = without_causes(traces("sweep3d_4")[1])
     first = cube.diagnosis().findings[0]
     assert first.title == "MPI, Point-to-point without Late Sender and Late Receiver"
@@ -446,8 +445,8 @@ def test_findings__say_what_they_leave_out(traces):
 
 
 def test_findings__name_the_call_path_of_the_region_they_name(traces):
-    """Where the call path with most of a finding ends in another region than that with most of it, the region is
-    alone."""
+    """If the call path with the largest share of a finding does not end in the region with the largest share, only the
+    region is named."""
     cube = without_causes(traces("hpcg_2x2")[1])
     found = cube.diagnosis(10).findings
     spread = [
@@ -463,7 +462,7 @@ def test_findings__name_the_call_path_of_the_region_they_name(traces):
 
 @pytest.mark.slow
 def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
-    """Threads that a program creates by itself (POSIX) have no share in the hybrid models."""
+    """Threads that a program creates (POSIX) have no share in the hybrid models."""
     _, cube = traces("omp_basic")
     assert "OpenMP" in cube.diagnosis().text() and cube.diagnosis().lowest.startswith("openmp_")
     _, cube = traces("pthreads_mutex")
@@ -472,9 +471,9 @@ def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
 
 
 def test_findings__of_contention_and_joins_tell_who_causes_them(traces):
-    """The exact root causes know it. Threads that take no part in a region lose nothing to who idles outside of it."""
+    """The exact root causes record it. The idle time of threads that take no part in a region has no cause."""
     _, cube = traces("pthreads_mutex")
-    # others are causes by replay
+    # other findings have causes by replay
     by_property = {f.property: f for f in cube.diagnosis(100).findings if not f.kind}
     for name, costs in (("pthread_lock_contention_mutex_lock", "delay_lock"), ("pthread_join_wait", "delay_join")):
         found = by_property[name].cause
@@ -488,7 +487,7 @@ def test_diagnosis__tells_who_causes_what(traces):
     trace, cube = traces("hybrid_2x3")
     cube = without_causes(cube)
     by_property = {f.property: f for f in cube.diagnosis(100).findings}
-    # of the costs of late broadcasts the root pays nothing and causes all: it computes before
+    # the root of late broadcasts does not wait, and causes all waits by computing before
     waits = trace.waits[trace.waits.property == "mpi_latebroadcast"]
     (root,) = waits.cause_location.unique()
     found = by_property["mpi_latebroadcast"]
@@ -496,7 +495,7 @@ def test_diagnosis__tells_who_causes_what(traces):
     assert found.cause.call_path == "hybrid/main/h_coll/compute/do_work"
     costs = cube.cells["delay_12n_aggregate"].on(~focus.set_apart(cube))
     assert found.cause.share == pytest.approx(costs.value.max() / costs.value.sum())
-    # the master itself is why its threads idle
+    # the master itself causes the idle time of its threads
     serial = next(f for f in cube.diagnosis(100).findings if "computes alone" in f.title)
     assert serial.cause.location.endswith("thread 0")
     assert all(not p.location.endswith("thread 0") for p in serial.paid_by)
@@ -506,10 +505,10 @@ def test_diagnosis__tells_who_causes_what(traces):
     "parts,paying,told",
     [
         ([30, 1, 0, 69], 3, "rank 3 (69%), rank 0 (30%), rank 1 (1%)"),
-        # 1,000 of which none has half a percent, and those that have much less than others
+        # 1,000 locations with less than half a percent each, then with some that have much less
         ([10] * 1000, 1000, "1,000 locations, all alike"),
         ([30] + [10] * 999 + [1] * 50, 1000, "rank 0 (<1%), rank 1 (<1%), rank 2 (<1%), and 997 more"),
-        # few have most of it
+        # few locations have most of the cost
         ([3000] * 2 + [1] * 1000, 2, "rank 0 (43%), rank 1 (43%)"),
     ],
 )
@@ -533,7 +532,7 @@ def test_diagnosis__of_a_narrowed_cube_is_about_what_was_asked_for(traces):
     assert d.narrowed == "narrowed: mpi_collective"
     assert {f.property for f in d.findings} == {"mpi_collective"}
     assert d.efficiencies == () and d.lowest == ""
-    # the time looked at is that of the whole analysis
+    # the runtime is that of the whole analysis
     assert d.runtime == pytest.approx(trace.analyze().diagnosis().runtime) and d.runtime < d.recorded
     d = trace.analyze(within="h_region").diagnosis()
     assert all("h_region" in f.where.call_path for f in d.findings)
@@ -550,7 +549,7 @@ def test_diagnosis__needs_times_of_one_run(traces):
         (cube - cube).diagnosis()
 
 
-# -- what is shown -----------------------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -565,7 +564,7 @@ def test_text__is_one_screen(name, traces):
 
 
 def test_text__survives_names_of_any_kind():
-    """Names that are long, odd or look like markup neither break lines nor run."""
+    """Names that are long, odd or look like markup neither break lines nor are executed."""
     times = {(f"main/{name.replace('/', ' ')}", rank, 0): 10 + rank for name in ODD_NAMES for rank in range(4)}
     mpi = {key: value for i, (key, value) in enumerate(times.items()) if i % 2}
     cube = small_cube(
@@ -647,7 +646,7 @@ def test_diagnose__prints_text_and_json(traces, tmp_path):
     # a cube of another format
     assert run("export", tmp_path / "h.severity", tmp_path / "h.cubex").exit_code == 0
     again = json.loads(run("diagnose", tmp_path / "h.cubex", "--json").stdout)
-    # which does not know what lies outside of the focus, but by call path
+    # other formats exclude time outside of the focus only by call path
     by_path = cube.replaced(outside=None).diagnosis()
     assert [f["seconds"] for f in again["findings"]] == [f.seconds for f in by_path.findings]
     assert run("diagnose", tmp_path / "nowhere.severity").exit_code == 1
@@ -667,7 +666,7 @@ def test_analyze__ends_with_the_diagnosis_and_prints_one_line_to_scripts(traces,
     assert quiet.stdout == result.stdout
     assert all(line.startswith("note: ") for line in quiet.stderr.splitlines())
     assert "Init/Finalize" in run("analyze", trace.path, "-o", tmp_path / "h.severity", "--with-startup").stderr
-    # what cannot be diagnosed is analyzed all the same
+    # an analysis that cannot be diagnosed succeeds all the same
     only = run("analyze", trace.path, "-p", "visits", "-o", tmp_path / "v.severity")
     assert only.exit_code == 0 and only.stderr == ""
 
@@ -685,7 +684,7 @@ def test_show_and_rules__look_at_the_focus_and_say_so(traces, tmp_path):
     )
     whole = run("show", tmp_path / "h.severity", "--with-startup").output
     assert "focus" not in whole and "52.64%  Idle Threads" in whole
-    # what lies outside only is shown all the same
+    # properties that are only outside of the focus are shown all the same
     start = run("show", tmp_path / "h.severity", "-p", "mpi_init_exit")
     assert "start-up and shutdown" in start.stderr and "17.24%" in start.stdout
     assert "MPI_Init_thread" in start.stdout
@@ -697,7 +696,7 @@ def test_show_and_rules__look_at_the_focus_and_say_so(traces, tmp_path):
         of = cube if with_startup else inside
         assert costs.severity == pytest.approx(of.total("mpi"), rel=0.01)
         assert costs.share == pytest.approx(costs.severity / of.total("time"))
-    # a region that is asked for is looked at as a whole
+    # a requested region is evaluated as a whole
     (costs,) = tracecols.rules.evaluate(cube, "costs", call_path="main")
     assert costs.severity == pytest.approx(cube.total("mpi"), rel=0.01)
 
@@ -727,7 +726,7 @@ def test_masters__are_the_first_threads_of_processes(traces):
     ],
 )
 def test_function_name__is_one_spelling_of_a_signature(signature, name):
-    """A finding had `int main(int, char**)` in one line and `main` in the next (issue 33, number 6)."""
+    """A finding used to have `int main(int, char**)` in one line and `main` in the next (issue 33, number 6)."""
     assert function_name(signature) == name
     assert wording.short(signature) == name[:40]
     assert fitted(f"{signature}/MPI_Send", 400) == f"{name}/MPI_Send"
@@ -741,7 +740,7 @@ def test_text__fits_a_terminal_of_80_columns(tmp_path):
         shown = [line for line, style in lines(d, "x.severity", width) if not line.startswith("    more")]
         assert max(map(len, shown)) <= width
     narrow = [line for line, _ in lines(d, "x.severity", 80)]
-    # nothing is left out: the same words
+    # nothing is left out: the words are the same
     wide = [line for line, _ in lines(d, "x.severity")]
     table = slice(narrow.index(next(line for line in narrow if line.startswith("< lowest"))), None)
     assert " ".join(narrow[table][0].split()) == " ".join(next(line for line in wide if "< lowest" in line).split())

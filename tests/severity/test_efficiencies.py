@@ -1,4 +1,4 @@
-"""Efficiencies: worked out by hand for a few calls, their identities on recorded traces, and what is refused."""
+"""Efficiencies: worked out by hand for a few calls, identities on recorded traces, and refused requests."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_openmp__serial_part_and_unequal_threads():
     assert not [m for m in table.metric if "mpi" in m.split("_") or m.startswith(("process_", "transfer"))]
     assert both["openmp_parallel_efficiency"] == both["parallel_efficiency"] == pytest.approx(0.65)
     assert both["openmp_load_balance"] == pytest.approx(65 / 90)
-    # serial 60 s of which the worker idles: 30 s of each thread on average; in the region 5 s of each on average
+    # the worker idles for 60 serial s: 30 s per thread on average; in the region 5 s per thread on average
     added = values(table, "hybrid additive")
     assert added["thread_efficiency"] == pytest.approx(0.65)
     assert added["amdahl_efficiency"] == pytest.approx(0.7)
@@ -162,12 +162,12 @@ def test_single_process__is_as_efficient_as_can_be():
 UNEVEN = RunTimes(
     20.0, np.array([5.0, 5, 5]), np.array([10.0, 10, 5]), np.array([0, 0, 1]), np.array([10.0, 10, 5]), np.zeros(3), 20.0, "approximation", "whole run"
 )  # fmt: skip
-"""Two processes, of two threads and of one, that compute alike, outside MPI for 10 and for 5 s."""
+"""Processes with two threads and with one; all threads compute for 5 s, and are outside MPI for 10 and 5 s."""
 
 
 def test_openmp_load_balance__above_one_is_explained_where_it_stands():
     found = {m.metric: m for m in metrics(UNEVEN)}
-    # load balance 5 / 5, of MPI (25 / 3) / 10
+    # load balance 5 / 5, MPI load balance (25 / 3) / 10
     assert found["openmp_load_balance"].value == pytest.approx(1.2)
     words = "threads share computation more evenly than processes share the time outside MPI"
     shown = "".join(map(str, render([tabulate(UNEVEN)], ["run"], None)))
@@ -193,7 +193,7 @@ def test_one_process__has_nothing_that_is_about_several():
     assert "what is about several processes is left out" in shown and "ideal network" not in shown
     kept = [m.metric for m in metrics(alone) if not is_of_several(m.metric)]
     assert not {"serialisation_efficiency", "mpi_load_balance", "process_load_balance"} & set(kept)
-    # what is shown still adds up
+    # the values shown still add up
     values = {m.metric: m.value for m in metrics(alone)}
     assert {"process_efficiency", "thread_efficiency"} <= set(kept)
     assert values["process_efficiency"] + values["thread_efficiency"] - 1 == pytest.approx(
@@ -266,7 +266,7 @@ def test_cubes_of_other_formats__have_the_same_efficiencies(data, tmp_path, endi
     cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")).analyze()
     export(cube.save(tmp_path / "x.severity"), tmp_path / f"x{ending}")
     other = tracecols.read_cube(tmp_path / f"x{ending}").efficiencies()
-    # they do not know what lies outside of the focus but by call path
+    # other formats exclude time outside of the focus only by call path
     table = cube.replaced(outside=None).efficiencies()
     assert other["metric"].tolist() == table["metric"].tolist()
     assert other["value"].tolist() == pytest.approx(table["value"].tolist(), rel=1e-9)
@@ -294,7 +294,7 @@ def test_scaling__factors_multiply_to_the_speedup():
     assert second.global_efficiency == pytest.approx(125 / 160 * 0.8)
     # the speedup is the growth of threads times that of the global efficiency
     assert second.speedup == pytest.approx(2 * second.global_efficiency / runs.iloc[0].global_efficiency)
-    # twice the threads on twice the problem: 62.5 s of each thread's part in place of 50
+    # twice the threads on twice the problem: 31.25 s per thread in place of 50
     assert scaling(tables, ["2", "4"], weak=True).computation_scalability[1] == pytest.approx(50 / 31.25)
 
 
@@ -368,7 +368,7 @@ def test_command__json_has_null_for_what_is_not_defined(tmp_path):
     assert found["load_balance"] is None
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- refused requests --------------------------------------------------------------------------------------------------
 
 
 def test_cube_without_time__is_refused():
@@ -419,7 +419,7 @@ def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archi
     assert table["run", "runtime"] - table["run", "ideal_runtime"] == pytest.approx(19e-9)
 
 
-# -- what is a wait ----------------------------------------------------------------------------------------------------
+# -- waits -------------------------------------------------------------------------------------------------------------
 
 
 def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_network(archive, analyze):
@@ -455,7 +455,7 @@ def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
     for name in ("mpi_latesender", "mpi_nonblocking_collective_wait"):
         assert cube.cells[name].value.tolist() == [50]
     table = cube.efficiencies(ideal="approximation").set_index(["model", "metric"])["value"]
-    # but for one tick in MPI_Irecv
+    # the whole run except for one tick in MPI_Irecv
     assert table["run", "ideal_runtime"] == pytest.approx(99e-9)
 
 
@@ -497,7 +497,7 @@ def test_waits__are_all_that_patterns_find_but_what_is_declared_not_to_be_one():
         found = {p.id for p in of_cpus if p.pattern is not None and p.unit == "sec"}
         assert {p.id for p in of_cpus if p.is_wait and p.pattern is not None} == found - completion
         assert {p.id for p in declared if p.says_cause} <= {p.id for p in declared if p.is_wait}
-        # cubes that do not say it mean the same
+        # cubes that do not record waits have the same ones
         assert replace(axis, is_wait=[]).waits("time") == axis.waits("time")
 
 
@@ -506,7 +506,7 @@ def test_waits__are_all_that_patterns_find_but_what_is_declared_not_to_be_one():
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory, data):
-    """A recorded hybrid trace, its cube, and the cube that keeps the replay."""
+    """Return a recorded hybrid trace, its cube, and the cube that keeps the replay."""
     folder = tmp_path_factory.mktemp("ideal")
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", folder / "h.trace"))
     kept = trace.analyze(ideal_network=True)
@@ -519,16 +519,16 @@ def test_ideal_network__of_a_cube_is_the_replay_of_its_trace(recorded, tmp_path)
     wanted = trace.efficiencies()
     pd.testing.assert_frame_equal(kept.efficiencies(), wanted)
     assert set(wanted.query("metric == 'transfer_efficiency'")["by"]) == {"replay"}
-    # it is the default
+    # the replay is the default
     assert all((kept.cells[name].value == plain.cells[name].value).all() for name in plain.properties.id)
     pd.testing.assert_frame_equal(plain.efficiencies(), wanted)
     approximated = kept.efficiencies(ideal="approximation")
     assert approximated.value.ne(wanted.value).any() and approximated.metric.tolist() == wanted.metric.tolist()
-    # of another part than was replayed, and of the whole run, communication is not divided
+    # for parts that were not replayed, and for the whole run, communication is not divided
     for undivided in (kept.efficiencies("h_coll"), kept.efficiencies(with_startup=True)):
         assert not {"transfer_efficiency", "mpi_serialisation_efficiency", "ideal_runtime"} & set(undivided.metric)
         assert "mpi_communication_efficiency" in set(undivided.metric)
-    # it stays through files, and in a cube of the focus
+    # the replay is kept in files and in cubes of the focus
     loaded = tracecols.SeverityCube.load(trace.path.with_suffix(".severity"))
     pd.testing.assert_frame_equal(loaded.efficiencies(), wanted)
     pd.testing.assert_frame_equal(loaded.focused().efficiencies(), wanted)

@@ -1,4 +1,4 @@
-"""Runtime and factors of all traces: equal wherever they are shown, and against a plain program over exported events."""
+"""Runtime and factors of all traces: equal in all outputs, and compared with a plain program over exported events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHERS = [p for p in recordings() if name_of(p) in (
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory):
-    """Return a function that returns the store of a recorded trace and the folder it is in, converted once."""
+    """Return a function that converts each recorded trace once, and returns its store and folder."""
     made = {}
 
     def convert_one(source: Path):
@@ -61,13 +61,13 @@ def by_metric(rows) -> dict[tuple[str, str], float | None]:
 
 
 def header_of(report: Path) -> dict:
-    """Return what a report holds besides its cells."""
+    """Return the contents of a report except for its cells."""
     packed = re.search(r'id="tracecols-header">([^<]*)<', report.read_text(encoding="utf-8"))[1]
     return json.loads(zlib.decompress(base64.b64decode(packed), -15))
 
 
 def check_screens(cube: SeverityCube, folder: Path, printed: str) -> None:
-    """The first screen of `analyze` is the diagnosis, and the overview of the report says the same."""
+    """Check that the first screen of `analyze` is the diagnosis, and agrees with the overview of the report."""
     d = cube.diagnosis()
     assert d.text(str(folder / "x.severity")) in printed
     assert d.text(str(folder / "x.severity")) in run("diagnose", folder / "x.severity")
@@ -78,7 +78,7 @@ def check_screens(cube: SeverityCube, folder: Path, printed: str) -> None:
     factors_shown = [cell["text"] for row in overview["efficiencies"][1:] for cell in row["cells"]]
     assert factors_shown == [cell.strip(" <") for _, cells in list(efficiency_rows(d))[1:] for cell in cells]
     assert [f["title"] for f in overview["findings"]] == [f.what or f.title for f in d.findings]
-    # the trees of the report, of the terminal and of the diagnosis are of the same time
+    # report, terminal and diagnosis show the same time
     focused = cube.focused()
     shown = {
         r["property"]: r["value"]
@@ -86,14 +86,14 @@ def check_screens(cube: SeverityCube, folder: Path, printed: str) -> None:
     }
     for name, stored in zip(header["properties"]["id"], header["properties"]["stored"], strict=True):
         total = float(stored["total"]) / stored["scale"]
-        # fractions of ticks are added up in another order
+        # fractions of ticks are added up in a different order
         assert total == pytest.approx(focused.total(name), rel=1e-14 if stored["kind"] != "float" else 1e-12), name
         assert shown.get(name, 0.0) == focused.total(name), name
     assert d.seconds == shown.get("time", 0.0)
 
 
 def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
-    """Rules of the cube and of the store count the same time, which is that of the other commands."""
+    """Check that rules of the cube and of the store count the same time as the other commands."""
     found = {
         of: json.loads(run("rules", source, "--json"))
         for of, source in (("cube", folder / "x.severity"), ("store", store))
@@ -150,18 +150,18 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
     check_rules(read, folder, store)
     predicted = CliRunner().invoke(group, ["what-if", str(store), "--json"])
     if predicted.exit_code == 0:
-        # without changes the run is as it was recorded
+        # without changes, the run is predicted as recorded
         ticks = [
             round(seconds * read.resolution) for seconds in (runtime, json.loads(predicted.stdout)["recorded_runtime"])
         ]
         assert ticks[0] == ticks[1]
-    # no process has more of the focus than its runtime
+    # no location has more time in the focus than its runtime
     d = read.diagnosis()
     threads = [i for i, kind in enumerate(read.system.location_type) if kind not in ("gpu", "metric")]
     if read.by_location("time")[threads].max() <= d.recorded * (1 + 1e-12):
-        # not so where nested teams of one recording have more time than it lasts
+        # except for a recording whose nested teams have more time than it lasts
         assert focused.by_location("time")[threads].max() <= runtime * (1 + 1e-12)
-    # what is marked is by replay, if it depends on the ideal network
+    # the marked factor is by replay if it depends on the ideal network
     marked = factors(d.efficiencies, d.has_teams).get(d.lowest)
     assert marked is None or marked.by in ("", REPLAY)
 
@@ -172,7 +172,7 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
 ENTERS = {int(EventKind.ENTER), int(EventKind.PROGRAM_BEGIN)}
 LEAVES = {int(EventKind.EXIT), int(EventKind.PROGRAM_END)}
 NO_COMPUTATION = {"openmp", "pthread", "cuda", "opencl", "openacc", "hip", "measurement_system"}
-"""Paradigms of what is outside MPI and no computation."""
+"""Paradigms other than MPI whose time is no computation."""
 INIT, FINALIZE = ("mpi_init", "mpi_init_thread"), "mpi_finalize"
 
 
@@ -186,7 +186,7 @@ def exported(store: Path, folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def walk(events: pd.DataFrame, is_mpi: dict[int, bool], names: dict[int, str]):
-    """Walk through the events of one location: when it leaves MPI_Init and enters MPI_Finalize, and when it is in MPI."""
+    """Return when a location leaves MPI_Init and enters MPI_Finalize, and the intervals in which it is in MPI."""
     begin = end = entered = None
     stack, in_mpi = [], []
     for time, kind, region in zip(events.time.tolist(), events.kind.tolist(), events.region.tolist(), strict=True):
@@ -209,7 +209,7 @@ def walk(events: pd.DataFrame, is_mpi: dict[int, bool], names: dict[int, str]):
 
 
 def plain_factors(tables: dict[str, pd.DataFrame]) -> dict[tuple[str, str], float]:
-    """Work out the factors from their definitions: those of MPI, and without threads and devices all but the replay's."""
+    """Return parallel efficiency, load balance and communication efficiency of MPI by their definitions."""
     regions, locations = tables["regions"], tables["locations"]
     names = {i: n.lower().rstrip("_") for i, n in zip(regions.id, regions.name, strict=True)}
     is_mpi = {i: p == "mpi" and names[i] != "parallel" for i, p in zip(regions.id, regions.paradigm, strict=True)}
@@ -241,7 +241,7 @@ def plain_factors(tables: dict[str, pd.DataFrame]) -> dict[tuple[str, str], floa
 
 
 def check_factors_of_mpi(cube: SeverityCube, tables: dict[str, pd.DataFrame]) -> None:
-    """The factors of MPI are those that a plain program computes, where MPI starts and ends."""
+    """Check that the factors of MPI equal those of a plain program, if MPI starts and ends."""
     entered = set(tables["events"].region[tables["events"].kind.isin(ENTERS)])
     used = tables["regions"][tables["regions"].id.isin(entered)]
     paradigms = set(used.paradigm)
@@ -251,7 +251,7 @@ def check_factors_of_mpi(cube: SeverityCube, tables: dict[str, pd.DataFrame]) ->
         return
     values = {(m.model, m.metric): m.value for m in metrics(times_of(cube))}
     if "creating" in cube.focused().facts["focus"] and cube.focused().facts["focus"]["creating"]:
-        # the creation of contexts of devices is set apart, too
+        # the creation of device contexts is set apart, too
         return
     checked = 0
     for key, value in plain_factors(tables).items():
@@ -265,7 +265,7 @@ def check_factors_of_mpi(cube: SeverityCube, tables: dict[str, pd.DataFrame]) ->
 
 
 def check_models(cube: SeverityCube) -> None:
-    """There are factors of the models that the program uses, and of no others."""
+    """Check that only models that the program uses have factors."""
     found = list(metrics(times_of(cube)))
     words = {word for m in found for word in m.metric.split("_")}
     paradigms = set(cube.call_paths.paradigm)
@@ -278,7 +278,7 @@ def check_models(cube: SeverityCube) -> None:
 
 @pytest.mark.parametrize("source", [*QUICK, *slow(OTHERS)], ids=name_of)
 def test_factors__are_those_of_what_the_program_uses_and_a_plain_program_finds(source, converted):
-    """Those of MPI are found in exported events."""
+    """The factors of MPI are computed from exported events."""
     store, folder = converted(source)
     cube = tracecols.open(store).analyze()
     check_models(cube)

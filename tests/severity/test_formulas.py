@@ -1,4 +1,4 @@
-"""Metrics that are computed from others: formulas are those of Python, and ratios follow from sums."""
+"""Computed metrics: formulas follow the rules of Python, and ratios are computed from sums."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ DERIVED = """<metric id="10" type="PREDERIVED_EXCLUSIVE"><uniq_name>square</uniq
 
 @pytest.fixture
 def theirs(tmp_path):
-    """A cube of another tool: time and own of main, main/f, main/f/g and main/g at two threads."""
+    """Return a cube of another tool: time and own of main, main/f, main/f/g and main/g at two threads."""
     time = np.array([[1.5, 2.5], [4, 0], [5.25, 6], [0, 7]])
     own = np.array([[0.5, 2.5], [1, 0], [0, 3], [0, 3.5]])
     deep = index("<", 0, 1, 2, 3)
@@ -180,16 +180,16 @@ def theirs(tmp_path):
 def test_read__expressions_are_computed_when_cubelib_computes_them(theirs):
     time = np.array([[1.5, 2.5], [4, 0], [5.25, 6], [0, 7]])
     own = np.array([[0.5, 2.5], [1, 0], [0, 3], [0, 3.5]])
-    # from sums
+    # computed from sums
     assert theirs.total("rate") == time.sum()
     assert theirs.total("part") == own.sum() / time.sum()
     np.testing.assert_array_equal(theirs.by_location("part"), own.sum(0) / time.sum(0))
-    # main/f with what it calls, and without
+    # main/f with its callees, and without
     below = [0, 1, 2, 3], [1, 2], [2], [3]
     expected = [own[rows].sum() / time[rows].sum() for rows in map(list, below)]
     np.testing.assert_array_equal(theirs.by_call_path("part", "iie"), expected)
     np.testing.assert_array_equal(theirs.by_call_path("part"), own.sum(1) / time.sum(1))
-    # before anything comes together
+    # computed before aggregation
     assert theirs.total("square") == (time**2).sum()
     inclusive = np.array([time[list(rows)].sum(0) for rows in below])
     assert theirs.by_call_path("most", "iie").tolist() == np.maximum(inclusive, 6).sum(1).tolist()
@@ -253,7 +253,7 @@ def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
     whole = cube.on_topology(cube.topologies[0], "time") / cube.on_topology(cube.topologies[0], "visits")
     np.testing.assert_array_equal(laid, whole)
     assert cube.violations() == []
-    # only what is asked for, and what it is computed from
+    # only the requested metric, and those it is computed from
     few = trace.analyze(properties="mpi", metrics="share = mpi / time")
     assert few.total("share") == few.total("mpi") / few.total("time")
     with pytest.raises(AnalysisError, match="did you mean visits"):

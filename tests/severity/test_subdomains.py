@@ -1,4 +1,4 @@
-"""Subdomains of the application: their rows are sums over locations, whoever says which belong to them."""
+"""Subdomains of the application: their rows are sums over locations, however these are assigned."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tracecols.timeline.prepare import prepare
 from tracecols.timeline.trees import Selection, Trees
 
 FILE = "rank, thread, subdomain\n0,,ocean\n1,0,ice\n1,2,output\n"
-"""Of a trace of two processes with three threads each: thread 1 of rank 1 belongs to none."""
+"""Subdomains of two processes with three threads each; thread 1 of rank 1 belongs to none."""
 
 
 @pytest.fixture(scope="module")
 def folder(data, tmp_path_factory):
-    """A cube and a file of subdomains."""
+    """Return a folder with a cube and a file of subdomains."""
     folder = tmp_path_factory.mktemp("subdomains")
     store = tracecols.convert(data / "hybrid_2x3", folder / "h.trace")
     tracecols.open(store).analyze().save(folder / "h.severity")
@@ -41,7 +41,7 @@ def cube(folder):
 
 
 def expected(cube, name, places):
-    """Add up the values of some locations, one by one."""
+    """Return the sum and the maximum of the values of some locations."""
     of = {
         (int(r), int(t)): v
         for r, t, v in zip(cube.system.rank, cube.system.thread, cube.by_location(name), strict=True)
@@ -114,7 +114,7 @@ def test_with_subdomains__are_in_the_place_of_machines(cube, folder, tmp_path):
     s = grouped.system
     roots = [i for i, parent in enumerate(s.parent) if parent < 0]
     assert [(s.kind[i], s.name[i]) for i in roots] == [("subdomain", n) for n in ("ocean", "ice", "output", "(none)")]
-    # below each of them are its locations, in their processes
+    # the locations of each subdomain are below it, in their processes
     below = {}
     for i, parent in enumerate(s.parent):
         root = i
@@ -126,7 +126,7 @@ def test_with_subdomains__are_in_the_place_of_machines(cube, folder, tmp_path):
             below.setdefault(s.name[root], []).append(s.location[i])
     places = {p: i for i, p in enumerate(zip(s.rank.tolist(), s.thread.tolist(), strict=True))}
     assert below == {part or "(none)": [places[p] for p in of] for part, of in PARTS.items()}
-    # values are as they are, also of nodes
+    # values do not change, nor do those of subdomains
     assert grouped.by_location("time").tolist() == cube.by_location("time").tolist()
     again = SeverityCube.load(grouped.save(tmp_path / "by_part.severity"))
     assert again.system.name == s.name and again.by_subdomain("time", folder / "parts.csv").equals(
@@ -218,7 +218,7 @@ PLACES = {(0, 0): "ocean", (0, 1): "ocean", (0, 2): "ocean", (1, 0): "ice", (1, 
 
 
 def names_of(frame, about=""):
-    """The subdomains that ranks and threads of a table should have."""
+    """Return the expected subdomains of ranks and threads in a table."""
     places = zip(frame[f"{about}rank"], frame[f"{about}thread"], strict=True)
     return [PLACES.get(place) for place in places]
 

@@ -1,4 +1,4 @@
-"""Phases as call paths, as Score-P tells instances of regions apart: in cubes for tools that know no phases."""
+"""Phases as call paths, as Score-P distinguishes instances of regions, in cubes for tools without phases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def own(cube, name):
 
 @pytest.fixture
 def divided(tmp_path):
-    """A cube of three iterations of `main/step`."""
+    """Return a cube of three iterations of `main/step`."""
     with loop().trace() as trace:
         yield trace.analyze(phases="step")
 

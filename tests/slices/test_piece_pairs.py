@@ -1,5 +1,5 @@
-"""Pieces of a trace pair operations as the whole trace does: random programs of operations of all kinds, cut
-anywhere."""
+"""Pieces of a trace pair operations as the whole trace does: random programs with all kinds of operations, cut at any
+time."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from tracecols.store import Store
 
 ALLREDUCE, BARRIER, BROADCAST = 11, 0, 1
 LONGEST = 40
-"""No call of a `ManyKinds` takes as long, in ticks."""
+"""Upper bound for the time of a call of `ManyKinds`, in ticks."""
 
 ADD_UP = (
     "time", "execution", "mpi", "comms_send", "comms_recv", "bytes_sent", "bytes_rcvd", "syncs_coll", "comms_cxch",
     "comms_csrc", "comms_cdst", "bytes_cout", "bytes_cin", "bytes_put", "mpi_file_bytes",
 )  # fmt: skip
-# without completion: in these programs some processes leave barriers before others enter them
+# completion is left out: in these programs, some processes leave barriers before others enter them
 WAITS = (
     "mpi_latesender", "mpi_latereceiver", "mpi_barrier_wait", "mpi_wait_nxn", "mpi_latebroadcast", "mpi_earlyreduce",
     "mpi_nonblocking_collective_wait", "mpi_rma_wait_at_fence", "mpi_rma_early_fence", "mpi_rma_early_wait",
@@ -74,7 +74,7 @@ class ManyKinds(RandomProgram):
         archive.region("MPI_File_write_all", "file_io", "mpi")
         for name in ("shmem_barrier_all", "shmem_int_sum_to_all", "shmem_set_lock", "shmem_clear_lock"):
             archive.region(name, "barrier" if "barrier" in name else "function", "shmem")
-        # what each process has to do for epochs, and what it has opened
+        # pending epoch calls by rank, and owners of locks
         self.epochs: dict[int, list[tuple[str, int]]] = defaultdict(list)
         self.owners: dict[tuple[int, int], int] = {}
         self.kind_of = partial(
@@ -87,7 +87,7 @@ class ManyKinds(RandomProgram):
         super()._run()
 
     def channel(self, p, sending: bool) -> tuple[int, int, int, int]:
-        # most messages on few channels, where they overtake each other
+        # most messages use few channels, on which they overtake each other
         if self.rng.random() < 0.3:
             return super().channel(p, sending)
         peer = (p.rank + (1 if sending else -1)) % self.n_ranks
@@ -135,7 +135,7 @@ class ManyKinds(RandomProgram):
         self.leave(at, p, name)
 
     def complete_nonblocking(self, at, p, at_most: int) -> None:
-        """Complete some operations in one call, in another order than they were started."""
+        """Complete some operations in one call, in a different order than they were started."""
         started = self.started[p.rank]
         self.rng.shuffle(started)
         self.enter(at, p, "MPI_Waitall")
@@ -171,14 +171,14 @@ class ManyKinds(RandomProgram):
             self.lock(at, p)
 
     def user(self, at, p, depth: int) -> None:
-        """Communicate where other programs compute."""
+        """Communicate at places where other programs compute."""
         if at is p.threads[0] and self.rng.random() < 0.7:
             self.message(at, p)
         else:
             super().user(at, p, depth)
 
     def epoch(self, at, p) -> None:
-        """Go on with the epochs that are agreed on, or agree on one more."""
+        """Continue the planned epochs, or plan another one."""
         todo = self.epochs[p.rank]
         if not todo:
             target = self.rng.randrange(self.n_ranks)
@@ -191,7 +191,7 @@ class ManyKinds(RandomProgram):
         self.in_call(at, p, name, [("RmaGroupSync", {"level": 3, "window": self.pairwise, "group": self.alone[other]})])
 
     def lock(self, at, p) -> None:
-        """Take a lock of a window or of SHMEM that is free, or give one back."""
+        """Acquire a free lock of a window or of SHMEM, or release one."""
         target = self.rng.randrange(self.n_ranks)
         of_shmem = self.rng.random() < 0.5
         key = int(of_shmem), target
@@ -214,7 +214,7 @@ class ManyKinds(RandomProgram):
 
 
 class Rows:
-    """Which events of the whole trace the events of a piece are; -1 for those that are repeated."""
+    """Map from the events of a piece to those of the whole trace; -1 for repeated events."""
 
     def __init__(self, store: Store, piece: Store, start: int, stop: int, leaves_out: bool = False) -> None:
         first, of_piece = (s.definitions["locations"].column("first_row").to_pylist() for s in (store, piece))
@@ -233,7 +233,7 @@ class Rows:
         return set(self.whole[self.whole >= 0].tolist())
 
     def of_piece(self, other: Rows) -> Rows:
-        """Return which events those of a piece of this piece are."""
+        """Return the map for a piece of this piece."""
         found = copy(self)
         found.whole = np.append(self.whole, -1)[other.whole]
         return found
@@ -243,7 +243,7 @@ class Rows:
 
 
 def groups(operation, member) -> set[frozenset]:
-    """Members that belong together."""
+    """Return the sets of members of the same operation."""
     found = defaultdict(set)
     for o, m in zip(np.asarray(operation).tolist(), member, strict=True):
         found[o].add(m)
@@ -251,12 +251,12 @@ def groups(operation, member) -> set[frozenset]:
 
 
 def within(whole: set[frozenset], held: set) -> set[frozenset]:
-    """What is left of groups when only some of their members are held."""
+    """Return the groups reduced to the members that are held."""
     return {frozenset(of & held) for of in whole if of & held}
 
 
 def check_counted(whole, part, rows: Rows) -> None:
-    """Messages and blocking collective operations are those of the whole trace."""
+    """Check that messages and blocking collective operations are those of the whole trace."""
     held = rows.held
     expected = set(zip(whole.messages.send.tolist(), whole.messages.recv.tolist(), strict=True))
     found = set(zip(rows(part.messages.send), rows(part.messages.recv), strict=True))
@@ -267,7 +267,7 @@ def check_counted(whole, part, rows: Rows) -> None:
 
 
 def check_numbered(whole, part, rows: Rows, start: int, stop: int) -> None:
-    """What tracecols alone pairs is as in the whole trace, too."""
+    """Check that operations that only tracecols pairs are those of the whole trace, too."""
     m, of = whole.window_members, part.window_members
     assert groups(of.operation, rows(of.end)) == within(groups(m.operation, m.end.tolist()), rows.held)
     known = dict(
@@ -291,7 +291,7 @@ def check_numbered(whole, part, rows: Rows, start: int, stop: int) -> None:
     assert groups(of.operation, left(of)) == within(of_whole, found)
     sure = (m.enter_time >= start) & (m.exit_time < stop)
     assert found >= {x for x, inside in zip(left(m), sure.tolist(), strict=True) if inside}
-    # the call that completes, and what tells operations apart that one call completes
+    # the completing call, and the values that distinguish operations completed by the same call
     m, of = whole.nonblocking_members, part.nonblocking_members
 
     def completed(table):
@@ -311,7 +311,7 @@ def check_numbered(whole, part, rows: Rows, start: int, stop: int) -> None:
 
 
 def check_epochs(whole, part, start: int, stop: int) -> None:
-    """Access epochs have their exposure epochs; those that end in the piece are there."""
+    """Check that access epochs have their exposure epochs, and that those that end in the piece are there."""
 
     def ends(e, inside):
         columns = (
@@ -331,7 +331,7 @@ def check_epochs(whole, part, start: int, stop: int) -> None:
 
 
 def check_locks(whole, part, start: int, stop: int) -> None:
-    """Locks that are given back in the piece are there, and wait for those that were given back before."""
+    """Check that locks released in the piece are there, and wait for those released before."""
     e, of = whole.lock_epochs, part.lock_epochs
 
     def previous(table):
@@ -348,7 +348,7 @@ def check_locks(whole, part, start: int, stop: int) -> None:
 
 
 def waits_of(store: Store, name: str, start: int, stop: int | None = None) -> tuple[dict[int, int], dict[str, int]]:
-    """Return ticks by location of a wait state in a piece, and what is noted."""
+    """Return the ticks of a wait state in a piece by location, and the notes."""
     clock = store.manifest["clock"]
     bounds = [None if t is None else (t - clock["origin"]) / clock["resolution"] for t in (start, stop)]
     with open_slice(store, *bounds, 1) as piece:
@@ -372,7 +372,7 @@ def test_piece__knows_non_blocking_collectives_that_straddle_its_start(archive, 
         fields = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0, "request": request}
         rank.enter(enter, "MPI_Wait").record(time, "NonBlockingCollectiveComplete", **fields).leave(time + 1)
 
-    # started before 20 by one, after 30 by the other; then process 0 waits from 55 to 70 for process 1
+    # process 0 starts the first operation at 10, process 1 at 30; then process 0 waits from 55 to 70 for process 1
     for rank, starts in zip(mpi.ranks, ((10, 50, 55), (30, 70, 75)), strict=True):
         rank.enter(0, "main")
         begin(rank, starts[0], 1)
@@ -389,7 +389,8 @@ def test_piece__knows_non_blocking_collectives_that_straddle_its_start(archive, 
 @pytest.mark.slow
 def test_piece__knows_non_blocking_collectives_that_are_completed_after_its_end(archive, enhance):
     mpi = archive.mpi(2)
-    # process 0 completes the first after the second, process 1 both at once; the second is waited for from 25 to 40
+    # process 0 completes the first operation after the second, process 1 both at once; the wait for the second lasts
+    # from 25 to 40
     for rank, (second, first_done, second_done) in zip(mpi.ranks, ((20, 90, 45), (40, 45, 46)), strict=True):
         rank.enter(0, "main")
         for time, request in ((10, 1), (second, 2)):
@@ -413,7 +414,7 @@ def test_piece__knows_non_blocking_collectives_that_are_completed_after_its_end(
 def test_piece__knows_fences_that_others_have_left_before_its_start(archive, enhance):
     mpi = archive.mpi(2)
     window = archive.define("RmaWin", name=archive.string("w"), comm=mpi.world, flags=0)
-    # one leaves the first fence at 20, the other at 25; then process 0 waits for 20 and 40 ticks
+    # one process leaves the first fence at 20, the other at 25; then process 0 waits for 20 and 40 ticks
     for rank, times in zip(
         mpi.ranks, (((10, 20), (50, 72), (100, 142)), ((12, 25), (70, 72), (140, 142))), strict=True
     ):
@@ -467,7 +468,7 @@ def program(seed: int, folder: Path, size: int = 150) -> Store:
 
 
 def cut(store: Store, seed: int, n: int) -> Iterator[tuple[int, int]]:
-    """Draw time ranges, of which the first goes to the end."""
+    """Draw time ranges; the first one extends to the end."""
     first, last = store.manifest["first_time"], store.manifest["last_time"]
     rng = np.random.default_rng(seed)
     for k in range(n):
@@ -508,7 +509,8 @@ def check_pieces_of_pieces(seed: int, folder: Path) -> None:
 
 
 def check_archives(seed: int, folder: Path) -> None:
-    """What an archive of a piece holds is joined by counting, too; only what would be joined wrongly is left out."""
+    """Check that the events in an archive of a piece are joined correctly by counting, and that it omits only those
+    that would be joined wrongly."""
     store = program(seed, folder)
     whole = enhance_store(store, 1)
     for k, (start, stop) in enumerate(cut(store, seed, 2)):
@@ -527,7 +529,7 @@ def check_archives(seed: int, folder: Path) -> None:
 
 
 def totals(store: Store, names) -> Counter:
-    """Ticks, bytes and occurrences by property and location."""
+    """Return ticks, bytes and occurrences by property and location."""
     found = Counter()
     cube = analyze_model(enhance_store(store, 1))
     for name in set(names) & set(cube.properties.id):
@@ -553,7 +555,7 @@ def check_sums(seed: int, folder: Path) -> None:
 
 
 def check_divisions(seed: int, folder: Path) -> None:
-    """Neither planning nor the analysis of a piece depends on how the trace is divided."""
+    """Check that neither planning nor the analysis of a piece depends on how the trace is divided."""
     store = program(seed, folder)
     ((start, stop),) = cut(store, seed, 1)
     piece = piece_of(store, folder / "p.trace", start, stop)

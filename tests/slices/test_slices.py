@@ -1,4 +1,4 @@
-"""Trace slices, analyzed: what divides a trace adds up to the whole (issue 13, 3, 4 and 16)."""
+"""Analyses of trace slices: the slices of a trace add up to the whole (issue 13, 3, 4 and 16)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_IDLE_THREADS = ("omp_idle_threads", "omp_limited_parallelism")
 
 
 def reserved(model):
-    """Ticks that all threads are reserved for: as long as their masters are recorded."""
+    """Return the ticks for which all threads are reserved: as long as their masters are recorded."""
     masters = model.locations.master[model.locations.is_cpu]
     return sum(model.scans[m].last_time - model.scans[m].first_time for m in masters.tolist())
 
@@ -53,13 +53,13 @@ def by_name(cube, names):
 
 
 def whole_of(store, names):
-    """Return what the pieces of a trace have to add up to."""
+    """Return the values of the whole trace, to which those of its pieces must add up."""
     return by_name(analyze_model(enhance_store(store, 1)), names)
 
 
 def check_sum(store, cuts, names, whole=None):
-    """Divide a trace and compare the sum of the pieces with the whole, if it is not given; return models and cubes of the
-    pieces."""
+    """Divide a trace and compare the sum of the pieces with `whole`, by default `whole_of`; return models and cubes of
+    the pieces."""
     total, pieces = Counter(), []
     for start, stop in pairwise([None, *sorted(cuts), None]):
         if start == stop:
@@ -88,7 +88,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     store = RandomProgram(seed, folder / "traces.otf2", 30).store(folder)
     first, last = store.manifest["first_time"], store.manifest["last_time"]
     cube = analyze_model(enhance_store(store, 1))
-    # the reference's list of call paths is followed in whole traces only
+    # the reference's list of call paths is followed only for whole traces
     names = (*ADD_UP, *OF_IDLE_THREADS) if DISPLACED not in cube.facts["counts"] else ADD_UP[1:]
     check_sum(store, [first + round(cut * (last - first)) for cut in cuts], names, by_name(cube, names))
 
@@ -136,12 +136,12 @@ def test_pieces__of_recordings_add_up(folder, tmp_path):
 
 
 def test_piece__without_a_fork_reserves_all_threads(data, tmp_path):
-    # 6 threads x 0.198 s; without idle workers it was 0.396 s
+    # 6 threads x 0.198 s; when idle workers were not counted, it was 0.396 s
     store = Store(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace"))
     clock, first = store.manifest["clock"], store.manifest["first_time"]
     stop = clock["origin"] + round(0.2 * clock["resolution"])
     model, cube = analyze_piece(store, None, stop)
-    # each process begins when it is recorded first
+    # each process begins with its first event
     span = [stop - model.scans[i].first_time for i in (0, 3)]
     assert cube.cells["time"].value.sum() == 3 * sum(span)
     assert cube.total("time") == pytest.approx(6 * 0.198, abs=0.002)
@@ -149,7 +149,7 @@ def test_piece__without_a_fork_reserves_all_threads(data, tmp_path):
 
 
 def test_piece__that_begins_within_explicit_tasks(shared_traces, tmp_path):
-    # 4 busy threads for 3.259 ms; what tasks took that began before counted nowhere
+    # 4 busy threads for 3.259 ms; the time of tasks that began before used not to be counted
     store = Store(tracecols.convert(shared_traces / "otf2" / "omp_tasks", tmp_path / "x.trace"))
     clock = store.manifest["clock"]
     start, stop = (clock["origin"] + round(t * clock["resolution"]) for t in (6.517e-3, 9.776e-3))
@@ -172,7 +172,7 @@ def test_piece__cuts_through_a_task(archive, enhance, cut):
     for start, stop in ((None, cut), (cut, None)):
         _, cube = analyze_piece(store, start, stop)
         total.update(by_name(cube, ("time", "execution")))
-        # what is left of the parallel region below its own call path
+        # the remainder at the call path at which the task was scheduled
         inside = sum(v for (n, p, _), v in by_name(cube, ["time"]).items() if p.endswith(f"{barrier}/{TASK}"))
         assert inside == (cut - 20 if start is None else 60 - cut)
     whole = by_name(analyze_model(enhance_store(store, 1)), ("time", "execution"))
@@ -182,7 +182,7 @@ def test_piece__cuts_through_a_task(archive, enhance, cut):
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [15, 25, 35, 75, 85, 95])
 def test_piece__cuts_through_a_team_while_it_is_made_or_ended(archive, enhance, cut):
-    # fork at 10; the threads enter at 20 and 30, leave at 80 and 70, their teams end at 82 and 72; join at 90
+    # fork at 10; the threads enter at 20 and 30, leave at 80 and 70, and end the team at 82 and 72; join at 90
     (master, worker), team = archive.openmp(2)
     master.enter(0, "main").fork(10, 2).begin_team(18, team).call(20, 80, PARALLEL).end_team(82, team).join(90)
     master.leave(100, "main")
@@ -190,7 +190,7 @@ def test_piece__cuts_through_a_team_while_it_is_made_or_ended(archive, enhance, 
     store = enhance(archive).store
     check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS))
     cubes = [analyze_piece(store, *bounds)[1] for bounds in ((None, cut), (cut, None))]
-    # management is from the fork to 20 and 30, and from 80 and 70 to the join
+    # management lasts from the fork to 20 and 30, and from 80 and 70 to the join
     management = Counter()
     for cube in cubes:
         management.update(cells(cube, "omp_management"))
@@ -199,7 +199,7 @@ def test_piece__cuts_through_a_team_while_it_is_made_or_ended(archive, enhance, 
 
 @pytest.mark.slow
 def test_piece__of_teams_of_several_sizes(archive, enhance):
-    # the second team is made while the third thread still is in the first: nobody is counted twice
+    # the second team is created while the third thread is still in the first: no thread is counted twice
     threads, every = archive.openmp(3)
     two = archive.comm("", [0, 1], paradigm="openmp")
     threads[0].enter(0, "main")
@@ -211,7 +211,7 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
     threads[0].leave(100, "main")
     store = enhance(archive).store
     whole = whole_of(store, (*ADD_UP, *OF_IDLE_THREADS))
-    # where something happens, and just after
+    # at the events, and just after them
     happens = {begin + t for begin in (10, 30, 50) for t in (0, 1, 2, 3, 4, 7, 8, 9, 10)}
     for cut in sorted(happens | {t + 1 for t in happens} | {1, 99}):
         *_, (_, cube) = check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS), whole)
@@ -221,9 +221,9 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
 
 @pytest.mark.parametrize("cut", [10, 25, 50, 75, *slow(c for c in range(3, 96) if c not in (10, 25, 50, 75))])
 def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhance, cut):
-    """The second thread has ended a loop, two of a team of its own within, another loop, and a barrier, while the first
-    one still is in the first loop or barrier; it leaves the team, and makes one of its own again, while the first one
-    is in the last barrier."""
+    """While the first thread is still in its first loops or barrier, the second one ends a loop, two loops in a nested
+    team of its own, another loop, and a barrier; while the first is in the last barrier, the second leaves the team and
+    creates one of its own again."""
     loop, single, barrier = "!$omp for @a.c:3", "!$omp single @a.c:4", "!$omp barrier @a.c:5"
     (first, second), team = archive.openmp(2)
     own = archive.comm("", [1], paradigm="openmp")
@@ -241,7 +241,7 @@ def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhan
     second.end_team(77, own).join(78)
 
     def met(model):
-        """Return the constructs that begin after the cut: threads that meet them, and when."""
+        """Return the constructs that begin after the cut: threads that meet them, and the times."""
         m, found = model.construct_members, {}
         rows = zip(*(m[c].tolist() for c in ("construct", "location", "enter_time", "exit_time")), strict=True)
         for construct, *row in rows:
@@ -258,7 +258,7 @@ def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhan
 
 @pytest.mark.parametrize(("n_ended", "n_again"), [(2, 2), (plan.MOST_AHEAD, plan.MOST_AHEAD), (plan.MOST_AHEAD + 1, 0)])
 def test_piece__repeats_no_constructs_that_only_one_thread_meets(archive, enhance, n_ended, n_again):
-    """Who has met none of a few will come to them; who has met none of many does not meet such constructs."""
+    """A thread that lacks a few constructs will come to them; one that lacks many does not meet such constructs."""
     (first, second), team = archive.openmp(2)
     first.enter(0, "main").fork(1, 2).begin_team(2, team).enter(3, PARALLEL)
     for k in range(n_ended):
@@ -284,7 +284,7 @@ def test_piece__repeats_no_exit_that_nobody_entered(archive, enhance):
 
 @pytest.mark.slow
 def test_piece__counts_what_was_sent_before(archive, enhance):
-    # sent at 15 and 16; received at 40 and, by a request of before, at 60
+    # sent at 15 and 16; received at 40 and, by a request posted before the cut, at 60
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "main").enter(14, "MPI_Send").send(15, 1, mpi.world, 1, 8).leave(16, "MPI_Send")
@@ -303,7 +303,7 @@ def test_piece__counts_what_was_sent_before(archive, enhance):
     assert cells(after, "bytes_rcvd") == {("MPI_Recv", 1): 12, ("MPI_Wait", 1): 100}
     assert cells(after, "comms_recv") == {("MPI_Recv", 1): 2, ("MPI_Wait", 1): 1}
     assert after.facts["counts"] == {"receives without send": 2}
-    # the third message finds its receive all the same
+    # the third message is matched all the same
     assert list(zip(model.messages.send_time, model.messages.recv_time, strict=True)) == [(51, 56)]
 
 
@@ -333,8 +333,8 @@ def test_piece__cuts_through_a_flush(archive, enhance):
 
 @pytest.mark.slow
 def test_teams__that_no_end_cuts_through_are_not_looked_at(data, tmp_path, monkeypatch):
-    """Of all parallel regions one is open at each end at most: planning makes values of its visits, and columns of the
-    others."""
+    """At most one parallel region is open at each end of a slice: planning creates objects only for its visits, and
+    keeps the others as columns."""
     store = Store(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
     first, last = (store.manifest[f"{which}_time"] for which in ("first", "last"))
     n_begins = store.manifest["events_by_kind"][str(int(EventKind.THREAD_TEAM_BEGIN))]

@@ -29,7 +29,7 @@ def rows_between(begin, end):
 def test_packing__gives_back_every_value(compiled, data):
     kernels = packing.pack, packing.unpack, packing.unpack_rows
     pack, unpack, unpack_rows = (f if compiled else f.py_func for f in kernels)
-    # more than one group, of values that are alike
+    # more than one group, with runs of equal values
     n, n_same = data.draw(st.integers(1, 20)), data.draw(st.sampled_from([1, 1, 300, 5000 if compiled else 300]))
     values = np.repeat(np.array(data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n)), np.int64), n_same)
     base = data.draw(st.lists(data.draw(COLUMN), min_size=n, max_size=n) | st.just([]))
@@ -157,7 +157,7 @@ def test_read_into__says_where_a_file_ends_before_a_column_does(tmp_path):
 
 
 def test_spilled_columns__ask_for_the_groups_of_rows_that_are_read(tmp_path, monkeypatch):
-    """Of ten groups those of rows in the fourth to the sixth, and in the eighth: by their numbers and by ranges."""
+    """Of ten groups, the fourth to the sixth and the eighth are prefetched: for row numbers, and for ranges of rows."""
     asked = []
     monkeypatch.setattr(spill, "expect", lambda array, parts=None: asked.append((array, parts)))
     n, group = 10 * packing.GROUP, packing.GROUP
@@ -174,7 +174,7 @@ def test_spilled_columns__ask_for_the_groups_of_rows_that_are_read(tmp_path, mon
     columns.fill(found, np.array([3 * group, 7 * group]), np.array([6 * group, 8 * group]))
     assert found["b"].tolist() == (values[rows] + 7).tolist()
     assert [parts for _, parts in asked] == expected
-    # the whole of what the last group has
+    # the last groups up to the end
     asked.clear()
     columns.fill(found, np.array([n - 4 * group]), np.array([n]))
     assert asked[0][1] == [(int(starts["b"][6]), int(starts["b"][10]))]

@@ -1,4 +1,4 @@
-"""Nothing in an archive or a store leads outside of it, and nothing there is waited for for ever."""
+"""No path in an archive or a store leads outside of it, and reading it never blocks for ever."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOSTILE = ("/etc/passwd", "../../../outside", "..", "/", ".", "x/../../y", "C:\\
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Notes what is opened while a test runs."""
+    """Record the paths that are opened while a test runs."""
     names: list[str] = []
     active = [True]
 
@@ -54,7 +54,7 @@ def opened(monkeypatch):
 
 
 def test_texts__are_never_paths(tmp_path, opened):
-    """Whatever names and properties say."""
+    """For any names and properties."""
     archive = Archive(tmp_path / "in" / "traces.otf2")
     regions = [archive.region(text.replace("\0", "")) for text in HOSTILE]
     rank = archive.mpi(1).ranks[0]
@@ -86,7 +86,7 @@ def test_files__are_named_by_numbers(number, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes there")
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link to a pipe"])
 def test_file__is_none(kind, tmp_path, data):
-    """A pipe is not waited for."""
+    """Reading does not block at a pipe."""
     (recording,) = (r for name, r in recordings() if name == "messages")
     write_archive(recording, tmp_path / "epik", 0)
     shutil.copytree(data / "late_sender", tmp_path / "otf2")
@@ -139,7 +139,7 @@ def test_store__whose_manifest_names_other_tables(name, tmp_path, data):
 
 
 def test_store__replaced_by_links_keeps_what_they_lead_to(tmp_path, data):
-    """An older store is removed, not what links in it lead to."""
+    """An older store is removed, but not the targets of links in it."""
     out = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("mine")
@@ -171,12 +171,12 @@ def test_cube__whose_manifest_says_anything_opens_its_own_files_only(tmp_path, d
     assert Path(path).exists()
 
 
-# -- pipes, devices, and what has no end (issue 13, item 20) -----------------------------------------------------------
+# -- pipes, devices and endless input (issue 13, item 20) --------------------------------------------------------------
 
 
 @contextmanager
 def nobody_waits(pipe):
-    """Fail, instead of waiting for ever, if somebody waits for a writer of a pipe."""
+    """Fail, instead of blocking for ever, if the code waits for a writer of a pipe."""
     waited = []
 
     def release():
@@ -196,7 +196,7 @@ def nobody_waits(pipe):
 
 @contextmanager
 def replaced(path, pipe):
-    """Put a link to a pipe in the place of a file."""
+    """Replace a file by a link to a pipe."""
     path.rename(path.with_name("kept"))
     path.symlink_to(pipe)
     yield
@@ -331,7 +331,7 @@ def test_small_files__have_a_limit(tmp_path):
 
 @pytest.mark.slow
 def test_epilog__that_unpacks_without_measure(tmp_path):
-    # 31 kB became 31 MB, in which 16 million empty records were gone through one by one: 19 s and more
+    # 31 kB unpack to 31 MB of 16 million empty records, which used to be read one by one: 19 s and more
     with within(15):
         for head, words in (
             (b"EPILOG\0\1\x09\1", "unpacks to more than 4,194,304, which traces do not\n.*gunzip"),
@@ -353,7 +353,7 @@ def test_epilog__that_unpacks_without_measure(tmp_path):
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory, data):
-    """A folder whose name is not UTF-8, with an archive, its store and its cube."""
+    """Return a folder whose name is not UTF-8, with an archive, its store and its cube."""
     folder = tmp_path_factory.mktemp("odd") / os.fsdecode(b"\xff")
     try:
         folder.mkdir()
@@ -392,7 +392,7 @@ MANY = (
     *(f"export {{c}} {{out}}{e}" for e in (".cubex", ".cube", ".csv", ".json", ".parquet", ".severity")),
     *(f"export {{s}} {{out}}{e}" for e in (".csv", ".json", ".parquet", ".pftrace", ".trace.json", ".otf2")),
 )  # fmt: skip
-# one process for all commands: most of the time of each would be that of its start
+# one process for all commands, which would otherwise spend most of their time on start-up
 RUN_ALL = """
 import json, sys
 from tracecols.cli import main
@@ -416,7 +416,7 @@ def test_commands__take_paths_that_are_not_utf8(commands, odd, tmp_path):
         [word.format(**places, out=folder / "o\udcfe") for word in words.split()]
         for words, folder in zip(commands, outputs, strict=True)
     ]
-    # the output is text for other programs: they must be able to read it
+    # other programs must be able to decode the output
     done = subprocess.run(
         [sys.executable, "-c", RUN_ALL], input=json.dumps(given).encode(), capture_output=True, check=False
     )
@@ -458,7 +458,7 @@ TODO = "change the permissions of it and its folders, or ask its owner to"
     ],
 )
 def test_archive__without_permission_is_not_incomplete(place, mode, words, tmp_path, data, unprivileged, forbid):
-    """What may not be read is neither missing nor lost, also with --salvage, which would leave out locations."""
+    """Files that may not be read are neither missing nor lost, even with --salvage, which would leave out locations."""
     shutil.copytree(data / "late_sender", tmp_path / "otf2")
     write_archive(next(r for name, r in recordings() if name == "messages"), tmp_path / "epik", 0)
     forbid(tmp_path / place, mode)

@@ -1,4 +1,4 @@
-"""What outputs may replace: one rule for every command and every kind of output (`tracecols.store.outputs`)."""
+"""Files that outputs may replace: one rule for every command and kind of output (`tracecols.store.outputs`)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ REFUSED_ALSO = sorted(REFUSED_ALSO - {*REFUSED})
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, data) -> dict[str, Path]:
-    """A trace, its store and its cube, which no command may change."""
+    """Return a trace, its store and its cube, which no command may change."""
     folder = tmp_path_factory.mktemp("made")
     store = tracecols.convert(data / "late_sender", folder / "s.trace")
     cube = tracecols.open(store).analyze().save(folder / "s.severity")
@@ -70,19 +70,19 @@ def run(command: str, made: dict[str, Path], output: Path, *more: str):
 
 
 def digest(folder: Path) -> dict[str, str]:
-    """Return what a folder holds."""
+    """Return the digests of all files in a folder."""
     return {
         str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()
     }
 
 
 def put(kind: str, path: Path) -> None:
-    """Put something in the place of an output that is never replaced."""
+    """Create something that is never replaced at the path of an output."""
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "socket":
         here = Path.cwd()
-        os.chdir(path.parent)  # names of sockets are short
+        os.chdir(path.parent)  # socket names must be short
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(path.name)
         os.chdir(here)
@@ -168,7 +168,7 @@ def test_output__is_never_written_into_a_store_or_cube(command, made, tmp_path):
 
 @pytest.mark.parametrize("command", SOME[:-1])
 def test_output__follows_a_link(command, made, tmp_path):
-    """What a link leads to is replaced, not the link, by the same rule."""
+    """The target of a link is replaced, not the link, by the same rule."""
     ending = COMMANDS[command][1]
     (tmp_path / "there").mkdir()
     target, link = tmp_path / "there" / f"x{ending}", tmp_path / f"l{ending}"
@@ -183,7 +183,7 @@ def test_output__follows_a_link(command, made, tmp_path):
 
 
 def test_reports_issue_30__stay_as_they_are(made, tmp_path):
-    """`report -o s.severity/manifest.json` replaced its own input, `export ... regions.parquet` destroyed a store."""
+    """`report -o s.severity/manifest.json` used to replace its input, `export ... regions.parquet` broke a store."""
     before = digest(made["cube"]), digest(made["store"])
     for words in (
         ["report", made["cube"], "-o", made["cube"] / "manifest.json"],
@@ -244,7 +244,7 @@ def test_folder__with_a_file_of_somebody_else_is_replaced_only_with_force(comman
     ],
 )
 def test_output__is_never_what_is_read(words, made, tmp_path):
-    """With --force a report replaced the cube it was of, and a store the anchor file of its trace."""
+    """With --force, a report used to replace its own cube, and a store the anchor file of its trace."""
     trace = shutil.copytree(made["trace"], tmp_path / "archive")
     cube = tmp_path / "c.cube"
     tracecols.SeverityCube.load(made["cube"]).save(tmp_path / "c.severity")

@@ -1,4 +1,4 @@
-"""The store: what goes in comes out, whole or by range, the same for any number of threads; damage is reported."""
+"""The store: data is read as written, whole or by range, for any number of threads; damage is reported."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tracecols.store import Store, StoreWriter
 
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory) -> Path:
-    """An archive with all record types."""
+    """Return an archive with all record types."""
     return everything(tmp_path_factory.mktemp("archive") / "traces.otf2", rounds=30, seed=3).write()
 
 
 def content(store: Store) -> dict[tuple[str, int, str], bytes]:
-    """Every column of every location as bytes."""
+    """Return every column of every location as bytes."""
     n_locations = store.definition("locations").num_rows
     return {
         (table, location, name): column.tobytes()
@@ -47,12 +47,12 @@ def content(store: Store) -> dict[tuple[str, int, str], bytes]:
 
 
 def files(store: Store) -> dict[str, bytes]:
-    """Every file of a store by its name."""
+    """Return every file of a store by its name."""
     return {str(p.relative_to(store.path)): p.read_bytes() for p in store.path.rglob("*") if p.is_file()}
 
 
 def manifest_for(n_locations: int) -> dict[str, object]:
-    """What a conversion adds to a manifest."""
+    """Return the entries that a conversion adds to a manifest."""
     return {
         "written_by": "tests",
         "source": {"path": "numbers", "format": "numbers"},
@@ -70,7 +70,7 @@ def write(source: Numbers, folder: Path, jobs: int = 1) -> Store:
     return Store(folder)
 
 
-# -- what goes in comes out --------------------------------------------------------------------------------------------
+# -- data is read as written -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_events", [[0], [1], [5, 0, 3], [2500, 1000, 999, 1001], [0, 0, 7000]])
@@ -166,7 +166,7 @@ def test_a_store_that_was_just_written__has_the_definitions_of_its_files(workloa
     path = tmp_path / "x.trace"
     written = Store(path, conversion.convert_opened(open_source(workload), path, jobs=1))
     read = {name: Store(path).definition(name) for name in DEFINITIONS}
-    # nothing of them is read
+    # the definitions are not read from files
     monkeypatch.setattr(Store, "_open", None)
     for name in DEFINITIONS:
         assert written.definition(name).equals(read[name]), name
@@ -190,7 +190,7 @@ def test_read__by_range_and_column(tmp_path):
 
 
 def whole_locks(n: int) -> np.ndarray:
-    """Numbers of the events of `Numbers` that have locks."""
+    """Return the numbers of the events of `Numbers` that have locks."""
     return np.arange(0, n, 3)
 
 
@@ -237,7 +237,7 @@ def test_row_groups__of_events_are_shared_by_small_locations(tmp_path, monkeypat
     assert row_groups(store) == [sum(n_events)]
     monkeypatch.setattr("tracecols.store.writer.EVENT_ROWS", 1000)
     again = write(Numbers(n_events), tmp_path / "y.trace")
-    # batches of 1000 events are written as they come, smaller ones wait for each other
+    # batches of 1000 events are written at once, smaller ones are collected
     assert row_groups(again) == [1000, 510, 1000, 1000, 203]
     for location in range(len(n_events)):
         for name, column in store.read("events", location).items():
@@ -267,7 +267,7 @@ def test_plan__covers_all_locations_once_and_in_order():
     assert max(sum([1 << 24] * len(p)) for p in conversion.plan_parts([1 << 24] * 1000)) <= 1 << 25
 
 
-# -- the same, whatever the machine ------------------------------------------------------------------------------------
+# -- independent of the machine ----------------------------------------------------------------------------------------
 
 
 def test_jobs__do_not_change_a_byte(workload, tmp_path, monkeypatch):
@@ -405,7 +405,7 @@ def test_manifest__of_another_version(tmp_path):
 
 @pytest.mark.slow
 def test_manifest__with_any_other_value(tmp_path, data):
-    """Whatever is changed in it is noticed: nothing else in a store says the same."""
+    """Every change is detected, since no other part of a store repeats the manifest."""
     path = tracecols.convert(data / "late_sender", tmp_path / "x.trace") / "manifest.json"
     text = path.read_text()
     n = 0
@@ -515,7 +515,7 @@ def long_archive(folder: Path, n_chunks: int) -> Path:
     path = folder / "traces" / "0.evt"
     one = path.read_bytes()
     assert 1 << 17 < len(one) < 1 << 18
-    # the same chunk again and again, later each time
+    # the same chunk repeated, with later times each
     n_events, time = rank.n_records, 10 * 3000
     encode = archive.encode
     body = np.frombuffer(one[18:-2], np.uint8).copy()
@@ -537,7 +537,7 @@ def long_archive(folder: Path, n_chunks: int) -> Path:
 
 
 def bytes_of_times(body: bytes) -> np.ndarray:
-    """Return where the time stamps of a chunk of `long_archive` are; (n, 8)."""
+    """Return the positions of the bytes of time stamps in a chunk of `long_archive`; (n, 8)."""
     places, at = [], 0
     while at < len(body):
         if body[at] == 5:
@@ -564,7 +564,7 @@ def test_memory__does_not_grow_with_the_trace(tmp_path):
         )
         peaks[n_chunks] = int(done.stdout) >> 10
         assert Store(tmp_path / "x.trace").manifest["n_events"] == 9000 * n_chunks
-    # 1.35 and 5.4 million events; the longer one alone has 120 MB of columns more
+    # 1.35 and 5.4 million events; the longer one has 120 MB more in columns alone
     assert peaks[600] - peaks[150] < 60, peaks
 
 
@@ -598,8 +598,8 @@ def test_writer__notes_what_is_of_each_of_several_locations(tmp_path):
         }
 
     with StoreWriter(folder, []).part(0) as part:
-        # location 2 has no event; 3 begins earlier than 1 ends, and goes on in the next batch with a time that is
-        # earlier still
+        # location 2 has no event; 3 begins earlier than 1 ends, and continues in the next batch with a decreasing
+        # time
         part.add(
             [(1, 3), (2, 0), (3, 2)],
             10,

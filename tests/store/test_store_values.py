@@ -1,4 +1,4 @@
-"""A store whose values are not what the schema says, checksums right: it is refused with words, and nothing crashes
+"""Stores whose values violate the schema although their checksums are right are refused with a message, without crashes
 (issue 13, item 19)."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tracecols.store.layout import checksum
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
-    """A store with all kinds of events."""
+    """Return a store with all kinds of events."""
     folder = tmp_path_factory.mktemp("workload")
     archive = everything(folder / "archive" / "traces.otf2", rounds=3).write()
     return tracecols.convert(archive, folder / "x.trace", jobs=1)
@@ -37,12 +37,12 @@ def sound(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def store(sound, tmp_path) -> Path:
-    """A copy to be changed."""
+    """Return a copy of the store to be changed."""
     return shutil.copytree(sound, tmp_path / "x.trace")
 
 
 def change(store: Path, table: str, /, **columns) -> None:
-    """Change columns of a table by functions of their values; Parquet files get the checksums of what they hold."""
+    """Change columns of a table by functions of their values; Parquet files are written with right checksums."""
     definition = store / "definitions" / f"{table}.parquet"
     path = definition if definition.exists() and table in DEFINITIONS else next((store / table).iterdir())
     file = pq.ParquetFile(path)
@@ -79,7 +79,7 @@ def analyze(store: Path) -> None:
 
 
 def refusal(store: Path, use=analyze) -> str:
-    """Use a store that is to be refused; what is said without the path of the store."""
+    """Use a store that must be refused; return the message without the path of the store."""
     with pytest.raises(StoreError) as raised:
         use(store)
     head, advice = str(raised.value).splitlines()
@@ -188,7 +188,7 @@ def kinds_to(kind: int, of: int):
     ],
 )  # fmt: skip
 def test_kinds__of_events_are_those_of_their_side_tables(kind, of, store):
-    """More events than rows led kernels past the end of arrays: SIGSEGV, or other memory taken for times."""
+    """If there were more events than rows, kernels used to read past the end of arrays: SIGSEGV, or wrong times."""
     change(store, "events", kind=kinds_to(kind, of))
     assert "location" in refusal(store)
 
@@ -233,7 +233,7 @@ def test_definitions__that_contradict_the_rest_are_told(table, columns, told, st
 
 
 def say(store: Path, **entries) -> Path:
-    """Change what a manifest says, with its checksum."""
+    """Change entries of a manifest, with its checksum."""
     manifest = json.loads((store / "manifest.json").read_text())
     manifest = {k: v for k, v in {**manifest, **entries}.items() if v is not None}
     (store / "manifest.json").write_text(json.dumps({**manifest, "checksum": checksum(manifest)}))
@@ -287,7 +287,7 @@ def test_metrics__without_a_class_leave_the_others_in_place(archive, enhance):
 
 
 def test_checks__know_every_reference_of_the_schema():
-    """A reference column has a table that exists, and a check by it."""
+    """Each reference column refers to an existing table and is checked against it."""
     tables = [EVENTS, *SIDE_TABLES.values(), *DEFINITIONS.values()]
     targets = {c.target for t in tables for c in t.columns if c.target}
     assert targets <= {*DEFINITIONS, "events"}
@@ -315,10 +315,10 @@ def test_own_ancestor__is_found_at_any_depth():
 
 @pytest.mark.slow
 def test_any_value__is_used_or_refused(tmp_path):
-    """Values changed at random, in a process of its own in which kernels are plain Python: NumPy checks the bounds of all
-    indices. To compile kernels that check them takes longer than all of this."""
+    """Values are changed at random, in a separate process with kernels as plain Python, where NumPy checks all bounds.
+    Compiling kernels with bounds checks takes longer than the whole test."""
     tests = Path(__file__).parents[1]
-    # no compiled kernels of before
+    # no previously compiled kernels
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     environment["PYTHONPATH"] = os.pathsep.join([str(tests.parent), str(tests)])
     arguments = [sys.executable, "-m", "support.store_mutations", str(tmp_path / "stores"), "10000", "60"]
@@ -330,7 +330,7 @@ def test_any_value__is_used_or_refused(tmp_path):
 
 
 def test_rows__that_are_read_together_are_told_by_their_location(store):
-    """The rows of all locations are checked at once; the error says whose the wrong one is."""
+    """The rows of all locations are checked at once; the error names the location of the wrong row."""
     opened = Store(store)
     counts = opened.counts("collectives")
     location = int(np.flatnonzero(counts)[-1])

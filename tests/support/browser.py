@@ -15,7 +15,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 @contextmanager
 def chromium():
-    """Start a browser; skips the test, with the reason, where there is none."""
+    """Start a browser; skip the test, with the reason, if there is none."""
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="the package playwright is not installed (extra 'test')"
     )
@@ -35,7 +35,7 @@ def chromium():
 
 
 def new_page(browser, **context):
-    """Return a page in a context of its own, which waits long for what must come."""
+    """Return a page in a new context, with the long timeout `LONG`."""
     made = browser.new_context(**context)
     made.set_default_timeout(1000 * LONG)
     return made.new_page()
@@ -44,12 +44,12 @@ def new_page(browser, **context):
 FORGET = (
     "if (location.protocol === 'file:' && !sessionStorage.begun) { localStorage.clear(); sessionStorage.begun = 1; }"
 )
-"""Lets a page begin without the settings that pages before it have kept."""
+"""Script that makes a page start without the settings stored by earlier pages."""
 
 
 def next_page(browser, viewport):
-    """Return a page as `new_page` does, but in the context that all of these share: one of its own, with a process of its
-    own, takes a second longer."""
+    """Return a page as `new_page` does, but in the context shared by all pages of this function: a new context starts a
+    new process, which takes a second longer."""
     page = browser.contexts[0].new_page()
     page.set_default_timeout(1000 * LONG)
     page.set_viewport_size(viewport)
@@ -58,14 +58,14 @@ def next_page(browser, viewport):
 
 
 def copied(page, button):
-    """Click on a button that copies something; return what the clipboard has then."""
+    """Click on a button that copies something; return the content of the clipboard."""
     page.evaluate("() => navigator.clipboard.writeText('')")
     button.click()
     return page.wait_for_function("() => navigator.clipboard.readText()").json_value()
 
 
 def small(png):
-    """Return a screenshot with 200 colours, which takes a third of the room."""
+    """Return a screenshot reduced to 200 colours, which is a third of the size."""
     from PIL import Image
 
     made = io.BytesIO()
@@ -75,7 +75,7 @@ def small(png):
 
 
 class Report:
-    """A report in a page; whatever goes wrong in it or asks for the network is collected."""
+    """A report in a page; its errors and network requests are collected."""
 
     def __init__(self, browser, path, fragment="", width=1400, height=900, script="", **context):
         viewport = {"width": width, "height": height}
@@ -88,7 +88,7 @@ class Report:
         self.open(fragment)
 
     def open(self, fragment=""):
-        """Open the file anew."""
+        """Open the file again."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.path.as_uri()}{fragment}")
         self.page.wait_for_function("() => document.getElementById('tracecols')?.view")
@@ -99,7 +99,7 @@ class Report:
         self.page.close()
 
     def settle(self):
-        """Wait until all values are there and drawn. A page with another one in front of it draws once a second."""
+        """Wait until all values are loaded and drawn. A page in the background draws only once a second."""
         self.page.bring_to_front()
         self.page.evaluate(
             "async () => { await document.getElementById('tracecols').view.model.ready;"
@@ -117,7 +117,7 @@ class Report:
         return self.page.locator(f"[data-pane={pane}]")
 
     def rows(self, pane):
-        """Return what the rows on the screen show: by node (text of the number, value in full, name, whether open)."""
+        """Return the rows on the screen, by node: (text of the number, value in full, name, is open, is selected)."""
         found = self.page.evaluate(
             """(pane) => [...document.querySelectorAll(`[data-pane=${pane}] .tc-row`)].map((row) => [
                 Number(row.dataset.node), row.querySelector(".tc-number").textContent, row.title,

@@ -1,4 +1,4 @@
-"""CUBE files as other tools write them."""
+"""CUBE files in the form in which other tools write them."""
 
 from __future__ import annotations
 

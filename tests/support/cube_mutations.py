@@ -1,5 +1,5 @@
-"""Change values of a severity cube, make all checksums right again, and see that every command refuses it in words or
-does its work."""
+"""Change values of a severity cube, correct all checksums, and check that every command either refuses the cube with a
+message or works."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from tracecols.store.arrow import to_arrow
 from tracecols.store.layout import MANIFEST
 
 SECONDS = 20
-"""What a command may take on a small cube."""
+"""Limit of the processor time of a command on a small cube, in seconds."""
 
 MEMORY = 2 << 30
-"""What a command may take besides what the process has."""
+"""Limit of the memory of a command in addition to that of the process, in bytes."""
 
 COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
     "show": lambda cube, out: ["show", str(cube)],
@@ -54,14 +54,14 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
     "show a call tree": lambda cube, out: ["show", str(cube), "-p", "time"],
     "show a grid": lambda cube, out: ["show", str(cube), "-p", "time", "--topology", "0"],
 }  # fmt: skip
-"""What is done with every cube that is not refused."""
+"""Commands that are run on every cube that is not refused."""
 
 
-# -- what is changed ---------------------------------------------------------------------------------------------------
+# -- changes -----------------------------------------------------------------------------------------------------------
 
 
 def change_rows(table: pa.Table, chance: random.Random) -> pa.Table:
-    """Change rows: leave some out, repeat some or all, put them in another order, or make very many of one."""
+    """Change rows: remove some, repeat some or all, reorder them, or repeat one very often."""
     n = table.num_rows
     order = np.arange(n)
     match chance.randrange(9):
@@ -82,13 +82,13 @@ def change_rows(table: pa.Table, chance: random.Random) -> pa.Table:
         case 7:
             order = order[:0]
         case _:
-            # a bomb: one row a million times and more, in some kilobytes
+            # a decompression bomb: one row repeated a million times or more, in a few kilobytes
             order = np.full(chance.choice([1 << 20, 5 << 20]), chance.randrange(n))
     return table.take(pa.array(order))
 
 
 def change_columns(table: pa.Table, chance: random.Random) -> pa.Table:
-    """Change columns: leave one out, add one, exchange two, or give one another type."""
+    """Change columns: remove one, add one, exchange two, or change the type of one."""
     at = chance.randrange(table.num_columns)
     field = table.schema.field(at)
     match chance.randrange(5):
@@ -114,14 +114,14 @@ def change_columns(table: pa.Table, chance: random.Random) -> pa.Table:
 
 
 def change_values(table: pa.Table, chance: random.Random) -> pa.Table:
-    """Change values of one column or two."""
+    """Change values of one or two columns."""
     for _ in range(chance.choice((1, 1, 2))):
         at = chance.randrange(table.num_columns)
         field, column = table.schema.field(at), table.column(at)
         if pa.types.is_string(field.type):
             values: Any = change_list(column.to_pylist(), "string", chance)
         elif field.name == "value" and chance.randrange(2):
-            # what the bits of a float64 may be
+            # values of float64, stored as their bits
             values = column.to_numpy().copy()
             values.view(np.float64)[chance.randrange(values.size)] = chance.choice(
                 [np.nan, np.inf, -np.inf, 1e308, 1e-320, -1.0]
@@ -136,7 +136,7 @@ def change_values(table: pa.Table, chance: random.Random) -> pa.Table:
 
 
 def change_tree(table: pa.Table, chance: random.Random) -> pa.Table:
-    """Give a node another one above it, such as itself, the next one, or one below."""
+    """Give a node another parent, such as itself, the next node, or a descendant."""
     at = table.schema.get_field_index("parent")
     if at < 0 or table.num_rows < 2:
         return change_values(table, chance)
@@ -150,7 +150,7 @@ def change_tree(table: pa.Table, chance: random.Random) -> pa.Table:
 
 
 def change_table(path: Path, chance: random.Random) -> bytes:
-    """Change a Parquet file of a cube; its pages have the checksums of what they hold."""
+    """Change a Parquet file of a cube; the checksums of its pages are correct."""
     table = pq.ParquetFile(path).read()
     if table.num_rows:
         how = chance.choice([change_rows, change_columns, change_values, change_values, change_values, change_tree])
@@ -170,7 +170,7 @@ NUMBER = re.compile(rb"(?<=[>\" ])-?\d+(\.\d+)?(e-?\d+)?(?=[<\"\n ])")
 
 
 def change_xml(text: bytes, chance: random.Random) -> bytes:
-    """Change numbers or words, or leave out or repeat a line, in the XML of a cube."""
+    """Change a number or a word, or remove or repeat a line, in the XML of a cube."""
     lines = text.split(b"\n")
     at = chance.randrange(len(lines))
     match chance.randrange(4):
@@ -208,7 +208,7 @@ def change_xml(text: bytes, chance: random.Random) -> bytes:
 
 
 def change_cubex(data: bytes, chance: random.Random) -> bytes:
-    """Change the anchor of an archive, or exchange, leave out or change one of its other members."""
+    """Change the anchor of an archive, or exchange, remove or change one of its other members."""
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = {m.name: archive.extractfile(m).read() for m in archive.getmembers()}  # type: ignore[union-attr]
     others = [name for name in members if name != "anchor.xml"]
@@ -221,7 +221,7 @@ def change_cubex(data: bytes, chance: random.Random) -> bytes:
         case 2:
             name = chance.choice(others)
             content = bytearray(members[name])
-            # after the name of the format: numbers of rows and call paths
+            # bytes after the name of the format: numbers of rows and call paths
             content[chance.randrange(11, len(content))] = chance.randrange(256)
             members[name] = bytes(content)
         case _:
@@ -236,7 +236,7 @@ def change_cubex(data: bytes, chance: random.Random) -> bytes:
 
 
 def change(cube: Path, chance: random.Random) -> tuple[Path, bytes]:
-    """Choose a file of a cube and what it is to hold."""
+    """Choose a file of a cube and its changed content."""
     if cube.is_file():
         data = cube.read_bytes()
         return cube, change_cubex(data, chance) if cube.suffix == ".cubex" else change_xml(data, chance)
@@ -247,21 +247,21 @@ def change(cube: Path, chance: random.Random) -> tuple[Path, bytes]:
     return path, change_table(path, chance)
 
 
-# -- what is done with it ----------------------------------------------------------------------------------------------
+# -- use ---------------------------------------------------------------------------------------------------------------
 
 
 class Failure(Exception):
-    """A command ended in another way than it should."""
+    """A command ended in an unexpected way."""
 
 
 @contextmanager
 def limits(seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[None]:
-    """Let nothing inside take longer, or more memory, than it may."""
+    """Limit processor time and additional memory within the context."""
 
     def late(*_: object) -> None:
         raise Failure(f"takes longer than {seconds} s")
 
-    # of processor time, whatever else the machine does
+    # a timer of processor time, which does not depend on the load of the machine
     before, (soft, hard) = signal.signal(signal.SIGPROF, late), resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -276,12 +276,12 @@ def limits(seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[None]:
 
 
 def run(name: str, cube: Path, out: Path) -> str:
-    """Run a command; returns its error, or an empty text.
+    """Run a command; return its error, or an empty text.
 
     Raises
     ------
     Failure
-        If it ends with a traceback, in silence, or with an error that does not say what to do.
+        If it ends with a traceback, without a message, or with an error that does not say what to do.
     """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
@@ -298,7 +298,7 @@ def run(name: str, cube: Path, out: Path) -> str:
 
 
 def content(cube: SeverityCube) -> dict[str, Any]:
-    """Return all that a cube holds."""
+    """Return the whole content of a cube."""
     held: dict[str, Any] = {}
     for axis in ("properties", "call_paths", "system"):
         of = getattr(cube, axis)
@@ -315,14 +315,14 @@ def content(cube: SeverityCube) -> dict[str, Any]:
 
 
 def try_one(cube: Path, seed: int, out: Path, before: dict[str, Any] | None = None) -> str:
-    """Change a cube, use it in all ways, repair it.
+    """Change a cube, run all commands on it, repair it.
 
-    Returns `refused`, `same`, or `another value` with what differs from the sound one and is as good as that.
+    Returns `refused`, `same`, or `another value` with the names of what differs from the sound cube but is also valid.
 
     Raises
     ------
     Failure
-        If a command ends in another way than it should.
+        If a command ends in an unexpected way.
     """
     before = content(read_cube(cube)) if before is None else before
     path, data = change(cube, random.Random(seed))
@@ -353,8 +353,8 @@ def try_one(cube: Path, seed: int, out: Path, before: dict[str, Any] | None = No
 
 
 def write_cubes(folder: Path, archive: Path | None = None) -> list[Path]:
-    """Write cubes that are made up, and of a trace: the whole, by bins, narrowed, computed from others; some in other
-    formats, too."""
+    """Write a made-up cube, and cubes of a trace: whole, by bins, narrowed, computed from others; some also in other
+    formats."""
     import tracecols
 
     folder.mkdir(parents=True, exist_ok=True)

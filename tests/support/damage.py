@@ -40,7 +40,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         case 5:
             result[at : at + chance.randrange(10)] = chance.randbytes(chance.randrange(1, 20))
         case 6:
-            # a huge length or count, written in full
+            # a huge length or count, uncompressed
             result[at : at + chance.choice((1, 9))] = (
                 b"\xff" + chance.randbytes(7) + bytes([chance.choice((0, 0x7F, 0xFF))])
             )
@@ -66,9 +66,9 @@ class Damage(ABC):
     Attributes
     ----------
     files : dict of Path to bytes
-        What they hold.
+        Content of the files.
     seen : Counter of str
-        How often damaged traces were read, analyzed and refused, and by which words.
+        Numbers of damaged traces that were read, analysed and refused, the latter also by message.
     """
 
     def __init__(self, anchor: Path, files: Iterable[Path]) -> None:
@@ -78,17 +78,17 @@ class Damage(ABC):
 
     @abstractmethod
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Choose a file and what it is to hold."""
+        """Choose a file and its damaged content."""
 
     @contextmanager
     def spoilt(self, seed: int) -> Iterator[None]:
-        """Damage a file, and repair it in the end; what is refused inside says what to do."""
+        """Damage a file within the context, and repair it at the end; check that errors inside say what to do."""
         path, data = self.damaged(random.Random(seed))
         path.write_bytes(data)
         try:
             yield
         except TracecolsError as error:
-            # it need not be the damaged file: what does not fit together may be found in another
+            # it need not be the damaged file: an inconsistency may be detected in another one
             if not isinstance(error, AnalysisError):
                 assert str(self.anchor.parent) in str(error), f"seed {seed}: {error} names no file"
             assert "\n  " in str(error), f"seed {seed}: {error} does not say what to do"
@@ -112,7 +112,7 @@ class Damage(ABC):
             self.seen["read"] += 1
 
     def analyze(self, seed: int, out: Path, conventions: Sequence[str]) -> None:
-        """Damage a file, convert and analyze the trace, and repair it; `out` is a folder to work in, empty in the
+        """Damage a file, convert and analyse the trace, and repair it; `out` is a working folder, which is empty at the
         end."""
         read = self.seen["read"]
         with self.spoilt(seed):

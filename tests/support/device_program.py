@@ -1,5 +1,5 @@
-"""Programs whose ranks launch kernels on streams and communicate by NCCL, simulated: when everything happens follows from
-how long hosts and kernels take."""
+"""Simulated programs whose ranks launch kernels on streams and communicate by NCCL: all times follow from the durations
+of host functions and kernels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from tracecols.testing import Location, Program
 
 LATENCY, CALL, TRANSFER = 1, 1, 2
-"""From the ENTER of a launch to the begin of what it launches; of a call; of a communicating kernel after those that it
-waits for have begun."""
+"""Ticks from the ENTER of a launch to the begin of the launched work; of a call; from the begin of the last awaited
+kernel to the end of a communicating kernel."""
 
 
 @dataclass
 class Rank:
-    """What a rank does: a list of steps."""
+    """The program of a rank: a list of steps."""
 
     steps: list[tuple] = field(default_factory=list)
 
@@ -27,7 +27,7 @@ class Rank:
         return self
 
     def pause(self, ticks: int) -> Rank:
-        """Compute in the function that is entered."""
+        """Compute in the current function."""
         self.steps.append(("pause", ticks))
         return self
 
@@ -37,7 +37,7 @@ class Rank:
         return self
 
     def leave(self) -> Rank:
-        """Leave it."""
+        """Leave the current function."""
         self.steps.append(("leave",))
         return self
 
@@ -47,13 +47,13 @@ class Rank:
         return self
 
     def collective(self, op: str = "allreduce", stream: int = 0, root: int = 0) -> Rank:
-        """Launch a part of an operation of all ranks (`NAMES`): messages go around in a ring (`exchange`), or from the
-        root to the rank after it (`message`), in which the others have no part."""
+        """Launch the kernel of this rank in an operation of all ranks (`NAMES`). An `exchange` sends messages around a
+        ring; a `message` goes from the root to the next rank, and the other ranks do not take part."""
         self.steps.append(("collective", op, stream, root))
         return self
 
     def wait_event(self, stream: int) -> Rank:
-        """Let a stream wait for what was launched last on each other one."""
+        """Make a stream wait for the last work launched on each other stream."""
         self.steps.append(("event", stream))
         return self
 
@@ -75,8 +75,7 @@ STATES = {
 
 
 def waited_for(op: str, rank: int, root: int, n: int) -> tuple[list[int], list[int]]:
-    """Say without which ranks a rank's kernel does not end: because it gets something, and because it sends
-    something."""
+    """Return the ranks that a rank's kernel waits for: those it receives from, and those it sends to."""
     match op:
         case "bcast":
             return [root] if rank != root else [], []
@@ -91,18 +90,18 @@ def waited_for(op: str, rank: int, root: int, n: int) -> tuple[list[int], list[i
 
 
 class Simulation:
-    """Ranks with some streams each, carried out. What is launched begins `LATENCY` after its launch, or always so long
-    after all that it waits for.
+    """The execution of ranks with some streams each. Launched work begins at least `LATENCY` after its launch, or, if
+    `always_late`, `LATENCY` after everything that it waits for.
 
     Attributes
     ----------
     program : Program
     waits : dict
-        By operation and rank: how long its kernel waits.
+        Waiting time of the kernel, by operation and rank.
     states : dict
-        By wait state: how long the kernels of each rank wait.
+        Waiting times of the kernels of each rank, by wait state.
     end : int
-        When the last host ends.
+        Time at which the last host ends.
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class Simulation:
         self.end = max(self.now)
 
     def _launch(self, r: int, stream: int) -> int:
-        """Launch something; return when it begins."""
+        """Launch work; return the time at which it begins."""
         asked = self.now[r]
         self.program.masters[r].launch(asked, asked + CALL, self.streams[r][stream])
         self.now[r] += CALL
@@ -185,7 +184,7 @@ class Simulation:
             gets, gives = waited_for(op, r, root, n)
             late = ((STATES.get(op, "nccl_latesender"), gets), ("nccl_latereceiver", gives))
             waits = [(name, max((begins[x] - begin for x in of), default=0)) for name, of in late]
-            # who waits for what it gets is not said to wait for those it sends to
+            # a kernel that waits for a sender does not also count as waiting for its receivers
             state, self.waits[k, r] = next(((s, w) for s, w in waits if w > 0), ("", 0))
             if state:
                 of_state = self.states.setdefault(state, {})
@@ -195,7 +194,7 @@ class Simulation:
             self._recorded[r][stream].append(self._part(op, r, root, begin, end))
 
     def _part(self, op: str, rank: int, root: int, begin: int, end: int) -> Callable[[Location], object]:
-        """Return what records a kernel."""
+        """Return the function that records a kernel."""
         if op in STATES:
             sends, receives = op != "bcast" or rank == root, op != "reduce" or rank == root
             receives &= op != "bcast" or rank != root
@@ -226,8 +225,9 @@ def random_ranks(
     ops: Sequence[str] = ("allreduce", "barrier"),
     delay: int = 0,
 ) -> Simulation:
-    """Ranks that do the same things, which take different times, in multiples of 2 ticks; some regions faster. A delay
-    is a region of this name, or a kernel, of one rank alone, after which all of them exchange something."""
+    """Simulate ranks that execute the same steps with different durations, which are multiples of 2 ticks and are
+    multiplied by `scale` for some regions. If there is a `delay`, one rank executes a region or a kernel of this name
+    before a last operation of all ranks."""
     factors = scale or {}
     random = np.random.default_rng(seed)
     ranks = [Rank() for _ in range(n)]
@@ -258,7 +258,7 @@ def random_ranks(
             ranks[late].kernel("delay", ticks)
         else:
             ranks[late].work("delay", ticks)
-        # of a rooted operation or a message the late rank is the one that is waited for
+        # in a rooted operation or a message, the late rank is the one that the others wait for
         root = (late + 1) % n if op == "reduce" else late
         for rank in ranks:
             rank.collective(op, root=root).sync()

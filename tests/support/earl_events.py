@@ -1,4 +1,4 @@
-"""Events of EARL compared with those of its oracle."""
+"""Compare the events of EARL with those of its oracle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oracles.states import States
 from tracecols.earl import Event
 
 SMALL, LARGE = 1500, 20_000
-"""Traces up to SMALL events are compared at every position; those beyond LARGE are not gone through event by event."""
+"""Traces of up to SMALL events are compared at every position, those of more than LARGE not event by event."""
 
 
 def rows(events):
@@ -18,7 +18,7 @@ def rows(events):
 
 
 def compare(trace, recorded, seed=0):
-    """Compare everything `trace` says about positions and states with the definitions."""
+    """Compare all positions and states of `trace` with the definitions."""
     rng = random.Random(seed)
     events = recorded.events
     n, n_locations = len(events), len(recorded.process)
@@ -71,7 +71,7 @@ def compare_links(trace, recorded):
         assert row(found.forkptr) == row(state.forkptr)
         assert row(found.cnodeptr) == row(state.cnodeptr)
         if e.kind == "enter" and state.in_task(e.location) and state.cedgeptr is None:
-            # EARL knows no tasks: theirs hang below the program's root, which represents none
+            # EARL has no tasks: their call paths are below the root of the program, which represents no task
             root_of_tasks.add(row(found.cedgeptr))
         else:
             assert row(found.cedgeptr) == row(state.cedgeptr)

@@ -1,4 +1,4 @@
-"""What holds of efficiencies whatever the program."""
+"""Identities of efficiencies that hold for every program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUMS = {
 
 
 def check_identities(table):
-    """Factors multiply, or add up, to what they are factors of, where it is divided."""
+    """Check that factors multiply, or add up, to the efficiency that they divide."""
     value = table.set_index(["model", "metric"])["value"].to_dict()
     close, checked = pytest.approx, 0
     for (model, whole), parts in PRODUCTS.items():

@@ -17,14 +17,14 @@ from tracecols.converters.base import Report, Source
 from tracecols.schema import EventKind as K
 
 CLOCK_RATE = 2.4e9
-"""Ticks of a second: as in recorded traces no decimal number represents a tick."""
+"""Ticks per second; as in recorded traces, a tick has no exact decimal representation in seconds."""
 ROWS = 1 << 20
-"""Records that are encoded at a time."""
+"""Number of records encoded at a time."""
 ENTER, EXIT, SEND, RECEIVE, COLLECTIVE_EXIT, FORK, JOIN, ACQUIRE, RELEASE, OMP_COLLECTIVE_EXIT = range(101, 111)
 TYPES = {"parallel": 11, "loop": 12, "critical": 18, "barrier": 20, "implicit_barrier": 21, "critical_sblock": 23}
-"""Types of OpenMP regions by role."""
+"""EPILOG types of OpenMP regions, by role."""
 TOGETHER = ("parallel", "loop", "barrier", "implicit_barrier")
-"""Regions that all threads of a team leave."""
+"""Roles of regions that all threads of a team leave together."""
 
 RECORDS: dict[int, tuple[int, str, tuple[str, ...]]] = {
     K.MPI_SEND: (SEND, "p2p", ("peer", "communicator", "tag", "length")),
@@ -37,7 +37,7 @@ RECORDS: dict[int, tuple[int, str, tuple[str, ...]]] = {
     K.THREAD_ACQUIRE_LOCK: (ACQUIRE, "locks", ("lock",)),
     K.THREAD_RELEASE_LOCK: (RELEASE, "locks", ("lock",)),
 }
-"""By kind of event: type of the record, and where its fields are."""
+"""Type of the record, side table and columns of its fields, by kind of event."""
 SIZE_OF_HEAD, NOTHING = 14, 0xFFFFFFFF
 RECORD = np.dtype([("size", "u1"), ("code", "u1"), ("location", "<u4"), ("time", "<f8"), ("fields", "<u4", 4)])
 N_FIELDS = np.zeros(256, np.int64)
@@ -47,7 +47,7 @@ for _code, _, _names in RECORDS.values():
 
 
 def _define(source: Source, n_events: int) -> bytes:
-    """Return everything up to the events."""
+    """Return the file up to the first event."""
     d, writer = source.definitions, EpilogWriter(n_events=n_events)
     for p in range(len(d["processes"]["id"])):
         writer.process(d["locations"]["process"].count(p))
@@ -66,7 +66,8 @@ def _define(source: Source, n_events: int) -> bytes:
 def _records(source: Source, location: int, together: NDArray[np.bool_], masters: NDArray[np.int64]) -> NDArray[Any]:
     """Return the records of a location, in order.
 
-    `together` says of which regions all threads of a team leave, `masters` are locations by communicator and rank.
+    `together` is a mask of the regions that all threads of a team leave; `masters` are locations by communicator and
+    rank.
     """
     parts, base = [np.zeros(0, RECORD)], 0
     for batch in source.read(location, Report()):
@@ -86,7 +87,7 @@ def _records(source: Source, location: int, together: NDArray[np.bool_], masters
                 if name in ("peer", "root"):
                     values = np.where(values < 0, NOTHING, masters[side["communicator"][mine], values])
                 out["fields"][rows, i] = values
-        # the call of a collective operation ends with the operation
+        # the record of the collective operation also ends its call
         out["code"][np.flatnonzero(kind == K.MPI_COLLECTIVE_END) + 1] = 0
         parts.append(out[out["code"] > 0])
         base += kind.size
@@ -94,7 +95,7 @@ def _records(source: Source, location: int, together: NDArray[np.bool_], masters
 
 
 def write_epilog(source: Source, path: Path) -> Path:
-    """Write a program without counters as a merged trace; returns the file."""
+    """Write a program without counters as a merged trace; return the path of the file."""
     if source.metric_types:
         raise ValueError("counters are not written as EPILOG")
     d = source.definitions

@@ -1,4 +1,4 @@
-"""A converted EPILOG recording compared with what its oracle reads."""
+"""Compare a converted EPILOG recording with the result of its oracle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sides_by_row(trace):
 
 
 def compare(recording, trace, *, tolerance=0.0, positions=True):
-    """Compare a store with what a plain reader found; times may differ by a tolerance in seconds."""
+    """Compare a store with the result of the plain reader; times may differ by a tolerance in seconds."""
     wanted = expected(recording)
     regions, locations = trace.regions, trace.locations
     sides = sides_by_row(trace)
@@ -51,10 +51,10 @@ def compare(recording, trace, *, tolerance=0.0, positions=True):
         assert [names[r] for r in events["region"].tolist()] == [e.region for e in should]
         own = recording.locations[lid].process
         times = events["time"].to_numpy() / resolution
-        # dividing ticks rounds to a double again
+        # the division of ticks rounds to a double again
         assert times == pytest.approx([e.time for e in should], rel=4e-16, abs=max(tolerance, 1 / resolution))
         if not tolerance:
-            # ticks order like the doubles
+            # ticks are in the same order as the doubles
             assert (np.diff(events["time"]) > 0).tolist() == (np.diff([e.time for e in should]) > 0).tolist()
         for row, e in zip(events.index, should, strict=True):
             assert sites.get(row, -1) == e.call_site
@@ -66,7 +66,7 @@ def compare(recording, trace, *, tolerance=0.0, positions=True):
                 continue
             got = dict(sides[row])
             assert got.pop("kind") == e.kind
-            # a merged trace knows neither the order of ranks nor one communicator of every process by itself
+            # a merged trace has neither the order of ranks nor a SELF communicator
             on = got.get("communicator", -1)
             if "window" in got and got["window"] >= 0:
                 on = communicator_of[got["window"]]
@@ -83,7 +83,7 @@ def compare(recording, trace, *, tolerance=0.0, positions=True):
             got, wanted_side = ({k: v for k, v in d.items() if not np.array_equal(v, -1)} for d in (got, wanted_side))
             assert got == wanted_side, (row, e)
     if positions:
-        # the order across locations is that of the file
+        # the order across locations is the order of the file
         order = everything.sort_values("pos", kind="stable")
         by_file = sorted((e.position, number, lid) for lid, events in wanted.items() for number, e in enumerate(events))
         ids = locations["id"].to_numpy()

@@ -1,4 +1,4 @@
-"""What a store of an EPILOG recording should hold, in plain Python: one list of events per location."""
+"""The expected content of a store of an EPILOG recording, in plain Python: one list of events per location."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ WINDOW_OPS = {"mpi_win_create": "create_handle", "mpi_win_free": "destroy_handle
 
 @dataclass
 class Expected:
-    """One event: kind, time, region entered or left (name and number, or empty), what side tables say, place in the
-    file."""
+    """One event: kind, time, name of the region entered or left (or empty), columns of its side table, counters, call
+    site, and position in the file."""
 
     kind: K
     time: float
@@ -45,7 +45,7 @@ def _process(recording: Recording, location: int) -> int:
 
 
 def _side(recording: Recording, event: Event, region: str) -> dict[str, int]:
-    """Return the columns of the side table; partners are processes here."""
+    """Return the columns of the side table, with processes instead of ranks."""
     f = event.fields
     comm = f.get("comm", -1)
     peer = next((f[k] for k in ("dest", "src", "target") if k in f), None)

@@ -1,4 +1,4 @@
-"""Damage EPILOG traces at random: bytes of their files, and records as such."""
+"""Damage EPILOG traces at random: bytes of their files, or whole records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODES = (*range(32), 60, 61, 62, 99, *range(100, 136), 200, 201, 202, 203, 204, 
 
 
 def recordings() -> list[tuple[str, Recording]]:
-    """Small recordings that have everything between them."""
+    """Return small recordings that together contain all kinds of events."""
     return [
         ("messages", random_recording(3, 3, n_rounds=2, tick=1e-5, mergeable=True)),
         ("hybrid", random_recording(7, 2, 3, n_rounds=3, n_metrics=2, tick=1e-5, mergeable=True, big_endian=True)),
@@ -32,7 +32,7 @@ def recordings() -> list[tuple[str, Recording]]:
 
 
 def shmem() -> Recording:
-    """One-sided communication without windows, and a collective operation of the same library."""
+    """Return a recording of SHMEM: one-sided communication without windows, and a collective operation."""
     r = random_recording(4, 2, n_rounds=1, mergeable=True)
     end = max(e.time for e in r.events)
     for k, (name, fields) in enumerate(
@@ -52,12 +52,12 @@ def shmem() -> Recording:
 
 
 def write_all(folder: Path, *, archives: bool = True) -> list[Path]:
-    """Write the recordings as merged traces, one of them packed, and as archives; return the path of each."""
+    """Write the recordings as merged traces, one of them compressed, and as archives; return their paths."""
     anchors = []
     for i, (name, r) in enumerate(recordings()):
         w = merged(r)
         for at in range(0, len(w.events), 9):
-            # attributes in front of some events: merging drops them, the format allows them
+            # attributes before some events: the format allows them, although merging drops them
             w.events[at:at] = [w.record(61, bytes([2]) + w.u4(at)), w.record(60, bytes([1, 7]))]
         ending = ".elg.gz" if name == "messages" else ".elg"
         anchors.append(w.write(folder / name / f"trace{ending}", compress=ending.endswith("gz")))
@@ -82,12 +82,12 @@ def write_all(folder: Path, *, archives: bool = True) -> list[Path]:
 
 
 def join(head: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
-    """Put a file together."""
+    """Join the head and the records of a file."""
     return head + b"".join(bytes([len(body), code]) + body for code, body in parts)
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """Damage the content of a file in one of many ways: its bytes, or its records as such."""
+    """Damage the content of a file in one of many ways: single bytes, or whole records."""
     order = ">" if data[9:10] == b"\2" else "<"
     how = chance.randrange(16)
     if how < 6:
@@ -95,7 +95,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     head, parts = data[:HEADER], list(records(data))
     if not parts:
         return head[:-1]
-    # definitions are fewer than events, and there is more to get wrong
+    # prefer definitions: there are fewer of them than events, and more can be wrong in them
     definitions = [i for i, (code, _) in enumerate(parts) if code < 60]
     i = chance.choice(definitions) if definitions and chance.random() < 0.5 else chance.randrange(len(parts))
     code, body = parts[i]
@@ -113,7 +113,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
             cut = chance.randrange(256)
             parts[i] = code, (body + bytes(256))[:cut]
         case 11:
-            # a time that is none, or a field that is not one
+            # an invalid time, or a time in place of another field
             size = struct.calcsize("d")
             for _ in range(chance.choice((1, 1, 3))):
                 if len(body) >= size:
@@ -124,7 +124,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
             j = chance.randrange(len(parts))
             parts.insert(j, parts.pop(i))
         case _:
-            # another number where one may be: identifiers, partners, counts
+            # another number at a place where one may be: identifiers, partners, counts
             for _ in range(chance.choice((1, 1, 2, 4))):
                 starts = [k for k in (0, 4, 5, 8, 9, 12, 16, 20, 24, 28) if k + 4 <= len(body)]
                 if starts:
@@ -139,18 +139,18 @@ class Damage(damage.Damage):
     """A trace that is damaged."""
 
     def __init__(self, anchor: Path) -> None:
-        # the files of processes belong to an archive
+        # an archive also has the files of its processes
         is_archive = anchor.suffix == ".esd"
         others = [anchor.with_suffix(".map"), *sorted((anchor.parent / "ELG").iterdir())] if is_archive else []
         super().__init__(anchor, (anchor, *others))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Choose a file and what it is to hold."""
+        """Choose a file and its damaged content."""
         path = chance.choice([*self.files])
         data = self.files[path]
         if data[:2] != b"\x1f\x8b":
             return path, mutate(data, chance)
         if chance.random() < 0.8:
             return path, gzip.compress(mutate(load(data), chance), mtime=0)
-        # within the packed bytes, which have no records
+        # damage the compressed bytes, which have no records
         return path, data[:2] + damage.mutate(data[2:], chance)

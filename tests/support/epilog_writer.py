@@ -11,9 +11,9 @@ Example::
     w.enter(1, 0.0, "MPI_Recv").recv(1, 0.3, src=0, comm=world, tag=7).exit(1, 0.4)
     w.write(tmp_path / "epik.elg")
 
-Definitions are numbered in the order they are made and precede all events; regions, files and strings may be
-given by name and are defined when first used. `None` is what EPILOG writes where there is nothing. A location `None`
-leaves the location out of the record.
+Definitions are numbered in the order in which they are made and precede all events; regions, files and strings may be
+given by name and are defined when first used. `None` is written as EPILOG's value for nothing. A location `None` omits
+the location from the record.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DEFAULTS = {"length": 8, "exclusive": 1}
 
 
 def region_type(name: str) -> int:
-    """Guess the type of a region from its name, as a recording by EPIK would state it."""
+    """Guess the type of a region, as EPIK would record it, from its name."""
     if not name.startswith("!$"):
         return FUNCTION
     words = name.removeprefix("!$omp ").removeprefix("!$").split(" @")[0]
@@ -72,7 +72,7 @@ class EpilogWriter:
     last_def : bool
         Whether LAST_DEF ends the definitions.
     n_events : int, optional
-        What NUM_EVENTS says; by default the truth. Negative leaves the record out.
+        Value of NUM_EVENTS; by default the number of events. If negative, the record is omitted.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class EpilogWriter:
         self.definitions.append(self.record(code, body))
 
     def raw(self, code: int, body: bytes) -> Self:
-        """Append a record of any type among the events; it counts as none."""
+        """Append a record of any type to the events; it does not count as an event."""
         self.events.append(self.record(code, body))
         return self
 
@@ -123,7 +123,7 @@ class EpilogWriter:
         return self.counts[kind]
 
     def in_pieces(self, code: int, head: bytes, content: bytes, next_code: int) -> None:
-        """Write what may be too long for a record: so much as fits, then in records of their own."""
+        """Write content that may be too long for a record: as much as fits, the rest in records of type `next_code`."""
         size = 255 - len(head)
         size -= size % 4 if next_code != 19 else 0
         self.define(code, head + content[:size])
@@ -141,7 +141,7 @@ class EpilogWriter:
         return b"".join([head, *self.definitions, *ends, *self.events])
 
     def write(self, path: Path, compress: bool = False) -> Path:
-        """Write the file, as gzip if asked to, and return where it is."""
+        """Write the file, as gzip if `compress`, and return its path."""
         data = self.build()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(data, mtime=0) if compress else data)
@@ -150,7 +150,7 @@ class EpilogWriter:
     # -- definitions -----------------------------------------------------------------------------------------------
 
     def string(self, text: str | None) -> int | None:
-        """Define a string, in several records if it is long; the same one only once."""
+        """Define a string once, in several records if it is long."""
         if text is None:
             return None
         if text in self.strings:
@@ -167,7 +167,7 @@ class EpilogWriter:
         return number
 
     def file(self, name: str | None) -> int | None:
-        """Define a source file, once."""
+        """Define a source file once."""
         if name is None:
             return None
         if name not in self.files:
@@ -222,7 +222,7 @@ class EpilogWriter:
         description: str | None = None,
         type: int | None = None,
     ) -> int:
-        """Define a region, also one whose name exists; events that give a name mean the first one."""
+        """Define a region, even if its name exists; events that give a name refer to the first one."""
         fid, text, about = self.file(file), self.string(name), self.string(description)
         number = self.next("region")
         kind = region_type(name) if type is None else type
@@ -231,7 +231,7 @@ class EpilogWriter:
         return number
 
     def metric(self, name: str, description: str = "", dtype: int = 0, mode: int = 0, interval: int = 0) -> int:
-        """Define a counter: every record that can has a value for it from now on."""
+        """Define a counter: from now on every record that can hold counters has a value for it."""
         text, about = self.string(name), self.string(description)
         number = self.next("metric")
         self.n_metrics += 1
@@ -257,7 +257,7 @@ class EpilogWriter:
         number = self.next("group")
         ranks = b"" if mode else self.u4(*processes)
         n_ranks = len(processes) if n_ranks is None else n_ranks
-        # 61 ranks beside this head, 63 in every further record
+        # 61 ranks fit after this head, 63 into every further record
         self.in_pieces(GROUP, self.u4(number) + bytes([mode]) + self.u4(n_ranks), ranks, 28)
         return number
 
@@ -268,7 +268,7 @@ class EpilogWriter:
         return number
 
     def comm_dist(self, comm: int, root: int, local: int, rank: int, size: int) -> None:
-        """Say what one process knows of a communicator."""
+        """Define a communicator as one process knows it."""
         self.define(30, self.u4(comm, root, local, rank, size))
 
     def window(self, comm: int) -> int:
@@ -298,7 +298,7 @@ class EpilogWriter:
         dim_names: Sequence[str | None] = (),
         old: bool = False,
     ) -> int:
-        """Define a Cartesian topology; before version 1.9, and if asked for the old form, without names."""
+        """Define a Cartesian topology; without names before version 1.9, and in the old form."""
         old = old or self.version < (1, 9)
         text = None if old else self.string(name)
         names = [] if old else [self.string(n) for n in dim_names or [None] * len(dims)]
@@ -308,19 +308,19 @@ class EpilogWriter:
         return number
 
     def coords(self, topology: int, location: int, coords: Sequence[int]) -> None:
-        """Say where a location is in a topology."""
+        """Define the coordinates of a location in a topology."""
         self.define(17, self.u4(topology, location) + bytes([len(coords)]) + self.u4(*coords))
 
     def event_types(self, types: Sequence[int]) -> None:
-        """Say which types of events there are."""
+        """Define the types of events that occur."""
         self.define(21, self.u4(len(types)) + bytes(types))
 
     def offset(self, local: float, offset: float) -> None:
-        """Say what a clock differs by at a local time."""
+        """Define the offset of a clock at a local time."""
         self.define(12, self.d8(local, offset))
 
     def map_section(self, rank: int) -> None:
-        """Begin the part of a process."""
+        """Begin the section of a process."""
         self.define(23, self.u4(rank))
 
     def idmap(self, record: int, ids: Mapping[int, int], sparse: bool = False) -> None:
@@ -329,7 +329,7 @@ class EpilogWriter:
             values = [x for pair in ids.items() for x in pair]
         else:
             values = [ids[i] for i in range(len(ids))]
-        # 62 numbers beside this head, 63 in every further record
+        # 62 numbers fit after this head, 63 into every further record
         self.in_pieces(25, bytes([record, sparse]) + self.u4(len(values)), self.u4(*values), 26)
 
     # -- events ----------------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ class EpilogWriter:
         return self.raw(61, bytes([attribute]) + self.u4(value)) if wide else self.raw(60, bytes([attribute, value]))
 
     def region_id(self, region: int | str) -> int:
-        """Return the id of a region, which is defined if it was not."""
+        """Return the id of a region; define it if it is not yet defined."""
         if isinstance(region, str):
             return self.regions[region] if region in self.regions else self.region(region)
         return region
@@ -425,7 +425,7 @@ class EpilogWriter:
         return self.event("OMP_COLLEXIT", location, time, metrics)
 
     def __getattr__(self, verb: str) -> Callable[..., Self]:
-        """Return what records an event of `ONE_SIDED`: from location, time, and fields in order or by name."""
+        """Return the method that records an event of `ONE_SIDED`: location, time, then fields in order or by name."""
         if verb not in ONE_SIDED:
             raise AttributeError(verb)
         kind, *names = ONE_SIDED[verb].split()
@@ -441,7 +441,7 @@ class EpilogWriter:
 
 
 def _define_system(w: EpilogWriter, r: Recording) -> None:
-    """Write all definitions of a recording but communicators and what refers to them."""
+    """Write all definitions of a recording except communicators and definitions that refer to them."""
     for name, n_nodes in r.machines.values():
         w.machine(name, n_nodes)
     for node in r.nodes.values():
@@ -465,7 +465,7 @@ def _define_system(w: EpilogWriter, r: Recording) -> None:
 
 
 def _define_topologies(w: EpilogWriter, r: Recording, comms: Mapping[int, int]) -> None:
-    """Write the topologies of a recording: those without any name in the old form."""
+    """Write the topologies of a recording; those without any name in the old form."""
     for number, t in r.topologies.items():
         old = not t.name and not t.dim_names
         comm = None if t.comm < 0 else comms[t.comm]
@@ -475,7 +475,7 @@ def _define_topologies(w: EpilogWriter, r: Recording, comms: Mapping[int, int]) 
 
 
 def _record(w: EpilogWriter, e: Event, location: int | None, time: float, **changed: int) -> None:
-    """Write an event with what differs from the recording."""
+    """Write an event of the recording, with some fields changed."""
     for attribute, value in e.attributes:
         w.attribute(attribute, value)
     fields = {**e.fields, **changed}
@@ -483,7 +483,7 @@ def _record(w: EpilogWriter, e: Event, location: int | None, time: float, **chan
 
 
 def merged(r: Recording, last_def: bool = True, n_events: int | None = None) -> EpilogWriter:
-    """Return a recording as one file; ids stay what they are."""
+    """Return a recording as one file; ids do not change."""
     w = EpilogWriter(r.big_endian, r.version, last_def, n_events)
     _define_system(w, r)
     n_bytes = (len({x.process for x in r.locations.values()}) + 7) // 8
@@ -524,7 +524,7 @@ class _Comms:
             members = r.comms[c]
             run = [r.comms[x] for x in range(c, c + n_processes) if x in r.comms and x not in only_groups]
             if run == [[p] for p in range(n_processes)] and n_processes > 1:
-                # merging makes one communicator of a process each from this one
+                # merging expands this one to a communicator for each process
                 group = w.group((), SELF, 1)
                 number = w.comm_ref(group)
                 for p in range(n_processes):
@@ -564,8 +564,8 @@ def write_archive(
     """Write a merged recording as the archive it could have been merged from.
 
     Merging gives the recording back if every tie between processes is in the order of processes, the first event is at
-    0.0, and communicators that are groups only come last, in the order of their first use by process. Communicators
-    0 to n - 1 of one process each in a row become one SELF communicator.
+    0.0, and communicators that are only groups come last, in the order of their first use by process. n consecutive
+    communicators of the single processes 0 to n - 1 become one SELF communicator.
 
     Parameters
     ----------
@@ -574,19 +574,19 @@ def write_archive(
     folder : path
         Gets `epik.esd`, `epik.map` and `ELG/00000` etc.
     seed : int
-        Of local ids and of the ranks in communicators.
+        Seed of the local ids and of the ranks in communicators.
     sparse : bool
         Whether local ids have gaps, so that maps are lists of pairs.
     identity : bool
         Local ids are the global ones, and there are no maps.
     compress : bool
-        Whether files of processes are gzip; the definitions and maps never are.
+        Whether the files of processes are compressed by gzip; definitions and maps never are.
     offsets : mapping of int to list of (local time, offset), optional
         Up to two per process; local times are such that correction restores the times of the recording.
     base : float
-        What all clocks show when the recording begins.
+        Time of all clocks at the begin of the recording.
     with_locations : bool
-        Write locations even if the process has one thread only.
+        Write locations even if the process has only one thread.
     definitions_in_files : bool
         Begin the files of processes with their LOCATIONs, NUM_EVENTS and LAST_DEF; EPIK writes events only.
     last_def : bool
@@ -624,7 +624,7 @@ def write_archive(
             LOCATION: mine if with_lid else (),
             REGION: r.regions,
             CALL_SITE: r.call_sites,
-            # processes know their own communicators only
+            # processes only know their own communicators
             COMM: (comms.number[c] for c in comms.number if process in r.comms[c]),
             GROUP: comms.group.values() if only_groups else (),
             WINDOW: r.windows,
@@ -652,7 +652,7 @@ def write_archive(
             at = clock.local(e.time)
             lid = ids[LOCATION][own] if with_lid else None
             if own in ends:
-                # the transfer ends when the call is left
+                # the transfer ends at the exit of the call
                 kind, fields = ends.pop(own)
                 w.event(kind, lid, at, **fields)
             changed = _local_fields(e, r, comms, ids, process_of)
@@ -685,7 +685,7 @@ def write_archive(
 def _local_fields(
     e: Event, r: Recording, comms: _Comms, ids: Mapping[int, Mapping[int, int]], process_of: Mapping[int, int]
 ) -> dict[str, int]:
-    """Return the fields of an event that mean something else in the file of a process: ids, and ranks as partners."""
+    """Return the fields of an event that differ in the file of a process: local ids, and ranks as partners."""
     f = e.fields
     changed: dict[str, int] = {}
     if "region" in f:
@@ -704,7 +704,7 @@ def _local_fields(
     for key in ("src", "dest", "root", "target"):
         if f.get(key, -1) >= 0:
             process = process_of[f[key]]
-            # SHMEM names processes
+            # partners of SHMEM are processes
             changed[key] = process if ranks is None else ranks.index(process)
     return changed
 

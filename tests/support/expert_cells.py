@@ -1,4 +1,4 @@
-"""Severities under the conventions of EXPERT compared with those of its oracle."""
+"""Compare severities under the conventions of EXPERT with those of its oracle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cells(cube):
 
 
 def differences(wanted, cube):
-    """Return the cells that differ: wanted and found."""
+    """Return the cells that differ, each with its expected and its computed value."""
     found = cells(cube)
     return {
         k: (wanted.get(k, 0), found.get(k, 0))

@@ -1,4 +1,4 @@
-"""Programs that write their trace buffer out while they run."""
+"""Programs that flush their trace buffer while they run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from support.otf2_writer import Archive
 
 
 def program(tmp_path, *, pending: int):
-    """One thread: main 0..100, in it foo from `pending` to 90; the buffer is flushed from 40 to 60 in front of foo's
-    ENTER."""
+    """Write a program of one thread: main 0..100 calls foo from `pending` to 90; the buffer is flushed from 40 to 60,
+    before the ENTER of foo."""
     archive = Archive(tmp_path / "traces.otf2")
     process = archive.process("p")
     with archive.location("thread", process) as thread:
@@ -19,8 +19,8 @@ def program(tmp_path, *, pending: int):
 
 
 def late_event(folder):
-    """Two processes; the buffer of the first is written out from 4 to 6 in front of the ENTER of `work`, which has the
-    time 3. Returns the EPILOG file."""
+    """Write a program of two processes; the buffer of the first is flushed from 4 to 6, before the ENTER of `work` with
+    time 3. Return the EPILOG file."""
     w = EpilogWriter()
     (first,), (second,) = w.process(), w.process()
     w.comm([0, 1])

@@ -1,4 +1,4 @@
-"""The page of ten questions, executed: ``python tests/support/gallery.py`` writes its outputs anew."""
+"""Execute the page of ten questions: ``python tests/support/gallery.py`` rewrites its outputs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL
 
 
 def blocks(text):
-    """Return the code of the page and the outputs below it."""
+    """Return the code blocks of the page, each with the output below it."""
     return [(m[1], m[2] or "") for m in BLOCK.finditer(text)]
 
 
 def execute(codes, folder):
-    """Execute pieces of code in one namespace, in a folder in which `tests` is ours; return what each prints, and its
-    last value."""
+    """Execute pieces of code in one namespace, in a folder with a link to our `tests`; return the output of each, with
+    its last value."""
     names, outputs = {"__name__": "gallery"}, []
     (Path(folder) / "tests").symlink_to(ROOT / "tests")
     with contextlib.chdir(folder):

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def layouts(kinds: Iterable[Any]) -> set[str]:
-    """Return the layouts of the arrays among some kinds of arguments (`kernels.kinds`), also of those in tuples."""
+    """Return the layouts of the arrays among some kinds of arguments (`kernels.kinds`), including those in tuples."""
     found = set()
     for kind in kinds:
         is_array = isinstance(kind, tuple) and len(kind) == 4 and isinstance(kind[1], int)

@@ -45,14 +45,14 @@ class Damage(damage.Damage):
     Parameters
     ----------
     folder : Path
-        A file of each rank.
+        Folder with a file for each rank.
     """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, sorted(folder.iterdir()))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Choose a file and what it is to hold."""
+        """Choose a file and its damaged content."""
         path = chance.choice([*self.files])
         data = self.files[path]
         if chance.random() < 0.6:

@@ -1,4 +1,4 @@
-"""Write small traces of the PyTorch profiler: single events, and random runs as it records them."""
+"""Write small traces of the PyTorch profiler: single events, and random runs as the profiler records them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Trace:
     ----------
     rank, world : int
     **head
-        What is beside the events.
+        Entries of the file besides the events.
     """
 
     def __init__(self, rank=0, world=1, **head):
@@ -32,7 +32,7 @@ class Trace:
         self.correlation = 0
 
     def add(self, ph, cat, name, pid, tid, ts, **more):
-        """Add any event; `args` and others as they are."""
+        """Add any event; further fields, such as `args`, are written unchanged."""
         event = {"ph": ph, "name": name, "pid": pid, "tid": tid, "ts": ts, **more}
         self.events.append({**event, "cat": cat} if cat is not None else event)
         return self
@@ -50,7 +50,7 @@ class Trace:
         return self.add("X", cat, name, 0, stream, begin, dur=round(end - begin, 3), args=args)
 
     def launch(self, call, begin, end, name, what="cudaLaunchKernel", cat="kernel", stream=7, tid=HOST, **args):
-        """Add a call of 2 us and what a stream does because of it."""
+        """Add a call of 2 us and the work on a stream that it launches."""
         self.correlation += 1
         self.host(call, call + 2, what, "cuda_runtime", tid, correlation=self.correlation)
         return self.device(begin, end, name, cat, stream, correlation=self.correlation, **args)
@@ -60,14 +60,14 @@ class Trace:
         return json.dumps({**self.head, "traceEvents": self.events}, indent=indent)
 
     def write(self, path, indent=None):
-        """Write the file, gzip if its name says so."""
+        """Write the file, compressed if its name ends in .gz."""
         text = self.text(indent).encode()
         path.write_bytes(gzip.compress(text) if path.name.endswith(".gz") else text)
         return path
 
 
 def nccl(op="allreduce", n=64, group="0", **more):
-    """Return what torch records of a collective operation."""
+    """Return the arguments that torch records for a collective operation."""
     return {
         "Collective name": op, "In msg nelems": n, "Out msg nelems": n, "dtype": "Float", "Group size": 2,
         "Process Group Name": group, "Process Group Description": "default_pg", "Process Group Ranks": "[0, 1]", **more,
@@ -89,7 +89,7 @@ def two_ranks(given=nccl, kernel=ALL_REDUCE):
 
 
 def write_run(folder: Path, traces, ending=".json"):
-    """Write a file of each rank into a folder; returns it."""
+    """Write a file for each rank into a folder; return the folder."""
     folder.mkdir(exist_ok=True)
     for trace in traces:
         trace.write(folder / f"rank{trace.rank}{ending}")
@@ -97,7 +97,7 @@ def write_run(folder: Path, traces, ending=".json"):
 
 
 def random_run(seed: int, n_ranks: int, n_steps: int):
-    """Return a random run: operators inside each other on two threads, kernels, copies, collective operations."""
+    """Return a random run: nested operators on two threads, kernels, copies, collective operations."""
     chance = random.Random(seed)
     traces = [Trace(rank, n_ranks) for rank in range(n_ranks)]
     clock = [chance.randrange(10) for _ in traces]

@@ -1,4 +1,4 @@
-"""A program in which two ranks are late, each for other operations."""
+"""A program in which two ranks are late, each for different operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.world import World
 
 
 def late_ranks(n: int) -> World:
-    """Let rank 1 be late for each of `n` reductions in `norm`, and rank 2 for each barrier in `sync`, of three."""
+    """Simulate 3 ranks: rank 1 is late for each of `n` reductions in `norm`, rank 2 for each barrier in `sync`."""
     w = World(random.Random(1), 3, noise=0.0)
     for _ in range(n):
         for r in range(3):

@@ -1,4 +1,4 @@
-"""Programs of late senders, which several tests ask for root causes."""
+"""Programs with late senders, whose root causes several tests search for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tracecols.testing import Program
 
 
 def late_twice():
-    """Return three ranks: 0 computes for long and lets 1 wait, which lets 2 wait.
+    """Return a program of three ranks: 0 computes for long and makes 1 wait, which makes 2 wait.
 
     rank 0: A 1..11, MPI_Send 11..12 to 1. rank 1: A 1..5, MPI_Recv 5..12 from 0, B 12..14, MPI_Send 14..15 to 2. rank
     2: A 1..4, MPI_Recv 4..15 from 1. MPI_Init is 0..1, MPI_Finalize ends at 20.

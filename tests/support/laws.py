@@ -12,30 +12,30 @@ from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS
 WHOLE = sorted(
     {*CHARGED, "delay", "performance_impact", "intra_partition_imbalance", "mpi_wait_direct", "mpi_wait_terminal"}
 )
-"""Of what no cell has a fraction of a tick."""
+"""Properties of which no cell has a fraction of a tick."""
 
 
 def ticks(cube, name):
-    """Return all of a property in whole ticks; 0 where it does not exist."""
+    """Return the total of a property, in whole ticks; 0 if it does not exist."""
     values = cube.cells[name].value if name in cube.cells else np.zeros(0, np.int64)
     assert values.dtype == np.int64, name
     return int(values.sum())
 
 
 def check_laws(model, cube):
-    """Check everything that holds for root causes, to the tick."""
+    """Check all laws of root causes, exact to the tick."""
     of = model.with_quirks(NONE)
     points = of.sync_points
     # costs are waits
     states = waits_by_delay(properties("exact"))
     for kind, id in DELAY_IDS.items():
         if kind == "idle":
-            # masters outside parallel regions, not the time of those who idle
+            # costs of idle threads are times of masters outside parallel regions, not the idle times
             continue
         costs = ticks(cube, f"{id}_aggregate")
         assert costs == sum(ticks(cube, state) for state in states[f"{id}_aggregate"]), kind
         assert costs == of.delay_pairs.wait[of.delay_pairs.kind == DELAYS.index(kind)].sum(), kind
-    # every wait is direct or indirect, and propagates or not
+    # every wait is either direct or indirect, and either propagates or is terminal
     for name, short in (("latesender", "ls"), ("latereceiver", "lr")):
         if f"mpi_wait_direct_{name}" in cube.cells:
             wait = cube.cells[f"mpi_{name}"]
@@ -44,7 +44,7 @@ def check_laws(model, cube):
                 assert all((part.value > 0).all() for part in parts)
                 together = parts[0] + parts[1]
                 assert np.array_equal(together.key, wait.key) and np.array_equal(together.value, wait.value)
-    # the path is as long as the run, and what locations do and lack makes up the run for each of them
+    # the path is as long as the run, and the performance impact adds up to the length of the run for each location
     ends = points.begin_time[points.kind == POINTS.index("end")]
     length = int(ends.max()) - int(model.store.manifest["first_time"]) if ends.size else 0
     assert ticks(cube, "critical_path") == length
@@ -58,16 +58,16 @@ def check_laws(model, cube):
 
 
 def what_is_executed(model, cube):
-    """Return the cells of what is executed, with explicit tasks once and as often as they are in the call tree."""
+    """Return the cells of execution: explicit tasks counted once, and as often as they are in the call tree."""
     once = cube.cells["execution"]
     once = once + cube.cells["overhead"] if "overhead" in cube.cells else once
-    # tasks are executed below TASKS, and are counted where they were scheduled as well; the second is taken off the program's
-    # root
+    # tasks are executed below TASKS and are also counted where they were scheduled; the latter is subtracted from the
+    # root of the program
     return once, once + task_cells(model, profile_cells(model))
 
 
 def check_path(model, cube):
-    """Check that the critical path has no more of a cell than is executed, but for launch: of processes, and of threads
+    """Check that no cell of the critical path exceeds execution, except for launches: of processes, and of threads
     where they are created."""
     if model.store.decreases:
         return
@@ -80,11 +80,9 @@ def check_path(model, cube):
 
 
 def check_activities(model, cube):
-    """Check that activities are executed: no cell has more of them than execution, but for the outermost regions of
-    processes.
+    """Check that no cell of activities exceeds execution, except for the outermost regions of processes.
 
-    Those have the time outside of all regions as well: launch skew, from the start of the run on, and what lies
-    between.
+    These also have the time outside all regions: launch skew, from the start of the run, and the time between regions.
     """
     tree, regions, locations = model.call_paths.whole, model.regions, model.locations
     is_artificial = (tree.region == regions.tasks) | (tree.region == regions.threads)
@@ -106,7 +104,7 @@ def check_activities(model, cube):
 
 
 def same(cube, other):
-    """Whether two cubes have the same call paths and the same cells, bit for bit."""
+    """Check that two cubes have the same call paths and the same cells, bit for bit."""
     assert cube.properties == other.properties
     assert cube.call_paths.path == other.call_paths.path
     assert cube.facts["counts"] == other.facts["counts"]
@@ -119,7 +117,7 @@ def same(cube, other):
 
 
 def divide(monkeypatch):
-    """Let what depends on the sizes of memory and of traces be divided everywhere, a few rows at a time."""
+    """Make all steps that are divided depending on the sizes of memory and traces process a few rows at a time."""
     for module, constant, value in (
         ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
         ("enhance.mpi.collectives", "BUCKET_ROWS", 5),

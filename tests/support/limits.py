@@ -1,4 +1,4 @@
-"""Limits of processor time that hold on machines of any speed, and on busy ones."""
+"""Limits of processor time that hold on machines of any speed and load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ USUAL = 0.05
 
 
 def yardstick() -> float:
-    """Return the seconds that this machine takes now for what is always the same: a loop of Python and a sort."""
+    """Return the seconds that this machine currently takes for a fixed piece of work: a loop of Python and a sort."""
     begin, n = time.process_time(), 0
     for i in range(500_000):
         n += i % 7

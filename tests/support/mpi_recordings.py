@@ -1,7 +1,7 @@
-"""Recordings of real MPI programs (`tests/recordings`, made by `benchmarks.mpi`) as OTF2 archives.
+"""OTF2 archives of recordings of real MPI programs (`tests/recordings`, made by `benchmarks.mpi`).
 
-An event per line, as `benchmarks/mpi/recorder.c` says. What Score-P would write is made of them: a spawned world has a
-communicator MPI_COMM_WORLD of its own, and the inter-communicator an event where it is created.
+A recording has one event per line (`benchmarks/mpi/recorder.c`). The archives are what Score-P would write: a spawned
+world has its own communicator MPI_COMM_WORLD, and the creation of the inter-communicator is an event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DATA = Path(__file__).parents[1] / "recordings"
 
 
 def read(name: str) -> list[list[str]]:
-    """Return the lines of a recording, in words."""
+    """Return the lines of a recording, split into words."""
     return [line.split() for line in gzip.decompress((DATA / f"{name}.txt.gz").read_bytes()).decode().splitlines()]
 
 
@@ -43,7 +43,7 @@ def write(name: str, folder: Path) -> Path:
 
 
 def add(location: Location, communicators: tuple[int, int], line: list[str]) -> None:
-    """Write down an event."""
+    """Record an event."""
     kind, time = line[0], int(line[1])
     if kind == "E":
         location.enter(time, line[2])

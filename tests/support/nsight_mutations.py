@@ -57,5 +57,5 @@ class Damage(damage.Damage):
         super().__init__(anchor, (anchor,))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Say what the file is to hold."""
+        """Return the file and its damaged content."""
         return self.anchor, (change if chance.random() < 0.8 else mutate)(self.files[self.anchor], chance)

@@ -25,14 +25,14 @@ def process(pid):
 
 
 class Export:
-    """Rows of tables; columns are those that any row of a table has.
+    """Rows of tables; the columns of a table are those that any of its rows has.
 
     Parameters
     ----------
     meta : str
-        Name of the table of facts, which older versions call otherwise.
+        Name of the table of facts, which is different in older versions.
     facts : str
-        More of them.
+        Further facts.
     """
 
     def __init__(self, meta="META_DATA_EXPORT", utc=1_000_000, **facts):
@@ -57,33 +57,33 @@ class Export:
         return self.strings[text]
 
     def call(self, begin, end, name="cudaLaunchKernel_v7000", correlation=None, pid=1, tid=None, kind=0):
-        """A call of CUDA."""
+        """Add a call of CUDA."""
         return self.row(
             RUNTIME, start=begin, end=end, eventClass=kind, globalTid=thread(pid, tid), correlationId=correlation,
             nameId=self.string(name),
         )  # fmt: skip
 
     def kernel(self, begin, end, name="kernel", correlation=None, pid=1, device=0, context=1, stream=7):
-        """A kernel."""
+        """Add a kernel."""
         return self.row(
             KERNEL, **self._where(begin, end, correlation, pid, device, context, stream),
             shortName=self.string(name), demangledName=self.string(f"void {name}(int)"),
         )  # fmt: skip
 
     def copy(self, begin, end, size, kind=1, correlation=None, pid=1, device=0, context=1, stream=7):
-        """A copy, by default to the device."""
+        """Add a copy, by default to the device."""
         return self.row(
             MEMCPY, **self._where(begin, end, correlation, pid, device, context, stream), bytes=size, copyKind=kind
         )
 
     def memset(self, begin, end, size, correlation=None, pid=1, device=0, context=1, stream=7):
-        """A memset."""
+        """Add a memset."""
         return self.row(
             MEMSET, **self._where(begin, end, correlation, pid, device, context, stream), bytes=size, value=0
         )
 
     def sync(self, begin, end, correlation, pid=1, context=1, stream=(1 << 32) - 1, kind=3):
-        """What a synchronising call waits for; rows like these name any device."""
+        """Add the wait of a synchronising call; such rows may name any device."""
         return self.row(SYNC, **self._where(begin, end, correlation, pid, 0, context, stream), syncType=kind, eventId=0)
 
     @staticmethod
@@ -94,19 +94,19 @@ class Export:
         }  # fmt: skip
 
     def range(self, begin, end, text, pid=1, tid=None, kind=59, domain=0, registered=False, payload=None):
-        """A range of NVTX, or another of its events."""
+        """Add a range of NVTX, or another NVTX event."""
         return self.row(
             "NVTX_EVENTS", start=begin, end=end, eventType=kind, text=None if registered else text,
             textId=self.string(text) if registered else None, globalTid=thread(pid, tid), domainId=domain, binaryData=payload,
         )  # fmt: skip
 
     def mpi(self, begin, end, name, pid=1, table="OTHER", **values):
-        """A call of MPI."""
+        """Add a call of MPI."""
         given = {"start": begin, "end": end, "globalTid": thread(pid), "textId": self.string(name)}
         return self.row(f"MPI_{table}_EVENTS", **given, **values)
 
     def schemas(self):
-        """The schemas of NCCL that tests use, once for each of two processes."""
+        """Add the schemas of NCCL that tests use, once for each of two processes."""
         operation = (("NCCL communicator ID", 18, None), ("Message size [bytes]", 22, 8))
         create = (("NCCL communicator ID", 18, None), ("No. of ranks", 5, 8), ("Rank", 5, 12), ("CUDA device", 5, 16))
         for _ in range(2):
@@ -122,7 +122,7 @@ class Export:
         return self
 
     def columns(self, table):
-        """Return the columns of a table, and whether each holds texts, bytes or numbers."""
+        """Return the columns of a table with their types: TEXT, BLOB or INTEGER."""
         found = {}
         for row in self.tables[table]:
             for name, value in row.items():
@@ -160,13 +160,13 @@ class Export:
 
 
 def payload(schema, *values):
-    """Return what a range of NCCL carries: a header, the communicator, bytes or ranks, root or peer."""
+    """Return the payload of an NCCL range: a header, the communicator, bytes or ranks, root or peer."""
     body = struct.pack("<QQi", *values) if schema else struct.pack("<Qiii", *values)
     return struct.pack("<QQQQ", 0, SCHEMAS + schema, len(body), 0) + body
 
 
 def small():
-    """One process: a step in which a kernel and a copy are launched and waited for."""
+    """Return an export of one process: a step in which a kernel and a copy are launched and waited for."""
     export = Export()
     export.row("PROCESSES", globalPid=process(1), pid=1, name="python3")
     export.row("ThreadNames", nameId=export.string("main thread"), globalTid=thread(1))
@@ -179,7 +179,7 @@ def small():
 
 
 def all_to_all(late=30, ranks=2, instances=3):
-    """Processes that exchange: the kernel of the last rank begins `late` after the others, and all end together."""
+    """Return an export of exchanges: the kernel of the last rank begins `late` after the others, all end together."""
     export = Export()
     for k in range(instances):
         for rank in range(ranks):
@@ -192,10 +192,10 @@ def all_to_all(late=30, ranks=2, instances=3):
 
 
 def messages():
-    """Two ranks: a late sender, requests that are waited for together, and an operation on a communicator of their own."""
+    """Return an export of two ranks: a late sender, two requests completed together, and two communicators."""
     export = Export()
     for rank, pid in ((1, 1), (0, 2)):
-        # handles are of each process, and used again
+        # each process has its own handles, and they are reused
         export.row("MPI_RANKS", globalTid=thread(pid), rank=rank)
         for time, handle, (uid, local) in ((0, 10 + pid, (1, rank)), (50, 20, (2, 1 - rank)), (0, 20, (1, rank))):
             export.row(

@@ -26,7 +26,7 @@ class Offload:
         )
 
     def call(self, begin, end, name, stream=None, event=None, callsite=None):
-        """A call of the host."""
+        """Record a call of the host."""
         given = (
             [(self.stream_ref, "location", stream if isinstance(stream, int) else stream.id)]
             if stream is not None
@@ -41,7 +41,7 @@ class Offload:
         return self
 
     def kernel(self, begin, end, stream=0, name="kernel", callsite=None):
-        """A kernel."""
+        """Record a kernel."""
         region = self.region(name, "function")
         s = self.streams[stream].enter(begin, region)
         if callsite is not None:
@@ -50,7 +50,7 @@ class Offload:
         return self
 
     def copy(self, begin, end, what, n=8, stream=0):
-        """A copy, on a stream."""
+        """Record a copy on a stream."""
         given = {"window": self.window, "remote": 0, "matching": 42}
         if what == "to host":
             self.streams[stream].record(begin, "RmaPut", **given, sent=n)
@@ -61,10 +61,10 @@ class Offload:
 
 
 def small(archive):
-    """One stream: a launch, a copy that waits for it, and what is idle."""
+    """Record a program with one stream: a launch, a copy that waits for the kernel, and idle times."""
     p = Offload(archive)
     p.host.enter(0, "main")
-    # idle to 10: before the launch; 10..14 launched, and the launch returns at 13
+    # idle until 10: before the launch; 10..14: after the launch, which returns at 13
     p.call(10, 13, "cuLaunchKernel", p.streams[0]).kernel(14, 40)
     # the copy waits for the kernel from 20 to 40, then for itself from 42 to 50
     p.call(20, 51, "cuMemcpyDtoH_v2").copy(42, 50, "to host", 64)

@@ -1,4 +1,4 @@
-"""Random programs whose processes execute all in few parallel regions: teams are open all the time."""
+"""Random programs whose processes execute everything in few parallel regions: teams are open nearly all the time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class OneRegion:
     seed : int
     path : Path
     rounds : int
-        What each process does one after the other: work, barriers, loops, critical sections, messages.
+        Number of steps of each process: work, barriers, loops, critical sections, messages.
     odd : bool
-        Whether it also does what no parallel region can be divided for: locks and messages outside of regions of their
-        own, and parallel regions inside of it.
+        Whether steps also include some that prevent the division of a parallel region: locks outside a critical
+        region, and nested parallel regions.
     """
 
     def __init__(self, seed: int, path: Path, rounds: int, odd: bool = False) -> None:
@@ -44,7 +44,7 @@ class OneRegion:
         self.path = archive.write()
 
     def _begin(self, rank: int, time: int, region: str = PARALLEL) -> int:
-        """Begin with a parallel region."""
+        """Begin a parallel region; return a time at which all threads are in it."""
         threads = self.threads[rank]
         threads[0].fork(time, len(threads))
         for thread in threads:
@@ -54,7 +54,7 @@ class OneRegion:
         return time + 8
 
     def _end(self, rank: int, time: int, region: str = PARALLEL) -> int:
-        """End it."""
+        """End a parallel region; return the time after its join."""
         for thread in self.threads[rank]:
             end = time + self.rng.randint(0, 4)
             thread.leave(end, region)
@@ -63,7 +63,7 @@ class OneRegion:
         return time + 9
 
     def _round(self, rank: int, time: int) -> int:
-        """Let a process do something together; return when it is done."""
+        """Make all threads of a process execute a step; return the time of its end."""
         kinds = ["work", "barrier", "loop", "single", "critical", "critical", "between"]
         what = self.rng.choice([*kinds, "bare", "nested"] if self.odd else kinds)
         if what == "between" and self.rng.random() < 0.3:
@@ -92,18 +92,18 @@ class OneRegion:
         return max(together, *arrive) + self.rng.randint(10, 20)
 
     def _work(self, thread: Location, time: int) -> int:
-        """Let a thread call a function, perhaps."""
+        """Make a thread perhaps call a function; return the time after it."""
         if self.rng.random() < 0.5:
             thread.call(time, time + self.rng.randint(0, 30), self.rng.choice("fgh"))
         return time + 30 + self.rng.randint(0, 9)
 
     def _together(self, threads: list[Location], arrive: list[int], until: int, region: str) -> None:
-        """Let threads wait for each other."""
+        """Make threads wait for each other in a region."""
         for k, thread in enumerate(threads):
             thread.call(arrive[k], until, region)
 
     def _critical(self, rank: int, thread: Location, enter: int, free: int, bare: bool) -> int:
-        """Let a thread hold the lock of a process from when it is free; return until when."""
+        """Make a thread acquire the lock of a process at the time `free`; return the time of the release."""
         self.turn[rank] += 1
         lock, until = rank + 1, free + self.rng.randint(1, 9)
         if not bare:
@@ -114,7 +114,7 @@ class OneRegion:
         return until
 
     def _exchange(self, now: list[int]) -> list[int]:
-        """Let the masters send a message and meet."""
+        """Make the masters exchange a message and meet in a barrier."""
         a, b = self.threads[0][0], self.threads[1][0]
         time, until = now[0], max(now) + 9
         a.enter(time, "MPI_Send").send(time + 1, 1, self.world).leave(time + 2, "MPI_Send")

@@ -9,11 +9,11 @@ from tracecols.schema import EventKind
 from tracecols.testing import Program
 
 NUMBERS = {"communicator": "communicators", "team": "communicators", "window": "windows", "group": "groups"}
-"""Fields of records that refer to definitions: by name, the table."""
+"""Table of definitions that a field of a record refers to, by name of the field."""
 
 
 def _locations(archive: Archive, program: Program) -> list[Location]:
-    """Define what the program runs on."""
+    """Define the processes and locations of the program."""
     d = program.definitions
     node = archive.node("node", "node", archive.node("machine", "machine"))
     processes = [archive.process(name, node) for name in d["processes"]["name"]]
@@ -27,7 +27,7 @@ def _locations(archive: Archive, program: Program) -> list[Location]:
 
 
 def write_otf2(program: Program, path: Path) -> Path:
-    """Write a program; returns the anchor file."""
+    """Write a program; return the anchor file."""
     d, archive = program.definitions, Archive(path, resolution=1, length=program.clock.length)
     locations = _locations(archive, program)
     regions = [archive.region(*of) for of in zip(*(d["regions"][c] for c in ("name", "role", "paradigm")), strict=True)]

@@ -1,4 +1,4 @@
-"""Compare a store with what the format's library reads from the archive: every column of every table."""
+"""Compare every column of every table of a store with the archive as read by the format's library."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 
 
 def rows_by_id(store: Store) -> dict[str, dict[int, int]]:
-    """Rows of the definition tables by identifier, for every kind of identifier; UNDEFINED is -1."""
+    """Return the rows of the definition tables by identifier, for every kind of identifier; UNDEFINED is -1."""
     result = {}
     for kind, table in TABLE_OF_MAP.items():
         ids = store.definition(table)["id"].to_pylist()
-        # artificial regions have the identifier -1 and are the target of nothing; locations of 2**63 and more are negative
+        # artificial regions have the identifier -1 and nothing refers to them; locations of 2**63 and more are negative
         known = {number % (1 << 64): row for row, number in enumerate(ids) if number != -1}
         result[kind] = known | dict.fromkeys(NULLS, -1)
     return result
@@ -46,7 +46,7 @@ def table(store: Store, name: str) -> dict[str, list[Any]]:
 
 
 def translate(values: list[int], of: str, kind: str, rows: dict[str, dict[int, int]]) -> np.ndarray:
-    """Return the column a field must give: rows of a table, null for UNDEFINED, else its bits."""
+    """Return the expected column of a field: rows of a table, or its bits; null for UNDEFINED."""
     if kind:
         known = rows[kind]
         return np.array([known[v] for v in values], np.int64)
@@ -55,7 +55,7 @@ def translate(values: list[int], of: str, kind: str, rows: dict[str, dict[int, i
 
 
 def check_events(store: Store, library: Library) -> int:
-    """Compare the events of all locations; returns how many there were."""
+    """Compare the events of all locations; return their number."""
     rows = rows_by_id(store)
     locations = table(store, "locations")
     total = 0
@@ -129,14 +129,14 @@ RANKS = {
     ("p2p", "peer"): "communicator", ("collectives", "root"): "communicator", ("tasks", "creator"): "team",
     ("rma", "remote"): "window", ("rma", "root"): "window",
 }  # fmt: skip
-"""Columns that hold ranks, and what says in which communicator."""
+"""Columns that hold ranks, and the column that determines their communicator."""
 
 
 def in_communicator(
     store: Store, library: Library, by: list[int], ranks: np.ndarray, through_window: bool
 ) -> np.ndarray:
-    """Look global ranks up one by one: where the group says GLOBAL_MEMBERS they count in the paradigm's
-    COMM_LOCATIONS."""
+    """Convert global ranks to ranks in their communicators, one by one: if the group has the flag GLOBAL_MEMBERS, ranks
+    are positions in the COMM_LOCATIONS of the paradigm."""
     d = library.definitions
     groups = {x["self"]: x for x in d["Group"]}
     comms = {x["self"]: (groups[x["group"]],) for x in d["Comm"] if x["group"] in groups}
@@ -161,7 +161,7 @@ def in_communicator(
 
 
 def value_of(of: int, bits: int, rows: dict[str, dict[int, int]]) -> int:
-    """Return what an attribute value must be stored as."""
+    """Return the expected stored form of an attribute value."""
     if of in VALUE_MAPS:
         return rows[VALUE_MAPS[of]][bits if of == 13 else bits & 0xFFFFFFFF]
     width = {1: 8, 5: 8, 2: 16, 6: 16, 3: 32, 7: 32, 9: 32}.get(of, 64)
@@ -205,13 +205,13 @@ WITH_REGIONS = (
     EventKind.BUFFER_FLUSH,
     EventKind.PROGRAM_BEGIN,
 )
-"""Events, besides those that enter and leave regions, that may have one."""
+"""Kinds of events that may have a region, besides ENTER and EXIT."""
 
 
 def expected_regions(
     store: Store, events: list[Event], kind: np.ndarray, rows: dict[str, dict[int, int]], library: Library
 ) -> np.ndarray:
-    """Return the regions of events: those they name, or the artificial ones."""
+    """Return the expected regions of events: the regions that they name, or artificial ones."""
     regions = table(store, "regions")
     named = dict(zip(regions["name"], range(len(regions["name"])), strict=True))
     artificial = {n: i for n, i in named.items() if regions["role"][i] == "artificial"}
@@ -277,7 +277,7 @@ DEFINED = {
     "recorder_kind=recorderKind/RECORDER_KINDS",
     "system_tree_nodes": "SystemTreeNode id=self name=name/text class_name=className/text",
 }
-"""By table, the record and the fields of its columns: as they are, texts, references, or enumerations."""
+"""Record of each table, and fields of its columns: unchanged, texts, references, or enumerations."""
 
 
 def check_definitions(store: Store, library: Library) -> None:

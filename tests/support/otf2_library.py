@@ -52,7 +52,7 @@ def _attributes(handle: int | None) -> tuple[tuple[int, int, int], ...]:
 
 
 class Library:
-    """An archive as the library reads it.
+    """An archive, read by the library.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Library:
                 _otf2.Reader_CloseDefReader(self._handle, reader)
 
     def events(self, location: int) -> list[Event]:
-        """Read all events of a location; ids are global ones and times corrected, as the library does it."""
+        """Read all events of a location; the library maps ids to global ones and corrects times."""
         if not self._opened:
             self._open_events()
         events: list[Event] = []
@@ -165,7 +165,7 @@ def write_events(
     Parameters
     ----------
     folder : Path
-        Where; global definitions and anchor are to be written over what this leaves.
+        Folder of the archive; global definitions and anchor must be overwritten afterwards.
     locations : dict
         By location: (time, record name, fields in the order of the C interface, attributes as (id, type, bits)).
     chunk : int

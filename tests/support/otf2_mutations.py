@@ -1,6 +1,6 @@
 """Damage OTF2 archives at random: bytes of their files.
 
-Also a program, to be started in `tests` with the kernels' bounds checked: ``python -m support.otf2_mutations ANCHOR
+Also a program, to be started in `tests` with bounds checks of the kernels: ``python -m support.otf2_mutations ANCHOR
 FIRST_SEED COUNT``.
 """
 
@@ -25,14 +25,14 @@ class Damage(damage.Damage):
         super().__init__(anchor, (path for path in files if path.stat().st_size > 20))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Choose a file and what it is to hold."""
+        """Choose a file and its damaged content."""
         kind = chance.choice((".otf2", ".def", ".evt", ".evt", ".evt"))
         path = chance.choice([p for p in self.files if p.suffix == kind])
         return path, damage.mutate(self.files[path], chance)
 
 
 def tighten() -> None:
-    """Let buffers be as small as can be, so that checks of bounds find an index that leaves its array."""
+    """Make buffers as small as possible, so that bounds checks find indices outside their arrays."""
     archive.ROWS = 128
     archive.Chunks = lambda path, size, _, *more: Chunks(path, size, None, *more)  # type: ignore[misc,assignment]
     try:

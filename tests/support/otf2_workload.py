@@ -31,7 +31,7 @@ class Event:
 
 @dataclass
 class Workload:
-    """The archive, its events by location and what the local definition files hold."""
+    """The archive, its events by location, and the content of the local definition files."""
 
     archive: Archive
     events: dict[int, list[Event]]
@@ -59,7 +59,7 @@ class Workload:
         return self.archive.write()
 
     def for_library(self) -> dict[int, list[tuple[int, str, list[Any], list[tuple[int, int, int]]]]]:
-        """Return the events as `otf2_library.write_events` wants them."""
+        """Return the events in the form that `otf2_library.write_events` takes."""
         result = {}
         for number, events in self.events.items():
             listed = []
@@ -75,20 +75,20 @@ class Workload:
 
 
 def leave_out_large_numbers() -> None:
-    """Write no lengths of 2^56 bytes and more from now on: they cannot be added up, and an analysis says so."""
+    """Write no lengths of 2^56 bytes or more from now on: their sums would overflow, which an analysis reports."""
     global C64
     C64 = tuple(value for value in C64 if value < 1 << 56)
 
 
 def as_given(of: int, bits: int) -> Any:
-    """Return the bits of an attribute value as the writer takes them."""
+    """Convert the bits of an attribute value to the form that the writer takes."""
     if of == 9:
         return struct.unpack("<f", struct.pack("<I", bits & UNDEFINED))[0]
     return struct.unpack("<d", struct.pack("<Q", bits))[0] if of == 10 else bits
 
 
 def definitions(path: Path, chance: random.Random, **options: Any) -> tuple[Archive, dict[str, list[int]], list[Any]]:
-    """Define a bit of everything; returns archive, identifiers by kind, and (metric, types of its values)."""
+    """Define some of everything; return archive, identifiers by kind, and (metric, types of its values)."""
     archive = Archive(path, resolution=2_500_000_000, origin=12345, length=1 << 40, **options)
     mpi = archive.mpi(2, 2)
     archive.location("never used", number=77)
@@ -228,9 +228,9 @@ def definitions(path: Path, chance: random.Random, **options: Any) -> tuple[Arch
 
 
 def everything(path: Path, *, rounds: int = 30, seed: int = 0, **options: Any) -> Workload:
-    """Make a workload: every event type `rounds` times at the first location, fewer elsewhere, none at one.
+    """Make a workload: each event type occurs `rounds` times at the first location, less often elsewhere, never at one.
 
-    The second location has sparse mapping tables, the third dense ones and the fourth clock offsets besides.
+    The second location has sparse mapping tables, the third dense ones, and the fourth dense ones and clock offsets.
     """
     chance = random.Random(seed)
     archive, ids, metrics = definitions(path, chance, **options)
@@ -251,7 +251,7 @@ def everything(path: Path, *, rounds: int = 30, seed: int = 0, **options: Any) -
             for kind in MAPS:
                 table = list(ids[kind])
                 chance.shuffle(table)
-                # a hole, which nothing names
+                # an undefined entry, which nothing refers to
                 work.mappings[number].append((MAPS.index(kind), [*table, UNDEFINED]))
                 beyond = [i for i in ids[kind] if i > len(table)]
                 local[kind] = [*range(len(table)), *beyond]
@@ -272,7 +272,7 @@ def make_events(
     metrics: dict[int, list[int]],
     chance: random.Random,
 ) -> list[Event]:
-    """Make events of every type in random order, at growing times."""
+    """Make events of every type in random order, with non-decreasing times."""
     names = [name for name in EVENT for _ in range(rounds)]
     chance.shuffle(names)
     events, time = [], 0
@@ -293,7 +293,7 @@ def make_events(
             elif f.type == "u8":
                 fields[f.name] = chance.choice((1, 2)) if name == "MeasurementOnOff" else chance.randrange(256)
             elif f.type == "ts":
-                # no later: the library would let it move the clock interval of the events that follow
+                # no later: the library would select the clock interval of the events that follow by this time
                 fields[f.name] = time
             else:
                 fields[f.name] = chance.choice({"c32": C32, "c64": C64, "s64": S64}[f.type])

@@ -1,7 +1,7 @@
-"""Write OTF2 archives in plain Python, from the same record tables the reader is driven by.
+"""Write OTF2 archives in plain Python, from the record tables that also drive the reader.
 
-For tests: five events of a program in a few lines, any record type, any byte order, tiny chunks, and every kind of
-damage. It does not need the `otf2` package. Example::
+For tests: short programs in a few lines, any record type, any byte order, tiny chunks, and every kind of damage. It
+does not need the `otf2` package. Example::
 
     archive = Archive(tmp_path / "traces.otf2")
     mpi = archive.mpi(2)                                  # 2 ranks, MPI_COMM_WORLD
@@ -37,7 +37,7 @@ DEFINITION = {r.name: r for r in DEFINITION_RECORDS}
 
 
 def compressed(value: int | None, size: int, big: bool = False) -> bytes:
-    """Encode an integer of `size` bytes: how many bytes are significant, and these."""
+    """Encode an integer of `size` bytes: the number of significant bytes, then these."""
     full = (1 << 8 * size) - 1
     value = full if value is None else value & full
     if value == full:
@@ -126,7 +126,7 @@ class Encoder:
 
     @property
     def magic(self) -> bytes:
-        """What every chunk and the anchor begin with: a mark and the byte order."""
+        """Return the begin of the anchor and of every chunk: a mark and the byte order."""
         return bytes([3, 0x23 if self.big else 0x42])
 
     def chunk_header(self, first: int, last: int) -> bytes:
@@ -135,7 +135,7 @@ class Encoder:
 
 
 class Location(Recorder):
-    """One stream of events, encoded as they are written down, with the verbs of `tracecols.testing.Recorder`."""
+    """One stream of events, encoded as they are recorded, with the methods of `tracecols.testing.Recorder`."""
 
     def __init__(self, archive: Archive, number: int, name: str, process: int, kind: str) -> None:
         self.archive, self.id, self.name = archive, number, name
@@ -145,7 +145,7 @@ class Location(Recorder):
         self.local: list[bytes] = []
         self.entered: list[int | str | None] = []
         self.n_events: int | None = None
-        """What the definitions say; by default the number of records."""
+        """Number of events in the definitions; by default the number of records."""
         self.has_file = True
 
     def __enter__(self) -> Self:
@@ -202,7 +202,7 @@ class Location(Recorder):
         return team  # type: ignore[return-value]
 
     def add(self, time: int, kind: EventKind, region: int | str | None = None, **sides: Mapping[str, int]) -> Self:
-        """Append an event by its kind, as in a store; what is not given is UNDEFINED."""
+        """Append an event by its kind, as in a store; fields that are not given are UNDEFINED."""
         record = EVENT_OF[kind]
         if kind == EventKind.ENTER:
             self.entered.append(region)
@@ -213,7 +213,7 @@ class Location(Recorder):
         return self.record(time, record.name, **{f.name: given.get(f.name) for f in record.fields})
 
     def unknown(self, time: int, code: int, payload: bytes = b"") -> Self:
-        """Append an event of a type nobody knows yet."""
+        """Append an event of an unknown type."""
         return self.raw(time, self.encode.framed(code, payload))
 
     # -- local definitions -------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class Location(Recorder):
             if 18 + len(body) + len(stamp) + len(record) + 2 > size:
                 chunks.append((encode.chunk_header(first, first + n - 1) + body + b"\0").ljust(size, b"\xee"))
                 body, first, n = bytearray(), first + n, 0
-                # a chunk begins with the time, even where it did not change
+                # a chunk begins with the time, even if it has not changed
                 stamp = b"" if now is None else b"\x05" + encode.full(now)
                 if 18 + len(stamp) + len(record) + 2 > size:
                     raise ValueError(f"a record of {len(record)} bytes does not fit into a chunk of {size}")
@@ -261,7 +261,7 @@ class Location(Recorder):
 
 @dataclass
 class MpiProgram:
-    """What `Archive.mpi` defines.
+    """The definitions made by `Archive.mpi`.
 
     Attributes
     ----------
@@ -287,7 +287,7 @@ class Archive:
     Parameters
     ----------
     path : Path
-        The anchor file; the others are beside it.
+        The anchor file; the other files are next to it.
     big : bool
         Byte order.
     event_chunk, definition_chunk : int
@@ -318,7 +318,7 @@ class Archive:
         self._regions: dict[str, int] = {}
         self._groups: list[int] = []
         self._nodes: list[int] = []
-        # what the anchor file says; the numbers are counted unless set
+        # numbers in the anchor file; counted unless set
         self.anchor_format, self.trace_format, self.library = 3, 2, (3, 1, 0)
         self.substrate, self.compression = 1, 1
         self.n_locations: int | None = None
@@ -342,9 +342,9 @@ class Archive:
         return self._next[kind]
 
     def define(self, name: str, /, tail: bytes = b"", **fields: Any) -> int:
-        """Add a definition by the name and the fields of its record type; returns its `self`, made up if it has one.
+        """Add a definition by the name and the fields of its record type; return its `self`, generated if it has one.
 
-        Optional fields at the end may be left out, as older writers do. Lists fill in the count in front of them.
+        Optional fields at the end may be omitted, as by older writers. The count before a list is filled in.
         """
         record = DEFINITION[name]
         names = [f.name for f in record.fields]
@@ -362,13 +362,13 @@ class Archive:
         self.definitions.append(self.encode.framed(code, payload))
 
     def string(self, text: str) -> int:
-        """Define a text; the same text again gives the same identifier."""
+        """Define a text once; return its identifier."""
         if text not in self._strings:
             self._strings[text] = self.define("String", string=text)
         return self._strings[text]
 
     def text_of(self, text: int | str | None) -> int | None:
-        """Return the identifier of a text given as such or already as an identifier."""
+        """Return the identifier of a text; identifiers are returned unchanged."""
         return self.string(text) if isinstance(text, str) else text
 
     def region(
@@ -401,7 +401,7 @@ class Archive:
         return number
 
     def region_of(self, region: int | str | None) -> int | None:
-        """Return the identifier of a region given by name, defining it if need be."""
+        """Return the identifier of a region given by name; define it if needed."""
         if isinstance(region, str):
             return self._regions[region] if region in self._regions else self.region(region)
         return region
@@ -586,7 +586,7 @@ class Archive:
             )
             for x in self.locations
         ]
-        # what others refer to comes first; the numbers of the record types are in that order
+        # definitions precede those that refer to them; the numbers of the record types are in that order
         definitions = sorted(self.definitions + locations, key=lambda record: record[0])
         folder = self.path.with_suffix("")
         folder.mkdir(parents=True, exist_ok=True)

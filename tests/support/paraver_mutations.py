@@ -1,4 +1,4 @@
-"""Damage Paraver traces at random: single bytes, fields and lines of the text, or the files beside it."""
+"""Damage Paraver traces at random: single bytes, fields and lines of the text, or the files next to it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Damage(damage.Damage):
         super().__init__(anchor, (p for p in (anchor, anchor.with_name(stem + ".pcf")) if p.exists()))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
-        """Choose a file and what it is to hold."""
+        """Choose a file and its damaged content."""
         path = self.anchor if chance.random() < 0.9 else chance.choice([*self.files])
         is_text = not path.name.endswith(".gz") and chance.random() < 0.7
         return path, (mutate_text if is_text else mutate)(self.files[path], chance)

@@ -73,7 +73,7 @@ EVENT_TYPE
 
 
 def header(duration: int, threads: list[int], communicators: list[list[int]] = (), unit: str = "_ns") -> str:  # type: ignore[assignment]
-    """Return the first lines: tasks with their threads, and communicators as tasks counted from 0."""
+    """Return the first lines of a trace: numbers of threads by task, and communicators as tasks counted from 0."""
     tasks = ",".join(f"{n}:1" for n in threads)
     text = f"#Paraver (09/10/2019 at 16:08):{duration}{unit}:1({sum(threads)}):1:{len(threads)}({tasks}),{len(communicators)}\n"
     for number, members in enumerate(communicators, 1):
@@ -82,7 +82,7 @@ def header(duration: int, threads: list[int], communicators: list[list[int]] = (
 
 
 def write(path: Path, text: str, pcf: str | None = PCF, row: str | None = None) -> Path:
-    """Write a trace and the files beside it; gzip by the name."""
+    """Write a trace and the files next to it; compressed if its name ends in .gz."""
     data = text.encode()
     path.write_bytes(gzip.compress(data, 1) if path.name.endswith(".gz") else data)
     stem = path.name.removesuffix(".gz").removesuffix(".prv")
@@ -94,19 +94,19 @@ def write(path: Path, text: str, pcf: str | None = PCF, row: str | None = None) 
 
 
 class _Thread:
-    """One thread of a random program, and the lines it records with their times."""
+    """One thread of a random program, and its lines with their times."""
 
     def __init__(self, rng: random.Random, task: int, thread: int, cpu: int) -> None:
         self.rng, self.who, self.time = rng, f"{cpu}:1:{task + 1}:{thread + 1}", 0
         self.lines: list[tuple[int, str]] = []
 
     def state(self, duration: int, number: int) -> None:
-        """Be in a state."""
+        """Record a state."""
         self.lines.append((self.time, f"1:{self.who}:{self.time}:{self.time + duration}:{number}"))
         self.time += duration
 
     def events(self, *pairs: tuple[int, int], counters: bool = True) -> None:
-        """Record events, perhaps on two lines, with counters."""
+        """Record events and counters, sometimes on two lines."""
         read = [(42000050, self.rng.randrange(1000)), (42000059, self.rng.choice([5, 7 * 10**13]))] if counters else []
         both = [*pairs, *read]
         cut = len(pairs) if self.rng.random() < 0.2 and read else len(both)
@@ -119,7 +119,7 @@ class _Thread:
         self.state(self.rng.randrange(1, 60), 1)
 
     def call(self, kind: int, value: int, duration: int, state: int, *more: tuple[int, int]) -> tuple[int, int]:
-        """Call MPI; returns begin and end."""
+        """Call MPI; return begin and end."""
         begin = self.time
         callers = [(70000001, self.rng.choice([1, 3, 4])), (70000002, 5)] if self.rng.random() < 0.8 else []
         self.events((kind, value), *more, *callers)
@@ -184,7 +184,7 @@ def random_program(seed: int, n_tasks: int, n_threads: int, steps: int = 6) -> s
     for one in masters:
         one.call(50000003, 32, 10, 15)
         one.compute()
-    # merged by time: of one thread and time in the order of recording
+    # merged by time; lines of one thread with the same time are in the order of recording
     lines = sorted([*(line for threads in tasks for t in threads for line in t.lines), *messages], key=lambda x: x[0])
     end = max(t.time for threads in tasks for t in threads)
     world = list(range(n_tasks))
@@ -192,7 +192,7 @@ def random_program(seed: int, n_tasks: int, n_threads: int, steps: int = 6) -> s
 
 
 def _parallel(rng: random.Random, threads: list[_Thread]) -> None:
-    """Execute a parallel region on some threads, the first of which forks."""
+    """Execute a parallel region on some threads; the first one forks them."""
     master = threads[0]
     master.events((60000001, 3))
     master.state(3, 7)

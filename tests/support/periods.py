@@ -1,4 +1,4 @@
-"""Severities by period compared with those of the whole run."""
+"""Compare severities by period with those of the whole run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ def analyze(store, conventions=DEFAULT, **divided):
 
 
 def assert_same(plain, cube):
-    """Check that cells, and sums of cells over periods, are those of the analysis without periods: to the last bit, but
-    for rounding of float64.
+    """Check that cells, and sums of cells over periods, equal those of the analysis without periods: bit for bit,
+    except for rounding of float64.
 
-    Cells are rounded where they are root causes in seconds, which are added up from those of periods; sums of float64
-    everywhere.
+    Rounding affects cells of root causes in seconds, which are sums over periods, and all sums of float64.
     """
     rounding = 2.0**-48 * float(plain.cells["time"].value.sum()) if "time" in plain.cells else 0.0
 
@@ -54,14 +53,14 @@ def assert_same(plain, cube):
 
 
 def by_period(cube, name, **how):
-    """Severities by path, rank and period."""
+    """Return the severities by call path, rank and period."""
     frame = cube.frame(name, by_period=True, **how)
     columns = (frame[c] for c in ("call_path", "rank", cube.periods.kind, "value"))
     return {(p, int(r), int(k)): v for p, r, k, v in zip(*columns, strict=True)}
 
 
 def loop(iterations=3):
-    """Two processes; rank 0 sends late by 1, 2, ... ticks in every step, which takes 10."""
+    """Return a program of two processes; in steps of 10 ticks, rank 0 sends late by 1, 2, 3, 4, 1, ... ticks."""
     program = Program(processes=2)
     for rank, location in enumerate(program.masters):
         location.enter(0, "main")

@@ -6,6 +6,6 @@ from tracecols.model.pointers import SlicePointers
 
 
 def pointers_of(model, location):
-    """Return the columns by name; (n_events,) int64, -1 is null."""
+    """Return the pointer columns by name; (n_events,) int64, -1 is null."""
     found = SlicePointers(model).of(location)
     return found.columns(0, len(found))

@@ -1,9 +1,9 @@
-"""Random programs that could have run, recorded as merged EPILOG traces.
+"""Random valid programs, recorded as merged EPILOG traces.
 
-A program is a list of rounds that all processes go through. Processes and threads are generators which say how long
-they work; a simulation runs them in the order of a virtual clock, so events come in the order of their times and
-causes come before effects, also where a coarse clock makes them look simultaneous. No round can lock up: whatever waits
-waits for something all others do earlier in the round.
+A program is a list of rounds that all processes execute. Processes and threads are generators that yield the durations
+of their work. A simulation runs them in the order of a virtual clock, so events are in the order of their times and
+causes precede effects, even if a coarse clock gives them the same time. No round can deadlock: every wait is for
+something that all others do earlier in the round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from oracles.epilog import (
 from support.epilog_writer import region_type
 
 Script = Iterator[float | None]
-"""Yields how long to work before it goes on; None waits until something wakes it up."""
+"""Generator of a process or thread: yields the time until it continues, or None to sleep until it is woken."""
 
 POINT_TO_POINT = "Send Ssend Bsend Isend Recv Irecv Wait Waitall Waitany Waitsome Test Testall Sendrecv Probe Get_count"
 COLLECTIVE = {
@@ -68,12 +68,12 @@ class Simulation:
         self.asleep: dict[object, list[Script]] = defaultdict(list)
 
     def at(self, time: float, script: Script) -> None:
-        """Let a script go on at some time; among equals in the order they were scheduled."""
+        """Schedule a script to continue at some time; scripts of the same time continue in the order of scheduling."""
         self.n += 1
         heapq.heappush(self.heap, (time, self.n, script))
 
     def run(self) -> None:
-        """Go on until nothing is left."""
+        """Run until no script is scheduled."""
         while self.heap:
             self.now, _, self.running = heapq.heappop(self.heap)
             delay = next(self.running, -1.0)
@@ -90,14 +90,14 @@ class Simulation:
             yield None
 
     def wake(self, key: object) -> None:
-        """Let all that sleep on a key look again, in the order they fell asleep."""
+        """Make all scripts that sleep on a key check their conditions again, in the order in which they fell asleep."""
         for script in self.asleep.pop(key, ()):
             self.at(self.now, script)
 
 
 @dataclass
 class Message:
-    """A message of a round: how it is sent, and how and when it is received."""
+    """A message of a round: the calls that send and receive it, and whether it is received late."""
 
     src: int
     dst: int
@@ -111,7 +111,7 @@ class Message:
 
 @dataclass
 class Meeting:
-    """A collective operation or a construct that is under way."""
+    """A collective operation or a construct in progress."""
 
     entered: set[int] = field(default_factory=set)
     left: int = 0
@@ -119,7 +119,7 @@ class Meeting:
 
 @dataclass
 class Team:
-    """A parallel region that is being executed."""
+    """A parallel region in execution."""
 
     process: int
     plan: list[tuple[str, int]]
@@ -130,37 +130,37 @@ class Team:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a random program does, and what of it is recorded.
+    """Parameters of a random program and of its recording.
 
     Attributes
     ----------
     n_processes, n_threads : int
-        Every process has as many threads.
+        Number of processes, and of threads of each process.
     n_rounds : int
-        What all processes do one after another; some 10 to 20 events per location each.
+        Number of rounds; each has about 10 to 20 events per location.
     n_metrics : int
-        Counters; they never decrease.
+        Number of counters, which never decrease.
     tick : float, optional
         Resolution of the clock in seconds; work takes some milliseconds, calls some microseconds. Ties are in causal
         order, which is seldom that of locations.
     big_endian : bool
-        Byte order when it is written.
+        Byte order of the written file.
     rma : bool
-        One-sided communication too: fences, locks, and epochs of groups.
+        Include one-sided communication: fences, locks, and epochs of groups.
     mergeable : bool
-        Ties between processes are in their order, times slightly changed to that end, so that merging the files of
-        processes gives this recording.
+        Order ties between processes by process, by slight changes of times, so that merging the files of the processes
+        gives this recording.
     overlapping_locks : bool
-        Let some releases be recorded late, as the measurement system does: after the next thread has the lock.
+        Record some releases late, after the next thread has acquired the lock, as the measurement system does.
     pseudo_regions : bool
         Add LOG_OFF / LOG_ON and ENTER_TRACING / EXIT_TRACING.
     violations : bool
-        Let some leave collective operations and barriers before all have entered, as clocks that differ show it, and
-        some call another collective operation than the others.
+        Make some locations leave collective operations and barriers before all have entered, as with inaccurate clocks,
+        and some call a different collective operation than the others.
     spelling : str, optional
-        Of MPI's names: c, lower or upper; drawn if it is left out, C if there is one-sided communication.
+        Spelling of MPI names: c, lower or upper; by default it is drawn, and c with one-sided communication.
     topologies : bool
-        Add Cartesian topologies, one in the form of old versions.
+        Add Cartesian topologies, one of them in the old form.
     """
 
     n_processes: int = 4
@@ -179,13 +179,13 @@ class Contents:
 
 
 class RandomEpilog:
-    """Run a program."""
+    """Run a random program and record it."""
 
     def __init__(self, seed: int, contents: Contents) -> None:
         self.rng = rng = random.Random(seed)
         self.given = c = contents
         # Fortran compilers spell MPI_Send mpi_send_ or MPI_SEND; EXPERT knows them without the underscore.
-        # What ends transfers when files are merged knows the names of C only.
+        # When files are merged, only calls with the names of C end transfers.
         drawn = "c" if rng.random() < 0.8 or c.rma else rng.choice(("lower", "upper"))
         self.spelling = c.spelling or drawn
         self.sim = Simulation()
@@ -246,7 +246,7 @@ class RandomEpilog:
             for i, name in enumerate(CONSTRUCTS):
                 text = f"!$omp {name} @random.c:{100 + i}" if rng.random() < 0.8 else f"!$omp {name}"
                 self.define(text, "OMP", 100 + i, 100 + i, region_type(f"!$omp {name}"), f"!$omp {name}")
-            # a parallel region in two places
+            # a second parallel region
             self.define("!$omp parallel @random.c:200", "OMP", 200, 220, 11)
             for name in LIBRARY:
                 self.define(name, "OMP")
@@ -257,7 +257,7 @@ class RandomEpilog:
         everyone = list(range(self.given.n_processes))
         if self.given.n_processes > 1 or rng.random() < 0.5:
             r.comms[0] = everyone
-            # merging says so of the communicator of all
+            # merging marks the communicator of all processes as a group
             r.group_comms.add(0)
             if self.given.n_processes > 1 and rng.random() < 0.6:
                 r.comms.update({1 + p: [p] for p in everyone})
@@ -281,7 +281,7 @@ class RandomEpilog:
             r.call_paths.update({0: (0, -1, 0), 1: (1, 0, rng.getrandbits(63))})
 
     def spell(self, name: str) -> str:
-        """Spell a name of MPI as the program's language does."""
+        """Spell an MPI name in the language of the program."""
         return {"c": name, "lower": name.lower(), "upper": name.upper()}[self.spelling]
 
     def define(
@@ -293,7 +293,7 @@ class RandomEpilog:
         type_: int = 1,
         known: str | None = None,
     ) -> None:
-        """Define a region; events name it as `known`."""
+        """Define a region; events refer to it by the name `known`."""
         number = len(self.recording.regions)
         self.numbers[known or name] = number
         self.recording.regions[number] = Region(name, file, begin, end, "random", type_)
@@ -301,13 +301,13 @@ class RandomEpilog:
     # -- recording -------------------------------------------------------------------------------------------------
 
     def master(self, p: int) -> int:
-        """Location of the first thread of a process."""
+        """Return the location of the first thread of a process."""
         return p * self.given.n_threads
 
     def record(self, at: int, kind: str, wrote: int | None = None, /, **fields: int) -> Event:
-        """Record an event now; `wrote` is the location that recorded it if that is another one."""
+        """Record an event now; `wrote` is the location that writes the record, if it is another one."""
         if self.given.mergeable and not self.recorded:
-            # merging lets time begin with the first event
+            # merging makes time begin at the first event
             self.origin = self.sim.now
         time = self.sim.now - self.origin
         if self.given.tick is not None:
@@ -332,34 +332,34 @@ class RandomEpilog:
         return self.record(at, "ENTER", region=self.numbers[self.spell(name) if name.startswith("MPI_") else name])
 
     def exit(self, at: int, kind: str = "EXIT", **fields: int) -> Event:
-        """Leave the region."""
+        """Leave the current region."""
         return self.record(at, kind, **fields)
 
     def pause(self) -> float:
-        """How long something takes: often nothing."""
+        """Return a short random duration, often 0."""
         return self.rng.choice((0.0, 0.0, self.rng.expovariate(5e5), self.rng.expovariate(1e5)))
 
     def short(self) -> float:
-        """How long something takes at least a moment."""
+        """Return a short random duration greater than 0."""
         return self.rng.expovariate(3e4)
 
     def long(self) -> float:
-        """How long work takes."""
+        """Return a random duration of work."""
         return self.rng.expovariate(500)
 
     def maybe(self, probability: float) -> bool:
-        """Throw a coin."""
+        """Return True with the given probability."""
         return self.rng.random() < probability
 
     # -- user functions ----------------------------------------------------------------------------------------------
 
     def function(self, at: int, depth: int = 0) -> Script:
-        """Call a function, sometimes from a known place, sometimes itself."""
+        """Call a function, sometimes from a call site, sometimes recursively."""
         rng = self.rng
         if self.maybe(0.3):
             self.record(at, "ENTER_CS", call_site=rng.randrange(len(self.recording.call_sites)))
         else:
-            # few names, so that recursion happens
+            # few names, so that recursion occurs
             self.enter(at, f"func{rng.randrange(N_FUNCTIONS)}")
         yield self.long() if self.maybe(0.6) else self.pause()
         if depth < 3 and self.maybe(0.4):
@@ -375,7 +375,7 @@ class RandomEpilog:
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def send(self, m: Message, at: int, call: str | None = None) -> Script:
-        """Send a message; a synchronous send ends after the receive was posted."""
+        """Send a message; a synchronous send ends after its receive has been posted."""
         if call is None:
             self.enter(at, f"MPI_{m.call}")
             yield self.pause()
@@ -384,7 +384,7 @@ class RandomEpilog:
         self.pending[m.src, m.dst, m.comm, m.tag] += 1
         self.sim.wake(("message", m.dst))
         if call is None:
-            # not only synchronous sends take long, but only those of standard mode count as waiting for the receiver
+            # other sends may also take long, but of these only standard mode counts as waiting for the receiver
             blocks = {"Ssend": 1.0, "Send": 0.5}.get(m.call, 0.2)
             if not m.is_late and self.maybe(blocks):
                 yield from self.sim.wait(("posted", m.src), lambda: m.is_posted)
@@ -392,15 +392,15 @@ class RandomEpilog:
             self.exit(at)
 
     def arrive(self, m: Message, at: int) -> Script:
-        """Receive the oldest message of the same kind, as soon as there is one."""
+        """Receive the oldest message of the same source, communicator and tag, as soon as there is one."""
         key = m.src, m.dst, m.comm, m.tag
         yield from self.sim.wait(("message", m.dst), lambda: self.pending[key] > 0)
-        # taken at once: nobody may come in between
+        # taken at once, so that no other receive takes it
         self.pending[key] -= 1
         self.record(at, "MPI_RECV", src=self.master(m.src), comm=m.comm, tag=m.tag)
 
     def post(self, m: Message) -> None:
-        """Let the sender know."""
+        """Notify the sender that the receive is posted."""
         m.is_posted = True
         self.sim.wake(("posted", m.src))
 
@@ -417,7 +417,7 @@ class RandomEpilog:
             key = m.src, m.dst, m.comm, m.tag
             while not self.pending[key]:
                 yield from self.call(at, f"MPI_{m.how}")
-                # no longer than this, or there would be too many
+                # wait long between tests: there would be too many otherwise
                 yield self.long()
             self.enter(at, f"MPI_{m.how}")
             yield from self.arrive(m, at)
@@ -438,13 +438,13 @@ class RandomEpilog:
         self.exit(at)
 
     def call(self, at: int, name: str) -> Script:
-        """Call something that records nothing else."""
+        """Make a call without further events."""
         self.enter(at, name)
         yield self.short() if self.maybe(0.7) else 0.0
         self.exit(at)
 
     def messages(self, p: int, messages: list[Message]) -> Script:
-        """Go through the messages of a round; late ones are received at the end, in any order."""
+        """Send and receive the messages of a round; late ones are received at the end, in any order."""
         at = self.master(p)
         late: list[Message] = []
         for m in messages:
@@ -500,7 +500,7 @@ class RandomEpilog:
     def meet(
         self, key: object, who: int, members: list[int], needed: Callable[[set[int]], bool] | None = None
     ) -> Script:
-        """Wait for all members, or for as many as the operation needs."""
+        """Wait for all members, or for those that the operation needs."""
         meeting = self.meetings[key]
         meeting.entered.add(who)
         self.sim.wake(key)
@@ -518,7 +518,7 @@ class RandomEpilog:
         others = [n for n, k in COLLECTIVE.items() if (k in ("from root", "to root")) == is_rooted]
         self.enter(at, f"MPI_{self.rng.choice(others) if self.given.violations and self.maybe(0.05) else name}")
         yield self.pause()
-        # who needs whom: with a root some may leave early
+        # the members that a process waits for: in rooted and prefix operations some may leave early
         needed: Callable[[set[int]], bool] | None = None
         if kind == "from root" and self.maybe(0.5):
             needed = lambda entered: root in entered  # noqa: E731
@@ -576,7 +576,7 @@ class RandomEpilog:
         self.exit(at, "OMP_COLLEXIT")
 
     def construct(self, team: Team, at: int, t: int, i: int, construct: str, choice: int) -> Script:
-        """Execute one construct; what `choice` decides is the same for all threads."""
+        """Execute one construct; decisions by `choice` are the same for all threads."""
         ends = "OMP_COLLEXIT" if choice & 1 else "EXIT"
         waits = choice & 2
         if construct == "barrier":
@@ -606,7 +606,7 @@ class RandomEpilog:
             if self.maybe(0.5):
                 yield from self.function(at, 1)
             if waits and self.given.n_processes > 1:
-                # all processes have the same plan if they have this
+                # if this is set, all processes have the same plan
                 yield from self.collective(team.process, ("master", choice), "Allreduce", 0, 0)
             self.exit(at)
         elif construct == "function" and choice >> t & 1:
@@ -641,7 +641,7 @@ class RandomEpilog:
             yield from self.call(at, "omp_get_thread_num")
 
     def ordered(self, team: Team, at: int, t: int, i: int) -> Script:
-        """Execute a block after all threads with lower numbers."""
+        """Execute an ordered block after all threads with lower numbers."""
         meeting, name = team.meetings["ordered", i], (id(team), "ordered", i)
         yield from self.sim.wait(name, lambda: meeting.left == t)
         self.enter(at, "!$omp ordered sblock")
@@ -659,7 +659,7 @@ class RandomEpilog:
         yield self.pause()
 
     def unlock(self, at: int, p: int, lock: int) -> Script:
-        """Release a lock; the record is written after the call, when another thread may have the lock already."""
+        """Release a lock; with `overlapping_locks`, another thread may acquire it before the record is written."""
         yield self.pause()
         if self.given.overlapping_locks and self.maybe(0.3):
             self.held.remove((p, lock))
@@ -675,7 +675,7 @@ class RandomEpilog:
     # -- one-sided communication ---------------------------------------------------------------------------------------
 
     def transfer(self, p: int, window: int, target: int, kind: str) -> Script:
-        """Put or get; the other end is recorded when a synchronisation ends it."""
+        """Put or get; the end of the transfer is recorded by the synchronisation that completes it."""
         at, to = self.master(p), self.master(target)
         self.rma_ids[p] += 1
         rma, length = self.rma_ids[p], self.rng.randrange(8, 4000)
@@ -693,12 +693,12 @@ class RandomEpilog:
         self.exit(at)
 
     def end_gets(self, window: int, at: int) -> None:
-        """Record the ends of what a location got."""
+        """Record the ends of the gets of a location."""
         for rma, target in self.gets.pop((window, at), []):
             self.record(at, "MPI_GET_1TE", src=target, window=window, rma=rma)
 
     def end_puts(self, window: int, target: int, origins: list[int], epochs: str, wrote: int) -> None:
-        """Record the ends of what others put."""
+        """Record the ends of the puts of other locations."""
         for origin in origins:
             epoch = self.epochs[epochs, window, target, origin]
             for rma, source in self.puts.pop((window, target, origin, epoch), []):
@@ -716,7 +716,7 @@ class RandomEpilog:
         self.exit(at, "MPI_WINCOLLEXIT", window=window)
 
     def one_sided(self, p: int, number: int, window: int, kind: str, epochs: list[dict[int, list[int]]]) -> Script:
-        """Use a window, from its creation to its end."""
+        """Create a window, use it, and free it."""
         members, at = self.recording.comms[self.recording.windows[window]], self.master(p)
         if p not in members:
             return
@@ -812,7 +812,7 @@ class RandomEpilog:
                 yield from wait_for_posts()
             self.meetings[key, "complete", p].entered.add(p)
             self.sim.wake(("completes", window))
-            # targets may be through before
+            # targets may have finished before
             yield self.short() if self.maybe(0.5) else 0.0
             self.end_gets(window, at)
             self.exit(at, "MPI_WINEXIT", window=window, comm=group, synex=1)
@@ -840,7 +840,7 @@ class RandomEpilog:
             self.exit(at, "MPI_WINEXIT", window=window, comm=group, synex=1)
 
     def blocked_put(self, p: int, window: int, target: int, wait: Callable[[], Script]) -> Script:
-        """Put, which waits for the target."""
+        """Put, and wait for the target inside the call."""
         at, to = self.master(p), self.master(target)
         self.rma_ids[p] += 1
         rma = self.rma_ids[p]
@@ -853,13 +853,13 @@ class RandomEpilog:
         self.exit(at)
 
     def group_of(self, processes: list[int]) -> int:
-        """Number a group, for now below all communicators."""
+        """Return the provisional number of a group, less than those of all communicators."""
         return self.group_ids.setdefault(tuple(processes), -2 - len(self.group_ids))
 
     # -- the program ---------------------------------------------------------------------------------------------------
 
     def plan(self) -> None:
-        """Decide on the rounds."""
+        """Draw the rounds."""
         rng, r = self.rng, self.recording
         kinds = ["function", "calls"]
         if self.given.n_processes > 1:
@@ -886,7 +886,7 @@ class RandomEpilog:
             self.rounds.append((kind, what))
 
     def plan_messages(self) -> list[Message]:
-        """Draw the messages of a round: who, how, and which are received late."""
+        """Draw the messages of a round: processes, calls, and which are received late."""
         rng, comms = self.rng, self.recording.comms
         messages = []
         for _ in range(rng.randint(1, 2 * self.given.n_processes)):
@@ -902,7 +902,7 @@ class RandomEpilog:
         return messages
 
     def plan_parallel(self, number: int) -> dict[int, Team]:
-        """Draw what every process executes in parallel: all the same if the masters communicate inside."""
+        """Draw the parallel region of each process: the same for all if the masters communicate inside."""
         rng = self.rng
         constructs = (
             "barrier", "for", "for", "single", "sections", "workshare", "master", "function", "critical", "critical",
@@ -914,7 +914,7 @@ class RandomEpilog:
                 (rng.choice(constructs), rng.getrandbits(max(4, self.given.n_threads)))
                 for _ in range(rng.randint(0, 5))
             ]
-            # a number of its own for what masters do together
+            # a unique number for the operation of the masters
             plan = [
                 (c, (x & 1) | 2 * communicates | 4 * (100 * number + i) if c == "master" else x)
                 for i, (c, x) in enumerate(plan)
@@ -927,10 +927,10 @@ class RandomEpilog:
         return {p: Team(p, *draw(False)) for p in range(self.given.n_processes) if self.maybe(0.8)}
 
     def plan_one_sided(self) -> tuple[int, str, list[dict[int, list[int]]]]:
-        """Draw a window and who accesses whom in its epochs."""
+        """Draw a window, and the targets of each origin in its epochs."""
         rng, r = self.rng, self.recording
         window = len(r.windows)
-        # a window on a communicator of one process could be one of SELF, which merging would multiply
+        # a communicator of one process could be SELF, whose windows merging would multiply
         r.windows[window] = comm = rng.choice([c for c, m in r.comms.items() if len(m) > 1])
         members = r.comms[comm]
         kind = rng.choice(("fence", "lock", "epochs", "epochs"))
@@ -939,7 +939,7 @@ class RandomEpilog:
             origins = rng.sample(members, rng.randint(1, len(members)))
             targets = rng.sample(members, rng.randint(1, len(members)))
             some = {o: [t for t in sorted(targets) if t != o and self.maybe(0.7)] for o in origins}
-            # an origin that only takes part later would be taken for one of now, which weak synchronisation allows
+            # the same in all epochs: with weak synchronisation, a later origin could be matched to an earlier epoch
             epochs.append(
                 epochs[0] if epochs and kind == "epochs" else {o: group for o, group in some.items() if group}
             )
@@ -990,7 +990,7 @@ class RandomEpilog:
     # -- the recording -------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Number events and groups, and settle the ties between processes if merging has to find the same order."""
+        """Number events and groups; if merging must give the same order, resolve ties between processes."""
         r = self.recording
         for i, e in enumerate(self.recorded):
             e.pos = i + 1
@@ -1002,7 +1002,7 @@ class RandomEpilog:
         r.events = self.recorded
         groups = {number: members for members, number in self.group_ids.items()}
         final: dict[int, int] = {}
-        # in the order merging meets them
+        # in the order in which merging finds them
         for p in range(self.given.n_processes):
             for e in r.events:
                 if e.name == "MPI_WINEXIT" and e.location // self.given.n_threads == p:
@@ -1015,17 +1015,16 @@ class RandomEpilog:
 
 
 def random_recording(seed: int, *sizes: int, **options: Any) -> Recording:
-    """Return what a random program recorded, merged; the same seed, sizes and options give the same recording."""
+    """Return the merged recording of a random program, which is determined by seed, sizes and options."""
     return RandomEpilog(seed, Contents(*sizes, **options)).recording
 
 
 def with_late_events(recording: Recording, seed: int, share: float = 0.1) -> Recording:
-    """Write trace buffers out in front of some ENTERs and EXITs, as EPIK does: ENTER and EXIT of TRACING, then the
-    event with its earlier time.
+    """Flush trace buffers before some ENTERs and EXITs, as EPIK does: ENTER and EXIT of TRACING, then the event with
+    its earlier time.
 
-    What follows at a location stays where it is. In the file an event is where those of the other locations are at
-    the end of its flush, which is where a merge puts it; among several threads of a process no event of others comes
-    between.
+    Later events of a location keep their times. In the file, among the events of other locations, the event is at the
+    end of its flush, where a merge puts it; if processes have several threads, no other event lies between.
     """
     draw = random.Random(seed)
     region = max(recording.regions) + 1

@@ -1,9 +1,9 @@
-"""Random programs that could have run: recorded as an OTF2 archive and, beside it, as events for the oracles.
+"""Random valid programs, recorded both as an OTF2 archive and as events for the oracles.
 
-A program is a set of generators, one per thread, that go on whenever the scheduler picks them, so every trace is valid:
-messages are received after they were sent, locks alternate, teams and communicators execute their operations in order.
-It depends on a seed only; hypothesis draws the seed and the size, since a trace as a strategy of its own would shrink
-to another program anyway.
+A program is a set of generators, one per thread, that continue whenever the scheduler selects them. So every trace is
+valid: messages are received after they were sent, acquisitions and releases of locks alternate, teams and communicators
+execute their operations in order. A program only depends on a seed; hypothesis draws the seed and the size, since a
+trace as a strategy of its own would also shrink to a different program.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FLUSH, OFF = "TRACE BUFFER FLUSH", "MEASUREMENT OFF"
 
 @dataclass(eq=False)
 class Pending:
-    """A posted receive or a send of a process: its channel, how it is known, and whether it may be completed."""
+    """A posted receive or a pending send of a process: its channel, and the request and message that identify it."""
 
     key: tuple[int, int, int, int]
     request: int = -1
@@ -39,7 +39,7 @@ class Pending:
 
 @dataclass
 class Process:
-    """What a process has to remember."""
+    """The state of a process."""
 
     rank: int
     threads: list[Location]
@@ -102,7 +102,7 @@ class RandomProgram:
         self, at: Location, process: Process, kind: str, record: str, fields: dict[str, object], **known: object
     ) -> Event:
         """Record one event in the archive and for the oracles."""
-        # events of different locations never share a time: whichever order a tie is given could break causality
+        # events of different locations never have the same time: any order of such a tie could violate causality
         self.now += self.rng.choice((0, 0, 1, 2, 7)) if at is self.last else self.rng.randint(1, 5)
         self.last = at
         at.record(self.now, record, **fields)
@@ -144,7 +144,7 @@ class RandomProgram:
             self.record(at, p, "send", "MpiIsend", {**envelope, "request": request}, request=request, **known)
 
     def receivable(self, p: Process) -> list[tuple[int, int, int, int]]:
-        """Channels with a message underway that no posted receive will take."""
+        """Return the channels with a message underway that no posted receive will take."""
         return [k for k, sent in sorted(self.sent.items()) if k[1] == p.rank and len(sent) > len(self.posted[k])]
 
     def completable(self, x: Pending) -> bool:
@@ -163,7 +163,7 @@ class RandomProgram:
             self.record(at, p, "recv", "MpiIrecv", {**known, "peer": self.rank(c, src), "length": 8}, **known)
 
     def message(self, at: Location, p: Process) -> None:
-        """One MPI call that sends, receives, posts, waits, tests, probes or cancels."""
+        """Make an MPI call that sends, receives, posts, waits, tests, probes or cancels."""
         rng = self.rng
         what = rng.choice(
             (
@@ -240,7 +240,7 @@ class RandomProgram:
             x = rng.choice(p.pending)
             if x.is_send:
                 at_send = self.sent[x.key].index(x.request)
-                # a message that is spoken for cannot be cancelled
+                # a send that is matched by a posted receive cannot be cancelled
                 if at_send < len(self.posted[x.key]):
                     return
                 self.sent[x.key].pop(at_send)
@@ -254,7 +254,7 @@ class RandomProgram:
             self.record(at, p, "cancel", "MpiRequestCancelled", {"request": x.request}, request=x.request)
             self.leave(at, p, "MPI_Wait")
         elif what == "forget":
-            # MPI_Request_free: the request is used again, its completion was never seen
+            # MPI_Request_free: the request is reused without a recorded completion
             sends = [x for x in p.pending if x.is_send]
             if sends:
                 x = rng.choice(sends)
@@ -269,7 +269,7 @@ class RandomProgram:
         self.leave(at, p, "MPI_Mrecv")
 
     def forget(self, x: Pending) -> None:
-        """Let the request of a send be used again."""
+        """Make the request of a send available again."""
         self.sent[x.key][self.sent[x.key].index(x.request)] = -1
 
     # -- threads ---------------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class RandomProgram:
             elif item in ("critical", "lock"):
                 yield from self.locked(at, p, item, rng.randint(1, 2))
             elif item == "nested":
-                # the last thread of an outer team forks one with a thread that is not in it
+                # the last thread of an outer team forks a team with a thread that is not in the outer one
                 if not nested and t == threads[-1] and t + 1 < self.n_threads:
                     yield from self.parallel(p, (t, t + 1), True)
             else:
@@ -361,7 +361,7 @@ class RandomProgram:
         self.leave(at, p, region if item == "critical" else "omp_unset_lock")
 
     def task(self, at: Location, p: Process, t: int, depth: int) -> tuple[int, int]:
-        """Execute a task to its end; the caller goes on with its own."""
+        """Execute a task to its end; at the outermost level, return to the implicit task."""
         self.n_tasks = getattr(self, "n_tasks", 0) + 1
         task = t, self.n_tasks
 
@@ -392,7 +392,7 @@ class RandomProgram:
     # -- the serial part -------------------------------------------------------------------------------------------
 
     def user(self, at: Location, p: Process, depth: int) -> None:
-        """A call of a user function, with calls and measurement events inside."""
+        """Call a user function, with calls and measurement events inside."""
         rng = self.rng
         name = rng.choice("fgh")
         self.enter(at, p, name)
@@ -443,7 +443,7 @@ class RandomProgram:
         while p.obligations and rng.random() < 0.95:
             self.collective(at, p)
             yield
-        # regions that are never left: the recording ends in the middle
+        # some regions are never left: the recording ends inside them
         while open_calls and rng.random() < 0.9:
             self.leave(at, p, open_calls.pop())
         if self.program and not open_calls and rng.random() < 0.9:
@@ -460,7 +460,7 @@ class RandomProgram:
                 next(script)
             except StopIteration:
                 running.remove(script)
-        # what is posted in front of completed receives takes its message, so all that can complete do
+        # a receive posted before a completed one takes its own message, so all receives that can complete do
         for p in self.processes:
             at = p.threads[0]
             for x in p.probed:

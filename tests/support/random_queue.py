@@ -1,4 +1,4 @@
-"""Random programs whose threads hand work to each other through a queue: a lock and a condition variable."""
+"""Random programs whose threads pass work to each other through a queue: a lock and a condition variable."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Operation = tuple[str, int]
 
 
 class RandomQueue:
-    """Run producers and consumers, and record what they do.
+    """Run producers and consumers, and record them.
 
     Attributes
     ----------
     program : Program
     signals : list of (int, int)
-        When a condition is signalled, and the thread that does it.
+        Time of each signal of the condition, and the thread that sends it.
     waits : list of (int, int, int)
-        Waits for it: the thread, when the call begins, and when it has the lock again.
+        Waits for the condition: thread, begin of the call, and time at which the thread has the lock again.
     """
 
     def __init__(self, seed: int) -> None:
@@ -57,7 +57,7 @@ class RandomQueue:
             yield LOCK, 0
             self.ready += 1
             is_inside = self.rng.random() < 0.5
-            # the last item wakes everybody up, who then find nothing
+            # the last item wakes all waiting threads, which may find the queue empty
             signal = BROADCAST if k == self.items[i] - 1 or self.rng.random() < 0.2 else SIGNAL
             if is_inside:
                 yield signal, 1
@@ -79,7 +79,7 @@ class RandomQueue:
             yield "consume", self.rng.randint(1, 40)
 
     def _step(self, time: int, i: int) -> None:
-        """Let a thread do what comes next."""
+        """Make a thread execute its next operation."""
         location = self.program.locations[i]
         name, duration = next(self.threads[i], ("", 0))
         if not name:
@@ -111,7 +111,7 @@ class RandomQueue:
         self.owner = -1
 
     def _hand_over(self, time: int) -> None:
-        """Give the lock, if it is free, to the first who wants it."""
+        """If the lock is free, give it to the first thread that requests it."""
         if self.owner >= 0 or not self.wants:
             return
         i = self.wants.pop(0)

@@ -1,4 +1,4 @@
-"""Random events of locations, on which kernels are compared with their oracles."""
+"""Random events of locations, for comparing kernels with their oracles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENTER, EXIT, SEND, METRIC, OFF, ON, FLUSH, SWITCH, COMPLETE, OTHER = range(10)
 
 @st.composite
 def locations(draw):
-    """Events of one location, valid or not: (what, ticks since the one before, region or task)."""
+    """Draw the events of one location, valid or not: (kind, ticks since the previous event, region or task)."""
     return draw(
         st.lists(
             st.one_of(
@@ -67,8 +67,8 @@ FIRST_ROW = 1000
 class OneLocation:
     """A store in memory that holds one location, and the events for the oracle.
 
-    Its arrays are of the types that analyses hand to kernels. With `read_only` they cannot be written, for which
-    kernels are compiled again.
+    Its arrays have the types that analyses pass to kernels. With `read_only` as `array` they are not writable; kernels
+    are compiled separately for such arrays.
     """
 
     def __init__(self, script, array=np.array):
@@ -77,7 +77,7 @@ class OneLocation:
         self.columns = {"time": [], "kind": [], "region": []}
         self.events, stops, tasks = [], [], []
         now = 50
-        # complete only the task that runs; the implicit one never does
+        # only the running task completes, and never the implicit one
         running = 0
         for what, ticks, number in script:
             now += ticks
@@ -91,7 +91,7 @@ class OneLocation:
             region = number if what in (ENTER, EXIT, OFF, FLUSH) else -1
             e = Event(now, 0, 0, ORACLE.get(what, "other"), row, region=NAMES[region] if region >= 0 else "")
             if what == FLUSH:
-                # some end after the next event
+                # some flushes end after the next event
                 e.stop = now + 2 * ticks
                 stops.append(e.stop)
             if what in (SWITCH, COMPLETE):

@@ -1,8 +1,8 @@
-"""Random programs of one process whose threads are created, or execute tasks in barriers; beside the archive what each
-location executes when.
+"""Random programs of one process whose threads are created, or execute tasks in barriers: the archive, and the call
+path that each location executes at any time.
 
-`Executed` keeps a stack of its own, so that what is expected of root causes follows from the program and not from any
-table of the analysis.
+`Executed` has its own stack, so that the expected root causes follow from the program and not from tables of the
+analysis.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from support.otf2_writer import Archive, Location
 CREATE, JOIN = "pthread_create", "pthread_join"
 PARALLEL, BARRIER, TASK = "!$omp parallel @a.c:1", "!$omp barrier @a.c:4", "!$omp task @a.c:8"
 OUTSIDE = ""
-"""Path of time outside of all regions."""
+"""Call path of time outside all regions."""
 
 
 class Executed:
-    """A location that is recorded, and the call path it executes between its events.
+    """A recorded location, and the call path that it executes between its events.
 
     Parameters
     ----------
     location : Location
     base : str
-        Call path above its outermost regions, with a slash at the end unless it is empty.
+        Call path above the outermost regions, with a slash at the end unless it is empty.
     """
 
     def __init__(self, location: Location, base: str = "") -> None:
@@ -38,14 +38,14 @@ class Executed:
 
     @property
     def path(self) -> str:
-        """The call path that is executed."""
+        """Return the call path that is executed."""
         stack = self.stacks[-1]
         if len(stack) > 1:
             return stack[0] + "/".join(stack[1:])
         return self.stub if len(self.stacks) > 1 else OUTSIDE
 
     def pass_to(self, time: int) -> None:
-        """Go on until a time with what is executed."""
+        """Execute the current call path until a time."""
         if self.now is not None and time > self.now:
             self.spans.append((self.now, time, self.path))
         self.now = time
@@ -64,14 +64,14 @@ class Executed:
         self.location.record(time, record, **fields)
 
     def begin_task(self, time: int, team: int, task: tuple[int, int]) -> None:
-        """Switch to a task, whose time before its first region counts where it is scheduled."""
+        """Switch to a task; its time before its first region belongs to the call path at which it is scheduled."""
         stub = f"{self.path}/{TASK}" if len(self.stacks) == 1 else f"{self.stub}"
         self.record(time, "ThreadTaskSwitch", team=team, creator=task[0], generation=task[1])
         self.stacks.append(["TASKS/"])
         self.stub = stub
 
     def end_task(self, time: int, team: int, task: tuple[int, int], back: tuple[int, int]) -> None:
-        """Complete the task, and go back to another one."""
+        """Complete a task, and switch back to another one."""
         self.record(time, "ThreadTaskComplete", team=team, creator=task[0], generation=task[1])
         self.stacks.pop()
         self.location.record(time, "ThreadTaskSwitch", team=team, creator=back[0], generation=back[1])
@@ -90,10 +90,10 @@ class RandomThreads:
     Attributes
     ----------
     spans : dict of int to list
-        By location (begin, end, call path) of what is executed.
+        (begin, end, call path) of the executed intervals, by location.
     created : dict of int to tuple
-        By location of a created thread: location that creates it, when the call begins, when it enters its first
-        region, and the call path.
+        By location of a created thread: the location that creates it, begin of the creating call, time at which it
+        enters its first region, and call path of the creating call.
     """
 
     def __init__(self, seed: int, path: Path, creates: bool) -> None:
@@ -113,7 +113,7 @@ class RandomThreads:
         return self.rng.choice((0, self.rng.randint(0, most)))
 
     def work(self, of: Executed, time: int, depth: int = 2) -> int:
-        """Call a few functions, and return when that ends."""
+        """Call a few functions, and return the time of their end."""
         for _ in range(self.rng.randint(1, 3)):
             of.enter(time, self.rng.choice("fgh"))
             time += self.rng.randint(0, 30)
@@ -124,7 +124,7 @@ class RandomThreads:
             time += self.some(9) if depth < 2 else 0
         return time
 
-    # -- threads that are created --------------------------------------------------------------------------------------
+    # -- created threads -----------------------------------------------------------------------------------------------
 
     def _create_threads(self) -> None:
         a, rng = self.archive, self.rng
@@ -150,7 +150,7 @@ class RandomThreads:
             main.record(time, "ProgramEnd", exit_status=0)
 
     def _run(self, i: int, time: int, depth: int) -> int:
-        """Let a thread work, create others and wait for them."""
+        """Make a thread work, create others and wait for them; return the time of the end."""
         of, mine = self.executed[i], []
         for _ in range(self.rng.randint(1, 4)):
             time = self.work(of, time) + self.some(9)
@@ -171,7 +171,7 @@ class RandomThreads:
         return time
 
     def _begin(self, i: int, by: tuple[int, int, str], time: int, depth: int) -> None:
-        """Begin a thread, which enters its first region later, and end it."""
+        """Run a created thread, which enters its first region some time after its begin."""
         of = self.executed[i]
         of.record(time, "ThreadBegin", team=self.pool, sequence=i)
         time += self.some(20)
@@ -218,7 +218,7 @@ class RandomThreads:
         main.leave(join + self.some(20))
 
     def _task(self, i: int, time: int, depth: int, back: tuple[int, int]) -> int:
-        """Execute a task, which may wait for another one."""
+        """Execute a task, which may wait for another one; return the time of its end."""
         of = self.executed[i]
         self.n_tasks += 1
         task = (i, self.n_tasks)
@@ -238,14 +238,14 @@ class RandomThreads:
     def expected_path(
         self, stretches: list[tuple[int, int, int]], since: int = 0, until: int = 1 << 62
     ) -> dict[tuple[str, int], int]:
-        """Return the time by call path and location on a critical path.
+        """Return the time of a critical path, by call path and location.
 
         Parameters
         ----------
         stretches : list of tuple
-            Location, begin and end, in the order of time.
+            Location, begin and end of the parts of the critical path, in chronological order.
         since, until : int
-            Only what lies between counts.
+            Time range to be counted.
         """
         found: dict[tuple[str, int], int] = defaultdict(int)
         for k, (location, begin, end) in enumerate(stretches):

@@ -1,4 +1,4 @@
-"""The recorded traces beside the repository, of all formats, as `tracecols.convert` takes them."""
+"""The recorded traces next to the repository, of all formats, as `tracecols.convert` takes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATTERNS = (
     "otf2/*/traces.otf2", "otf2_gpu/*/traces.otf2", "otf2_small/*/*.otf2", "otf2_clocks/*/traces.otf2", "injected/*/traces.otf2", "epilog/*/*.elg",
     "paraver/*/*.prv.gz", "kineto/*/*.json.gz", "kineto/*/*.tar.gz", "nsight/*.sqlite",
 )  # fmt: skip
-"""Where the archives of each format are."""
+"""Glob patterns of the archives of each format."""
 
 REFUSED = "hta_sampled_2of128"
 """Files of two ranks that have no collective operation in common."""
@@ -26,28 +26,28 @@ ALIKE = (
     "scan_rank0_sends_nothing", "subcomm", "sweep3d_4", "tracelens_b200_rank0", "user_3", "userreg", "wavefront_coarse",
     "wrong_order", "epoch_1proc", "epoch_2proc", "epoch_4proc", "omp2",
 )  # fmt: skip
-"""Traces with the processes, threads, devices and paradigms of another one, through which analyses take the same ways."""
+"""Traces with the same processes, threads, devices and paradigms as another one, which exercise the same code."""
 
 
 def recordings(*formats: str) -> list[Path]:
-    """Return the archives of some formats (the first parts of `PATTERNS`); of all without any."""
+    """Return the archives of some formats (the first parts of `PATTERNS`), by default of all."""
     chosen = [p for p in PATTERNS if not formats or p.partition("/")[0] in formats]
     return sorted(path for pattern in chosen for path in SHARED.glob(pattern) if path.parent.name != REFUSED)
 
 
 def kinds(*formats: str) -> list[Path]:
-    """Return the archives of some formats, or of all, without those that are like another one."""
+    """Return the archives of some formats, by default of all, without those in `ALIKE`."""
     return [p for p in recordings(*formats) if not {p.parent.name, p.name.partition(".")[0]} & {*ALIKE}]
 
 
 def name_of(source: Path) -> str:
-    """Return the name of an archive in the names of tests."""
+    """Return the name of an archive, as used in names of tests."""
     own = "" if source.name in ("traces.otf2", "epik.elg") else f"-{source.name.partition('.')[0]}"
     return f"{source.parent.parent.name}-{source.parent.name}{own}"
 
 
 def convert(source: Path, folder: Path) -> Path:
-    """Convert an archive, also one that is packed, to a store in a folder."""
+    """Convert an archive, which may be a tar file, to a store in a folder."""
     if source.suffixes[-2:] == [".tar", ".gz"]:
         with tarfile.open(source) as packed:
             packed.extractall(folder, filter="data")

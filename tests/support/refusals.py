@@ -1,4 +1,4 @@
-"""Archives that cannot be converted: what the error says, and that nothing is written."""
+"""Check errors of archives that cannot be converted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracecols.errors import SourceError, TracecolsError
 
 
 def refused(path: Path, *words: object, error: type[Exception] = SourceError, **options) -> str:
-    """Convert in vain: check the type of the error, words in its text and that nothing was written; return the text."""
+    """Check that a conversion fails, the type and words of its error, and that nothing is written; return the text."""
     place = path if path.is_dir() else path.parent
     out = place.with_name("refused")
     out.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Look at results the way tests state them: severities in ticks by region and location."""
+"""Results in the form in which tests state them: severities in ticks by region and location."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tracecols.severity import SeverityCube
 
 
 def cells(cube: SeverityCube, name: str) -> dict[tuple[str, int] | tuple[str, int, int], int]:
-    """Return what a property holds, in ticks: by name of the region and rank, and thread if it is no master.
+    """Return the severities of a property, in ticks, by name of the region, rank, and thread (omitted for masters).
 
     Call paths with the same last region are added up.
     """

@@ -1,4 +1,4 @@
-"""Slices of traces compared with what they are cut from."""
+"""Compare trace slices with the traces from which they are cut."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def seconds(store, ticks):
 
 
 def analyze_piece(store, start, stop, conventions="scalasca"):
-    """Analyze what lies between two ticks."""
+    """Analyse the trace slice between two ticks; return its model and cube."""
     with open_slice(store, seconds(store, start), seconds(store, stop), 1) as piece:
         model = enhance_store(piece, 1)
         return model, analyze_model(model, conventions)

@@ -25,7 +25,7 @@ def small_cube(
     machine: str = "box",
     sites: dict[str, str] | None = None,
 ) -> SeverityCube:
-    """Make a cube of values by property and (call path, rank, thread); call paths as names joined by slashes."""
+    """Make a cube of values by property and (call path, rank, thread); call paths are names joined by slashes."""
     names = list(values)
     n = len(names)
     parent = [(parents or {}).get(p, "") for p in names]
@@ -101,7 +101,7 @@ def random_cube(seed: int) -> SeverityCube:
     n_p, n_c, n_l = rng.randint(1, 9), rng.randint(1, 30), rng.randint(1, 12)
     ids = [f"p{i}" for i in range(n_p)]
     parent: list[str] = []
-    for i in range(n_p):  # depth-first: below the one before or one above it
+    for i in range(n_p):  # depth-first: below the previous node or one of its ancestors
         chain = [""]
         if i:
             chain.append(ids[i - 1])
@@ -162,7 +162,7 @@ def random_cube(seed: int) -> SeverityCube:
             at = len(kind) - 1
         kind, name, up, location = [*kind, "thread"], [*name, f"t{i}"], [*up, at], [*location, row]
         rank[row], thread[row] = process, i
-    # processes before the nodes beside them, as Cube has them
+    # processes come before nodes at the same level, as in Cube
     order = [0, *(i for i in range(2, len(kind)) if up[i] == 0 or (location[i] >= 0 and up[up[i]] == 0)), 1]
     order += [i for i in range(2, len(kind)) if i not in order]
     place = {old: new for new, old in enumerate(order)} | {-1: -1}

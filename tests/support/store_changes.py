@@ -1,4 +1,4 @@
-"""Changes of stores, and a format that is made up."""
+"""Changes of stores, and a made-up format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracecols.store.layout import checksum
 
 
 def definitions_for(n_events: list[int], value_types: tuple[str, ...] = ("float64",)) -> dict[str, dict[str, list]]:
-    """Definition tables with what `Numbers` refers to: locations of one process, four regions, one metric class."""
+    """Return the definition tables for `Numbers`: locations of one process, four regions, one metric class."""
     tables = {name: {c: [] for c in table.names} for name, table in DEFINITIONS.items()}
 
     def define(name: str, n: int, **columns: list) -> None:
@@ -42,7 +42,7 @@ def definitions_for(n_events: list[int], value_types: tuple[str, ...] = ("float6
 
 
 class Numbers:
-    """A source that makes events up: `n_events` at each location, in batches of at most `rows`."""
+    """A source of made-up events: `n_events` at each location, in batches of at most `rows`."""
 
     format = "numbers"
     path = Path("numbers")
@@ -82,7 +82,7 @@ class Numbers:
 
 
 def change(store: Store, **manifest: object) -> Path:
-    """Write other entries into a manifest, with its checksum; None removes one."""
+    """Change entries of a manifest, and its checksum; None removes an entry."""
     entries = {k: v for k, v in {**store.manifest, **manifest}.items() if v is not None}
     entries["checksum"] = checksum(entries)
     (store.path / "manifest.json").write_text(json.dumps(entries))

@@ -1,7 +1,7 @@
-"""Change values of a store, make all checksums right again, and see that using it ends well or with an error of ours.
+"""Change values of a store, correct all checksums, and check that using it works or raises an error of tracecols.
 
-Also a program, to be started in `tests` with kernels whose indices are checked: ``python -m support.store_mutations FOLDER
-FIRST_SEED COUNT`` writes a store into FOLDER and prints how many changed ones could be used, and how many were refused.
+Also a program, to be started in `tests` with bounds checks of the kernels: ``python -m support.store_mutations FOLDER
+FIRST_SEED COUNT`` writes a store into FOLDER and prints how many changed stores could be used and were refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NUMBERS = (-(2**63), -(2**31), -257, -2, -1, 0, 1, 2, 10, 255, 256, 2**31 - 1, 2
 
 
 def other_number(chance: random.Random, values: np.ndarray) -> int:
-    """Choose a number for a column: an extreme one, one close to what is there, or another of its own."""
+    """Choose a number for a column: an extreme one, one close to a value of the column, or a random one."""
     dtype = values.dtype
     low, high = (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) if dtype.kind in "iu" else (-(2**63), 2**63 - 1)
     found = int(values[chance.randrange(values.size)]) if values.size and dtype.kind in "iu" else 0
@@ -38,7 +38,7 @@ def other_number(chance: random.Random, values: np.ndarray) -> int:
 
 
 def change_array(values: np.ndarray, chance: random.Random) -> np.ndarray:
-    """Change numbers: one, several, all, or the places of two."""
+    """Change numbers: one, several or all, or exchange two."""
     result = values.copy()
     if not result.size:
         return result
@@ -89,7 +89,7 @@ def change_list(values: list[Any], dtype: str, chance: random.Random) -> list[An
 
 
 def change_table(path: Path, chance: random.Random) -> bytes:
-    """Change a Parquet file of a store; its pages have the checksums of what they hold."""
+    """Change a Parquet file of a store; the checksums of its pages are correct."""
     file = pq.ParquetFile(path)
     table = file.read()
     definition = DEFINITIONS.get(path.stem) if path.parent.name == "definitions" else None
@@ -101,7 +101,7 @@ def change_table(path: Path, chance: random.Random) -> bytes:
         )
     rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
     if chance.randrange(8) == 0 and table.num_rows:
-        # a row less, or once more
+        # remove or repeat a row
         at, more = chance.randrange(table.num_rows), chance.randrange(2)
         columns = {
             c: np.insert(v, at, v[at])
@@ -143,7 +143,7 @@ def change_table(path: Path, chance: random.Random) -> bytes:
 
 
 def change_manifest(data: bytes, chance: random.Random) -> bytes:
-    """Change what a manifest says, its checksum included."""
+    """Change or remove an entry of a manifest; its checksum is correct."""
     manifest = json.loads(data)
     at: Any = manifest
     while True:
@@ -162,9 +162,9 @@ def change_manifest(data: bytes, chance: random.Random) -> bytes:
 
 
 def change(store: Path, chance: random.Random) -> tuple[Path, bytes]:
-    """Choose a file of a store and what it is to hold."""
+    """Choose a file of a store and its changed content."""
     files = sorted(p for p in store.rglob("*") if p.is_file())
-    # tables of events and their attributes as often as all definitions
+    # tables of events and their attributes are chosen about as often as all definitions
     tables = [p for p in files if p.parent.name != "definitions" and p.suffix == ".parquet"]
     match chance.randrange(8):
         case 0:
@@ -177,7 +177,7 @@ def change(store: Path, chance: random.Random) -> tuple[Path, bytes]:
 
 
 def use(path: Path, out: Path, how: int) -> None:
-    """Use a store in one of all ways there are."""
+    """Use a store in one of several ways; `how` selects it."""
     import tracecols
     from tracecols.earl import EventTrace
     from tracecols.export.archive import export_archive
@@ -215,7 +215,7 @@ def use(path: Path, out: Path, how: int) -> None:
 
 
 def try_one(store: Path, seed: int, out: Path) -> str:
-    """Change a store, use it, repair it; returns `used`, or what the error says."""
+    """Change a store, use it, repair it; return `used`, or the text of the error."""
     chance = random.Random(seed)
     path, data = change(store, chance)
     before = path.read_bytes()
@@ -244,7 +244,7 @@ def write_store(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Run changes; prints how many stores could be used and how many were refused."""
+    """Run changes; print how many stores could be used and how many were refused."""
     folder, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     store, out = write_store(folder), folder / "out"
     out.mkdir()

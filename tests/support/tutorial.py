@@ -1,4 +1,4 @@
-"""The tutorial notebook, executed: ``PYTHONPATH=tests python tests/support/tutorial.py`` writes it anew, with its outputs."""
+"""Execute the tutorial notebook: ``PYTHONPATH=tests python tests/support/tutorial.py`` rewrites it with its outputs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ PICTURE = "viewer.png"
 
 
 def execute(folder):
-    """Execute the notebook in a fresh kernel, in a folder; raises if a cell does.
+    """Execute the notebook in a new kernel, in a folder; raise the error of a cell that fails.
 
     Parameters
     ----------
     folder : Path
-        Where it works and leaves its files.
+        Working folder, in which its files remain.
 
     Returns
     -------
     NotebookNode
-        Without what differs from run to run.
+        The notebook without parts that differ between runs.
     """
     notebook = nbformat.read(NOTEBOOK, 4)
     NotebookClient(
@@ -58,7 +58,7 @@ def clean(notebook):
 
 
 def told(notebook):
-    """Return what the outputs of every cell say; of pictures only that they are there."""
+    """Return the source and the outputs of every code cell; of pictures only their presence."""
     return [
         (cell.source, [_told(output) for output in cell.get("outputs", [])])
         for cell in notebook.cells
@@ -73,7 +73,7 @@ def _told(output):
 
 
 def photograph(folder):
-    """Take a picture of the report that the notebook has written; PNG bytes, or None without a browser."""
+    """Take a screenshot of the report written by the notebook; return PNG bytes, or None without a browser."""
     import pytest
 
     import tracecols

@@ -1,4 +1,4 @@
-"""A program of two messages, one of them late."""
+"""A program with two late messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tracecols.testing import Program
 
 
 def two_messages(lengths=(8, 5000)) -> Program:
-    """Two receives that wait for 15 and 20 ticks."""
+    """Return a program with two receives, which wait for 15 and 20 ticks."""
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").enter(20, "MPI_Send").send(21, to=1, length=lengths[0]).leave(25)

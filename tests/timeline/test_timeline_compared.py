@@ -1,4 +1,4 @@
-"""Two runs below each other: alignment, which rows are the same, and shares of bins that do not coincide."""
+"""Two runs below each other: alignment, matching of rows, and shares of bins that do not coincide."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_difference__of_a_run_to_itself_is_none(hybrid, same):
 
 
 def test_difference__to_a_run_that_is_shifted(hybrid, same):
-    """By one bin of the overview: shares of the second run are those of the next bin, and the last bin has none."""
+    """If shifted by one bin of the overview, shares of the second run are those of the next bin; the last has none."""
     timeline = hybrid.timeline
     edges = timeline.overview.edges(0) - timeline.first
     n = edges.size - 1
@@ -121,7 +121,7 @@ def test_difference__to_a_run_that_is_shifted(hybrid, same):
 
 
 def run_of_threads(folder, archive, n_ranks, late):
-    """Make a run of some ranks, of which rank 0 computes for some ticks before a barrier."""
+    """Make a run of `n_ranks` ranks, of which rank 0 computes for `late` ticks before it sends to rank 1."""
     mpi = archive.mpi(n_ranks)
     for i, here in enumerate(mpi.ranks):
         begin = late if i == 0 else 100
@@ -166,7 +166,7 @@ def test_difference__of_runs_with_other_ranks_has_rows_of_both(tmp_path):
 
 
 def answered(url):
-    """The status and the body of an answer."""
+    """Return the status and the body of an answer."""
     try:
         with urlopen(url, timeout=LONG) as answer:
             return answer.status, answer.read()
@@ -175,7 +175,7 @@ def answered(url):
 
 
 def head(body):
-    """What an answer says."""
+    """Return the header of an answer."""
     return json.loads(body[4 : 4 + int.from_bytes(body[:4], "little")])
 
 

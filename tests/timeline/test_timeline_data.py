@@ -1,4 +1,4 @@
-"""What the timeline is made of: sums are those of analyses, intervals and slices those of the tables."""
+"""Data of the timeline: sums equal those of analyses, intervals and slices those of the tables."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_overview__coarser_levels_are_sums(timeline):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_overview__is_what_the_piece_between_two_times_has(timeline, trace, seed):
-    """Sums of time are exact; waits may be cut at the ends of a piece, so that all but computation is added up."""
+    """Sums of time are exact; waits may be cut at the ends of a slice, so all classes but computation are summed."""
     rng = np.random.default_rng(seed)
     bounds = timeline.overview.bounds
     low, high = np.sort(rng.choice(bounds.size, 2, replace=False))
@@ -229,7 +229,7 @@ def test_waits__are_those_of_the_table(timeline, trace):
 
 
 def test_waits__sums_are_the_cells(timeline, trace):
-    """Of a wait state and those below it together, since an instance is of the innermost."""
+    """Sums include the wait states below a property, since an instance belongs to the innermost one."""
     cube = trace.analyze()
     _, rows = timeline.tables["waits"].overlapping(timeline.first, timeline.last + 1)
     names = [p["id"] for p in timeline.prepared.content["properties"]]
@@ -240,8 +240,8 @@ def test_waits__sums_are_the_cells(timeline, trace):
 
 
 def collected(store, folder):
-    """What is collected of a trace with two threads, without a replay, as of a large one: by kind, in the order of all
-    columns, and by property in bins; and how many windows there were in addition to one for each process."""
+    """Collect a trace with two threads, without a replay, as if it were large; return the intervals by kind, ordered by
+    all columns, the severities by property in bins, and the number of windows beyond one per process."""
     folder.mkdir()
     trace = OpenedTrace(store, 2)
     model = trace.model_of(with_focus=True)
@@ -296,7 +296,7 @@ def test_path__is_the_critical_path(timeline, trace):
 
 
 def clipped(instances, start, stop):
-    """The slow twin: region instances within a window, as (location, begin, end, region)."""
+    """The slow twin: region instances within a time range, as (location, begin, end, region)."""
     found = []
     for location, begin, end, region in instances:
         if begin < stop and (end > start or begin == end == start):
@@ -323,7 +323,7 @@ def test_slices__are_the_region_instances_of_the_window(timeline, instances, see
 
 
 def test_slices__begin_at_marks(timeline, monkeypatch):
-    """What is before the last mark is not read."""
+    """Events before the last mark are not read."""
     reads = []
     read = timeline.store.read
     monkeypatch.setattr(timeline.store, "read", lambda *a, **k: reads.append(a) or read(*a, **k))
@@ -598,7 +598,7 @@ def test_of_finding__prefers_who_is_named(timeline):
 
 
 def header_of(page):
-    """The header of a report."""
+    """Return the header of a report."""
     packed = page.partition(b'id="tracecols-header">')[2].partition(b"<")[0]
     return json.loads(zlib.decompress(base64.b64decode(packed), -15))
 
@@ -662,7 +662,7 @@ def test_folded__instances_are_those_of_a_phase(folds, trace):
 
 
 def test_folded__from_a_call_to_the_next(folds, trace):
-    """The k-th phase ends where the next begins; the last one with the instance in which the first call is."""
+    """The k-th phase ends where the next begins; the last one with the instance that contains the first call."""
     about = folds.of("from:h_region", "time").about()
     table = trace.iterations("h_region")
     begin, end, location = (about.arrays[f"fold.{name}"] for name in ("begin", "end", "location"))
@@ -750,7 +750,7 @@ def counted(tmp_path_factory):
 
 
 def samples_of(store):
-    """The slow twin: by location and name all samples that are numbers, from the tables of Python."""
+    """The slow twin: all finite samples by location and name, from the tables of the Python interface."""
     trace = tracecols.open(store.path)
     times = trace.table("events").time.to_numpy()
     members = store.definitions["metric_members"].column("name").to_pylist()
@@ -787,7 +787,7 @@ def point(group):
 
 
 def drawn_counters(timeline, start, stop, columns):
-    """By location and name what is drawn, and its least and largest value."""
+    """Return the points drawn, and their least and largest value, by location and name."""
     answer = timeline.counters_of(start - timeline.first, stop - timeline.first, every_row(timeline), columns)
     a = answer.arrays
     names = ("begin", "time", "low", "high", "last", "total", "count")
@@ -831,7 +831,7 @@ def test_counters__have_at_most_so_many_points_and_are_kept_for_a_while(counted,
     assert timeline.counters_of(0, 100, every_row(timeline), 50).says["counters"] == []
     monkeypatch.setattr(counters, "MOST_POINTS", 100)
     assert counted.counters_of(0, 9_000, rows, 4096).arrays["counter.time"].size <= 100 + 5
-    # the first value of what is kept goes
+    # the oldest kept values are dropped
     monkeypatch.setattr(counters, "KEPT", 10)
     check_counters(counted, counted.first + 5, counted.last, 20)
     with pytest.raises(QuestionError):
@@ -840,7 +840,7 @@ def test_counters__have_at_most_so_many_points_and_are_kept_for_a_while(counted,
 
 @pytest.fixture
 def grouped(counted, monkeypatch):
-    """The same trace, whose samples are in groups of seven, of blocks of a hundred rows."""
+    """The same trace with samples in groups of seven, from blocks of a hundred rows."""
     from tracecols.timeline import counters
 
     for name, value in (("LONG", 1), ("EVERY", 7), ("BLOCK", 100), ("MOST_READ", 60)):
@@ -858,7 +858,7 @@ def test_counters__of_groups_are_those_of_the_tables_where_they_can_be_told_apar
 
 
 def test_counters__of_groups_have_the_samples_of_the_range_and_no_others(grouped):
-    """Points are of groups of samples that follow each other: all of the range, and the one before."""
+    """Points represent groups of consecutive samples: all of the range, and the one before it."""
     rng = np.random.default_rng(2)
     every = samples_of(grouped.store)
     merged = 0
@@ -892,7 +892,7 @@ def test_counters__of_a_recording_are_those_of_its_tables(converted):
 
 @pytest.fixture(scope="module")
 def first_and_all(tmp_path_factory, path):
-    """The timeline of the first picture, made as of a large trace, and that of all which replaced it."""
+    """The timeline of the first picture, made as for a large trace, and the complete timeline that replaced it."""
     copy = tmp_path_factory.mktemp("first") / "h.trace"
     shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
     store, shown = Store(copy), []

@@ -1,4 +1,4 @@
-"""The timeline in a real browser: what is drawn is what the tables have, keys lead from a finding to its cause, and names
+"""The timeline in a real browser: it draws the contents of the tables, keys lead from a finding to its cause, and names
 are text."""
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def browser():
 
 
 class Page:
-    """The page of a timeline; whatever goes wrong in it or asks for another machine is collected."""
+    """The page of a timeline; its errors and requests to other machines are collected."""
 
     def __init__(self, browser, server, fragment="", width=1400, height=800, **context):
         self.server, self.trouble = server, []
@@ -78,7 +78,7 @@ class Page:
         self.settle()
 
     def follow(self, fragment):
-        """Change the part of the address that says what is shown, as a link does."""
+        """Change the fragment of the address, as a link does."""
         self.page.evaluate(
             """(fragment) => new Promise((go) => {
                 addEventListener("hashchange", () => go(), { once: true });
@@ -89,7 +89,7 @@ class Page:
         self.settle()
 
     def settle(self):
-        """Wait until all that was asked for is there and drawn."""
+        """Wait until all requested data has arrived and is drawn."""
         self.page.wait_for_function(
             "() => { const v = document.getElementById('timeline').view; return v?.answer && v.isSettled && v.drawn; }"
         )
@@ -176,7 +176,7 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
 
 @pytest.mark.slow
 def test_drawn__slices_are_those_of_the_table(page, path):
-    """Of a window in which events can be distinguished, every slice and no other is on the screen."""
+    """In a time range in which events can be distinguished, exactly the slices of the table are on the screen."""
     trace = tracecols.open(path)
     first = int(trace.manifest["first_time"])
     length = page.view("view.about.length")
@@ -193,7 +193,7 @@ def test_drawn__slices_are_those_of_the_table(page, path):
     columns = [page.array(f"slice.{name}")[counts == 1].tolist() for name in ("location", "begin", "end", "name")]
     exact = Counter(tuple(map(int, row)) for row in zip(*columns, strict=True) if row[1] < row[2])
     assert exact and exact <= expected
-    # what is missing is merged, and nothing is lost
+    # the other slices are merged, and none is lost
     assert sum(expected.values()) == int(counts.sum())
     visible = page.view("view.drawn.slices.length")
     assert visible == counts.size
@@ -344,7 +344,7 @@ def test_range__is_copied_as_options(browser, server, path):
 
 
 def saved(page, key, folder):
-    """Save what is shown by a key; returns the file, called as the browser is asked to."""
+    """Press a key that saves the view; return the file, under the name suggested to the browser."""
     with page.page.expect_download() as found:
         page.page.keyboard.press(key)
     path = folder / found.value.suggested_filename
@@ -353,7 +353,7 @@ def saved(page, key, folder):
 
 
 def rows_of(file):
-    """The rows of a CSV file, by column."""
+    """Return the rows of a CSV file, by column."""
     with file.open(newline="", encoding="utf-8") as text:
         return list(csv.DictReader(text))
 
@@ -447,7 +447,7 @@ def test_narrow__window_has_all_of_it(browser, server, scheme):
 
 
 def distance(a, b):
-    """How far two colours are apart, of those in 0..255: as in CIE76."""
+    """Return the CIE76 distance of two colours, each with components in 0..255."""
 
     def lab(colour):
         linear = np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(colour) / 255])
@@ -488,7 +488,7 @@ def test_colours__of_classes_are_told_apart(browser, server, who):
 
 
 def trees_of(page):
-    """The report that `r` opens, when it has its values."""
+    """Open the report with the key `r`; return its tab when it has its values."""
     with page.context.expect_page() as found:
         page.page.keyboard.press("r")
     tab = found.value
@@ -500,7 +500,8 @@ def trees_of(page):
 
 
 def selected(tab):
-    """What a report has selected: property, names of the call path, kinds and locations of the system tree; its total time in ticks."""
+    """Return the selection of a report: property, names of the call path, kinds and locations of the system tree; its
+    total time in ticks."""
     return tab.evaluate(
         """() => {
           const { cube, model } = document.getElementById('tracecols').view;
@@ -573,7 +574,7 @@ def test_trees__select_the_wait_its_call_path_and_location(page):
     page.press("f", "x")
     wait = page.view("view.chosen")
     begin, end = page.view("view.range")
-    # the interval of the cause, and the call that waits as a whole: it ends after what it waited for
+    # the interval of the cause, and the whole call that waits, which ends after the wait
     assert begin <= page.view("view.explained.cause.since") and end > wait["end"]
     names = page.view(
         "(() => { const names = []; for (let i = view.chosen.call_path; i >= 0; i = view.about.parent[i])"
@@ -588,7 +589,7 @@ def test_trees__select_the_wait_its_call_path_and_location(page):
 
 @pytest.mark.slow
 def test_trees__select_the_call_path_of_an_instance_of_a_thread(page):
-    """What a thread runs is below the region that forked it in the trees, which its own instances do not say."""
+    """In the trees, regions of a thread are below the region that forked it, which is no instance of the thread."""
     page.press("w", "w", "w", "w")
     columns = {name: page.array(f"slice.{name}") for name in ("location", "begin", "end", "depth", "name", "count")}
     at = (columns["location"] == 1) & (columns["count"] == 1)
@@ -691,7 +692,7 @@ def test_fold__has_a_row_for_each_instance_the_longest_first(fold, path):
 
 @pytest.mark.slow
 def test_fold__slices_and_waits_are_those_of_the_instances(fold, path):
-    """Each slice of a row lies where it lies in the run, less the begin of the instance."""
+    """Each slice of a row has its times in the run, less the begin of the instance."""
     trace = tracecols.open(path)
     first = int(trace.manifest["first_time"])
     table = trace.frame("region_instances", raw=True)
@@ -748,7 +749,7 @@ def test_fold__that_is_not_there_is_said(browser, server):
 
 
 def heard(page):
-    """What the live region says."""
+    """Return the text of the live region."""
     return page.page.locator("[role=status]").text_content()
 
 
@@ -799,7 +800,7 @@ def test_cursor__extends_a_range_with_shift(page):
 
 @pytest.mark.slow
 def test_cursor__goes_through_the_instances_of_a_row(page, path):
-    """Where single events are drawn it stops at each begin and end, and goes on where the screen ends."""
+    """If single events are drawn, the cursor stops at each begin and end, and goes on beyond the screen."""
     table = tracecols.open(path).frame("region_instances", raw=True)
     first = int(tracecols.open(path).manifest["first_time"])
     page.view(f"view.focusRow(view.rowOf.get({int(table.location.iloc[0])}))")
@@ -821,7 +822,7 @@ def test_cursor__goes_through_the_instances_of_a_row(page, path):
 
 @pytest.mark.slow
 def test_keys__that_are_listed_are_each_of_one_use(page):
-    """Keys of the cursor replace others while there is a cursor, and no other time."""
+    """Keys of the cursor replace others only while there is a cursor."""
     page.press("?")
     terms = page.page.locator("dialog dt").all_text_contents()
     at = next(i for i, term in enumerate(terms) if term == "g")
@@ -837,7 +838,7 @@ def test_keys__that_are_listed_are_each_of_one_use(page):
 
 @pytest.mark.slow
 def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path):
-    """What is drawn at a time is the last sample of the table before it."""
+    """The value drawn at a time is the last sample before it in the table."""
     mpi = archive.mpi(2)
     number = archive.metric_class(("power", "double"), ("cycles", "uint64"))
     many = archive.metric_class(*((f"counter {i}", "int64") for i in range(6)))
@@ -871,7 +872,7 @@ def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path
             assert float(last["last"]) == float(last["max"]) >= float(last["mean"]) >= float(last["min"])
             start, stop = found.view("[view.state.from, view.state.to]")
             inside = sum(start <= t < stop for t in range(10, 3_000, 10))
-            # each sample of the range once, and the one that holds at its begin
+            # each sample of the range once, and the one valid at its begin
             assert sum(int(row["samples"]) for row in table) == 8 * (inside + (start > 10)), key
             assert {row["counter"] for row in table} == {"power", "cycles", *(f"counter {i}" for i in range(6))}
         found.press("0")
@@ -894,7 +895,7 @@ def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path
 
 @pytest.fixture(scope="module")
 def both(path, tmp_path_factory, data):
-    """Serves the run of the other tests, and one of four processes below it."""
+    """Serve the run of the other tests, and one of four processes below it."""
     other = tracecols.convert(data / "coll", tmp_path_factory.mktemp("b") / "coll.trace")
     first, second = (Timeline(store, prepare(OpenedTrace(store))) for store in (Store(path), Store(other)))
     with ViewServer(first, second=Run(second, Trees(second), Folds(second))) as server:
@@ -954,7 +955,7 @@ def test_two_runs__have_one_zoom_and_are_aligned_at_the_focus(two, both):
     assert two.page.evaluate("() => document.getElementById('timeline').view.isSecond")
     two.press("ArrowDown")
     assert two.of("[a.state.row, b.state.row]") == [1, 2]
-    # what is selected of the second run is found in the second run
+    # a finding selected while the second run is active is one of the second run
     two.press("f")
     assert two.of("a.chosen") is None
     chosen = two.of("b.chosen")
@@ -974,7 +975,7 @@ def test_two_runs__are_aligned_at_instances(two):
     assert two.of("[pair.found.first, pair.found.second]") == [0, 0]
     two.press("w", "w", "w")
     two.page.get_by_label("Align the runs at").select_option("phase")
-    # what is proposed for the first run is no phase of the second one
+    # the phase proposed for the first run does not exist in the second one
     two.page.wait_for_selector(".note.trouble")
     assert "500" in two.trouble.pop()
     assert two.of("pair.found.way") == "start"
@@ -1012,7 +1013,7 @@ def test_two_runs__show_their_difference(two, both):
     assert np.isfinite(first).any() and np.isnan(first).any()
     legend = two.page.locator(".difference").text_content()
     assert "B more, up to +" in legend and "nothing to compare" in legend
-    # the cursor says how much
+    # the cursor states the difference
     row, column = (int(i) for i in np.argwhere(np.isfinite(first.reshape(-1, n)))[5])
     two.press("g")
     two.page.evaluate(
@@ -1143,7 +1144,7 @@ INJECTED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INJECTED)
 def test_three_keys__lead_from_the_first_finding_to_where_the_fault_begins(browser, shared_traces, tmp_path, name):
-    """What is selected after one of them lies in the region that was injected, on the rank and thread that it names."""
+    """After one of the keys, the selection lies in the region of the fault, on its rank and thread."""
     folder = shared_traces / "injected" / name
     truth = json.loads((folder / "truth.json").read_text())
     right = {truth["region"], *truth["also_right"]}
@@ -1181,7 +1182,7 @@ SHOTS = {
 
 
 def compare_picture(made, name):
-    """A picture of the documentation has the size of what is made; with TRACECOLS_WRITE_PICTURES it is made anew."""
+    """Check that a picture of the documentation has the size of `made`; TRACECOLS_WRITE_PICTURES replaces it first."""
     if os.environ.get("TRACECOLS_WRITE_PICTURES"):
         PICTURES.mkdir(exist_ok=True)
         (PICTURES / name).write_bytes(made)

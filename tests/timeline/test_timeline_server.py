@@ -1,4 +1,4 @@
-"""The server of the timeline: this machine only, for who knows the token; whatever else is refused."""
+"""The server of the timeline: it answers requests of this machine with the token, and refuses all others."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_token__is_compared_as_a_whole(server):
     "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil", "", "0.0.0.0"]
 )
 def test_foreign_host__is_refused(server, host):
-    """A name of somebody else may resolve to this machine."""
+    """A foreign host name may resolve to this machine."""
     assert ask(server, f"/{server.token}/", Host=host)[0] == 421
 
 
@@ -302,7 +302,7 @@ def test_port__that_is_taken_is_an_error(server):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_command__says_where_and_ends_with_the_terminal(path, number):
     environment = {**os.environ, "SSH_CONNECTION": "10.0.0.1 5 10.0.0.2 22", "PYTHONUNBUFFERED": "1"}
-    # where tests run in the background, Ctrl-C is ignored
+    # Ctrl-C is ignored if tests run in the background
     start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from tracecols.cli import main; main()"
     command = [sys.executable, "-c", start, "view", str(path), "--no-browser", "--jobs", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -322,7 +322,7 @@ def test_command__says_where_and_ends_with_the_terminal(path, number):
 def test_trees__have_rules_of_their_own_and_say_what_is_wrong(server):
     target = f"/{server.token}/trees?from=0&to=100000000&row=0&timeline=from=0%26to=9"
     status, headers, body = ask(server, target)
-    # the page that waits for them
+    # the page that waits for the trees
     assert status == 200 and b'<div id="timeline">' in body
     status, headers, body = ask(server, f"/{server.token}/data/trees?from=0&to=100000000")
     lines = [json.loads(line) for line in body.splitlines()]
@@ -369,7 +369,7 @@ def test_folded_phases__are_answered(server):
 
 
 def test_analysis__ends_between_reports_as_well(server, monkeypatch):
-    """Before the next step of a stage, whoever works on it and however long it does not report."""
+    """It ends before the next step of a stage, whichever thread runs it and however long it does not report."""
     trees, reached, ended = server.run.trees, Event(), Event()
     analyse = trees.analyse
 
@@ -380,7 +380,7 @@ def test_analysis__ends_between_reports_as_well(server, monkeypatch):
             ask()
 
         try:
-            # nothing is written that would fail
+            # without reports nothing is written, so no write fails
             analyse(selection, lambda *_: None, asked)
         finally:
             ended.set()
@@ -398,14 +398,14 @@ def test_analysis__ends_between_reports_as_well(server, monkeypatch):
 
 @pytest.mark.parametrize("stage", ["waiting", "cutting", "analyzing"])
 def test_analysis__ends_when_the_page_does_not_wait_any_more(server, stage, monkeypatch):
-    """In each stage, and the next range is analysed."""
+    """It ends in each stage, and the next range is analysed."""
     trees, reached, ended = server.run.trees, Event(), Event()
     analyse = trees.analyse
 
     def slowly(selection, report, ask):
         def told(what, done, total):
             if what == stage:
-                # until the connection is closed, a line is written at each turn
+                # a line is written in each iteration until the connection is closed
                 reached.set()
                 while True:
                     report(what, done, total)

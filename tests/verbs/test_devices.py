@@ -26,7 +26,7 @@ def ticks(frame, columns, resolution=1):
 
 
 def one_rank():
-    """Two steps of 100 ticks, two streams: kernels and NCCL's overlap, something is launched early."""
+    """Return two steps of 100 ticks and two streams: kernels and NCCL overlap, and some are launched early."""
     program = Program()
     host = program.masters[0]
     first, second = program.stream(0), program.stream(0)
@@ -172,7 +172,7 @@ def test_dlrm__steps_and_kernels_are_those_of_the_files(dlrm):
 def test_dlrm__stragglers_are_those_of_the_definition(dlrm):
     folder, trace = dlrm
     found = trace.stragglers()
-    # expected.json: who is last in which operation, and what the others wait
+    # expected.json: the last rank of each operation, and how long the others wait
     assert found[["rank", "n_last"]].to_numpy().tolist() == [[7, 5], [5, 2], [4, 1]]
     waits = [26435 + 6231 + 1161 + 871 + 854, 2903 + 3379, 5009]
     assert (found.wait_seconds * 1e6).round().astype(int).tolist() == waits

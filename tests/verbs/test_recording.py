@@ -1,4 +1,4 @@
-"""What recording costs: regions, events and bytes of programs whose events are counted by hand."""
+"""Costs of recording: regions, events and bytes of programs whose events are counted by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("int dot(int*, int[3])", "wrapper", "slow", "seldom")
 
 
 def program(path, n=N):
-    """Two ranks that call short functions: one of them alone, one around MPI, one that takes 50 us, one seldom."""
+    """Record two ranks that call functions: a short one, a short one around MPI, one of 50 us, and a rare one."""
     archive = Archive(path / "traces.otf2", event_chunk=4_096, length=60_000 * n + 30)
     mpi = archive.mpi(2)
     for rank in mpi.ranks:
@@ -52,7 +52,7 @@ def test_recording_costs__are_those_of_the_events(store):
     assert table.kind.to_dict() == {
         NAMES[0]: "user", NAMES[1]: "communication", NAMES[2]: "user", "MPI_Comm_rank": "run time", NAMES[3]: "user", "main": "communication",
     }  # fmt: skip
-    # what communicates is kept though it is short, and what takes long or is seldom as well
+    # functions that communicate are kept though they are short, and so are long and rare ones
     assert table.index[table.is_left_out].tolist() == [NAMES[0]]
     assert table.mean_seconds[NAMES[0]] == 100e-9
     assert table.n_events[NAMES[0]] == 4 * N
@@ -61,7 +61,7 @@ def test_recording_costs__are_those_of_the_events(store):
 
 @pytest.mark.slow
 def test_bytes__are_those_in_the_archive(tmp_path):
-    # what a file grows by with more calls is what their records take
+    # the growth of a file with more calls is the size of their records
     sizes, predicted = [], []
     for n in (N, 2 * N):
         folder = tmp_path / str(n)
@@ -133,7 +133,7 @@ def test_command__predicts_the_next_measurement(store, tmp_path):
     values = json.loads(run(group, ["filter", str(store), "--json"]).stdout)
     assert [r["region"] for r in values["left_out"]] == [NAMES[0]]
     assert values["now"]["events"] - values["then"]["events"] == 4 * N
-    # what is predicted is what a program without these calls has
+    # the prediction is the count of a program without these calls
     assert values["then"]["events"] == n - 4 * N
 
 

@@ -52,7 +52,7 @@ def gloo(tmp_path_factory, data):
 
 
 def rows(frame):
-    """The rows of an answer as plain tuples."""
+    """Return the rows of an answer as plain tuples."""
     return [tuple(None if pd.isna(v) else v for v in row) for row in frame.itertuples(index=False)]
 
 
@@ -91,11 +91,11 @@ OF_DEVICES = ("training_steps", "stragglers", "kernel_profile")
 
 
 def question(name):
-    """The method of a question."""
+    """Return the method of a question."""
     return name.split(" ")[0]
 
 
-# -- what holds for all answers ----------------------------------------------------------------------------------------
+# -- common to all answers ---------------------------------------------------------------------------------------------
 
 
 def test_answers__are_declared_drawn_and_asked_here():
@@ -136,7 +136,7 @@ def test_answers__are_drawn(name, hybrid, gloo):
     assert ax.get_xlabel()
     assert ax.get_ylabel()
     figure, own = plt.subplots()
-    # rows that are chosen are an answer as well; where nothing is, nothing is drawn
+    # selected rows are an answer as well; an empty answer is not drawn
     assert found.head(2).plot(ax=own) is own
     if question(name) not in ("comm_matrix", "late_senders", "waits_by_cause", "comm_over_time", "time_profile"):
         found.head(0).plot(ax=plt.figure().add_subplot())
@@ -249,8 +249,7 @@ def test_comm_over_time__equals_a_loop(trace):
 
 
 def charged(trace, edges):
-    """Ticks by bin, location and region, from a stack of the regions that are open; the region that ends a stretch
-    comes last."""
+    """Return ticks by bin, location and region, from a stack of open regions; the innermost one is charged."""
     found = defaultdict(int)
     for location in range(len(trace.locations)):
         stack, last = [], None
@@ -304,17 +303,17 @@ def test_time_profile__adds_up_to_the_profile_with_flushes_and_decreasing_times(
 
 
 def without_tasks(profile):
-    """Leave out what explicit tasks do, which is counted where they were scheduled as well."""
+    """Leave out call paths below TASKS, whose time also counts where the tasks were scheduled."""
     return profile[~profile.path.astype(str).str.contains("(?:^|/)TASKS(?:/|$)")]
 
 
 def assert_times_agree(trace):
-    """All of the time is in the profile, in every interval profile, and in the severities.
+    """Check that the profile, every interval profile and the severities have all of the time.
 
-    The last have the time from a FORK to the ENTER of a worker, and from its EXIT to the JOIN, as management of its
-    team; no region has it.
+    Severities also have the time from a FORK to the ENTER of a worker, and from its EXIT to the JOIN, as management of
+    its team; it is in no region.
     """
-    # times are added up in seconds here, which rounds by less than 10^-13 of them
+    # times are added up in seconds here, with relative rounding errors below 10^-13
     whole = without_tasks(trace.flat_profile(by="path")).exclusive_seconds.sum()
     for by in ("path", "region", "paradigm", "rank"):
         assert trace.time_profile(7, by=by).seconds.sum() == pytest.approx(whole, rel=1e-13)
@@ -333,7 +332,7 @@ def test_time_profile__has_all_of_the_time_that_is_executed(folder, tmp_path):
     assert_times_agree(tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"), jobs=1))
 
 
-# in nested regions other threads than masters fork, and have that time themselves
+# in nested regions, threads other than masters fork, and have that time themselves
 OF_OTHERS = [
     p for of in ("otf2", "otf2_small", "epilog") for p in sorted(SHARED.glob(f"{of}/*/"))
     if p.name not in ("omp_nested", "tealeaf_3x2", "gpu_stream_idle", *ALIKE)
@@ -347,7 +346,7 @@ def test_time_profile__has_all_of_the_time_of_other_traces(folder, tmp_path):
 
 
 def test_time_profile__goes_on_until_a_recording_ends_inside_of_regions():
-    # the first ends at 90 in MPI_Send, the second at 100 in main
+    # the first rank ends at 90 in MPI_Send, the second at 100 in main
     program = Program(processes=2)
     first, second = program.masters
     first.enter(0, "main").enter(10, "MPI_Send").send(90, to=1)
@@ -360,8 +359,8 @@ def test_time_profile__goes_on_until_a_recording_ends_inside_of_regions():
 
 
 def test_time_profile__has_the_time_of_tasks_before_and_after_their_regions(archive, tmp_path):
-    # in a barrier from 10 on: task 1 from 20, which is left for task 2 and enters a region at 50 only; from 60 to 70 it
-    # is in none again
+    # in a barrier from 10 on: task 1 starts at 20, is interrupted by task 2, and enters a region only at 50; from 60 to
+    # 70 it is in no region again
     barrier, task = "!$omp implicit barrier @a.c:9", "!$omp task @a.c:8"
     (one,), team = archive.openmp(1)
 
@@ -396,7 +395,7 @@ def test_time_profile__adds_up_to_the_profile(trace):
 @pytest.mark.slow
 def test_flat_profile__equals_sums_over_region_instances(trace):
     instances, paths = trace.frame("region_instances", raw=True), trace.call_paths
-    # lists: pandas takes microseconds for an element
+    # lists, since pandas takes microseconds per element
     names, parent, region = trace.regions["name"].tolist(), paths.parent.tolist(), paths.region.tolist()
     visits, inclusive = defaultdict(int), defaultdict(int)
     for i in instances.itertuples():
@@ -540,7 +539,7 @@ def test_top_instances__are_the_first_matches_with_their_causes(hybrid):
     causes = waits.set_index("begin_seconds").loc[found.begin_seconds]
     for column in ("cause_rank", "cause_thread", "cause_seconds"):
         assert found[column].tolist() == causes[column].tolist()
-    # a pattern that does not say who causes it
+    # a pattern without causes
     other = hybrid.top_instances("mpi_barrier_completion", 1)
     assert other.cause_rank.isna().all()
     assert other.cause_seconds.isna().all()

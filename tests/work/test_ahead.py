@@ -1,4 +1,4 @@
-"""What is asked for ahead in files that are mapped into memory."""
+"""Prefetching of memory-mapped files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not hasattr(mmap, "MADV_WILLNEED"), reason="the 
 
 
 class Advised(mmap.mmap):
-    """A mapped file that lists what is advised."""
+    """A mapped file that records the advice given for it."""
 
     advice: list[tuple[int, ...]]
 
@@ -37,7 +37,7 @@ class Advised(mmap.mmap):
 
 @pytest.fixture
 def file(tmp_path):
-    """A file of ten parts and one page."""
+    """Return a file of ten parts and one page."""
     size = 10 * PART + mmap.PAGESIZE
     path = tmp_path / "file"
     path.write_bytes(bytes(range(256)) * (size // 256))
@@ -55,7 +55,7 @@ def test_expect__is_of_the_bytes_that_an_array_has_in_its_file(file):
     array = array_in(file)
     each = PART // 8
     expect(array[each : 3 * each])
-    # from the beginning of the part that it begins in
+    # extended to the beginning of the part in which it begins
     expect(array[5 * each + 3 : 5 * each + 5])
     # up to the end of the file
     expect(array[9 * each :])
@@ -130,7 +130,7 @@ def test_parts__follow_each_other_together():
 
 
 def test_large_arrays__are_found_in_their_files(tmp_path, monkeypatch):
-    """Also after one has got longer."""
+    """Even after an array has been extended."""
     advised = []
     monkeypatch.setattr("tracecols.work.ahead._Place.expect", lambda *given: advised.append(given))
     large = LargeArrays(1, tmp_path)

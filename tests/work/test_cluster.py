@@ -1,4 +1,4 @@
-"""Worker processes make what threads make, bit by bit; workers and clients may die; what cannot work is reported."""
+"""Worker processes give the results of threads, bit by bit; workers and clients may die; bad set-ups are errors."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def client():
-    """The client of two worker processes that all tests share."""
+    """Return the client of two worker processes that all tests share."""
     with local_workers(2) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
-    """A generated hybrid program: messages, collective operations, teams, locks."""
+    """Return a generated hybrid program: messages, collective operations, teams, locks."""
     return write(make("multizone", 6, 3, 20_000, 1, depth=3), tmp_path_factory.mktemp("archive"))
 
 
@@ -60,7 +60,7 @@ def trace(archive):
 
 @pytest.fixture
 def several(monkeypatch):
-    """Small traces have several partitions, ranges of collective operations and groups of a scan."""
+    """Divide small traces into several partitions, buckets of collective operations and groups of a scan."""
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 2000)
     monkeypatch.setattr(collectives, "BUCKET_ROWS", 400)
     monkeypatch.setattr(model, "SMALLEST_SCAN", 5000)
@@ -81,7 +81,7 @@ def test_analyze__workers_find_what_threads_find(conventions, trace, client, sev
 def test_analyze__workers_find_what_threads_find_by_bins(trace, client, several):
     cubes = trace.analyze(bins=3), trace.analyze(bins=3, cluster=client)
     assert differences(*cubes) == []
-    # what differs only by time is seen
+    # a difference only in the period is detected
     moved = cubes[1].period_cells["time"]
     moved.period[0] += 1
     assert differences(*cubes) == ["period_cells.parquet"]
@@ -160,12 +160,12 @@ def test_local_workers__do_not_spend_time_on_watching_themselves(client):
         assert set(client.run(_setting, name).values()) == {value}, name
 
 
-# -- who dies ----------------------------------------------------------------------------------------------------------
+# -- killed workers and clients ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_workers__killed_at_random_moments(archive, client, tmp_path, several):
-    # on a machine that is busy only sometimes the work may be done before a worker is killed
+    # if other load on the machine pauses, the work may be done before a worker is killed
     for seed in range(1, 10):
         (folder := tmp_path / str(seed)).mkdir()
         met, wrong = campaign(archive, folder, client, kills=2, seed=seed)
@@ -177,7 +177,7 @@ def test_workers__killed_at_random_moments(archive, client, tmp_path, several):
 
 @pytest.mark.slow
 def test_local_workers__end_though_dask_loses_count_of_them(monkeypatch):
-    """Seen once in a campaign of kills: all had ended, and the result was there."""
+    """Seen once in a campaign of kills: all workers had ended, and the result was complete."""
     from distributed import LocalCluster
 
     closed, close = [], LocalCluster.close
@@ -242,7 +242,7 @@ def test_interrupt__removes_scratch_and_cancels_tasks(trace, client, several, tm
     while any(client.processing().values()):
         assert time.monotonic() < until
         time.sleep(0.05)
-    # the cluster can be used on, and tasks that were running have left nothing
+    # the cluster is still usable, and running tasks have left no files
     assert differences(trace.analyze(), trace.analyze(cluster=client, scratch=tmp_path)) == []
     assert not list(tmp_path.iterdir())
 
@@ -257,12 +257,12 @@ def test_progress__goes_over_scan_and_search(trace, client, several):
     assert told[-1] == (trace.manifest["n_events"],) * 2
 
 
-# -- what cannot work --------------------------------------------------------------------------------------------------
+# -- bad set-ups -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_store__that_workers_do_not_see(trace, client, monkeypatch):
-    """Every process has folders of its own below /proc/self."""
+    """The folders below /proc/self are different for every process."""
     client.run(os.chdir, "/")
     monkeypatch.chdir(trace.path.parent)
     here = Path("/proc/self/cwd") / trace.path.name
@@ -372,7 +372,7 @@ def test_options__that_do_not_go_together(commands, words, message, trace):
 def configured(settings):
     """Change Dask's configuration, in a context.
 
-    What `distributed` adds to it when it is imported must be there before, or it is removed with the change."""
+    Entries that `distributed` adds on import must be there before, or they are removed with the change."""
     import dask
 
     clusters.import_distributed()
@@ -380,7 +380,7 @@ def configured(settings):
 
 
 def waiting(time):
-    """Wait for a scheduler no longer than this, in a context."""
+    """Limit the wait for a scheduler, in a context."""
     return configured({"distributed.comm.timeouts.connect": time})
 
 
@@ -392,7 +392,7 @@ def impatient():
 
 
 def asked(trace, *words):
-    """Return what a command that cannot work says."""
+    """Return the output of a command that must fail."""
     from click.testing import CliRunner
 
     from tracecols.cli import group
@@ -439,7 +439,7 @@ def test_scheduler_file__that_is_no_file_of_a_scheduler_is_neither_waited_for_no
 
 @pytest.mark.slow
 def test_scheduler_file__is_waited_for(client, tmp_path):
-    """A job starts the scheduler and what uses it at the same time."""
+    """A job may start the scheduler and its client at the same time."""
     path = tmp_path / "x.json"
     later = Timer(0.5, path.write_text, [f'{{"address": "{client.scheduler.address}"}}'])
     later.start()
@@ -448,7 +448,7 @@ def test_scheduler_file__is_waited_for(client, tmp_path):
     later.join()
 
 
-# -- TLS, and who may speak to workers ---------------------------------------------------------------------------------
+# -- TLS, and access to workers ----------------------------------------------------------------------------------------
 
 
 def certificates(security):
@@ -503,7 +503,7 @@ def test_tls__of_a_scheduler_that_is_called_by_tcp(protected, trace, impatient):
 
 @pytest.mark.slow
 def test_local_workers__let_nobody_else_in(protected):
-    """Whoever reaches a scheduler can let its workers execute anything."""
+    """Anybody who can connect to a scheduler can execute arbitrary code on its workers."""
     import distributed
 
     address = protected.scheduler.address.replace("tls://", "tcp://")
@@ -532,7 +532,7 @@ def test_local_workers__warn_where_no_certificates_can_be_made(monkeypatch, tmp_
 
 @pytest.fixture
 def mortal(tmp_path):
-    """A scheduler with a worker in processes of their own; its file, and the process."""
+    """Start a scheduler and a worker in separate processes; return the scheduler's file and process."""
     path = tmp_path / "x.json"
     options = {
         "stdout": subprocess.DEVNULL,
@@ -554,7 +554,7 @@ def mortal(tmp_path):
         tmp_path,
     ]
     worker = subprocess.Popen([str(c) for c in command], **options)
-    # it may take long to start; what is waited for in a test is that it comes back
+    # the start may take long; time limits in tests are for the return of the scheduler
     until = time.monotonic() + LONG
     while not path.exists() and scheduler.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
@@ -569,7 +569,7 @@ def mortal(tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_scheduler__that_dies_is_told_without_a_traceback(how, when, mortal, tmp_path, capfd):
     path, scheduler = mortal
-    # what a client waits for a scheduler to come back
+    # the time a client waits for a scheduler to come back
     with waiting("10s"), pytest.raises(ClusterError, match="scheduler"), clusters.connected_to(None, path) as client:
         client.wait_for_workers(1, timeout=LONG)
         if when == "before it is asked":
@@ -583,7 +583,7 @@ def test_scheduler__that_dies_is_told_without_a_traceback(how, when, mortal, tmp
 
 
 def test_scheduler__that_is_something_else(trace, impatient):
-    """The web page of a scheduler takes a connection and waits for what comes; a client would wait for ever."""
+    """The web server of a scheduler accepts a connection and waits for input; a client would wait for ever."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         found = asked(trace, "--scheduler", f"tcp://127.0.0.1:{mute.getsockname()[1]}")
     assert "does not speak as a scheduler does, or is stuck\n  see what" in found
@@ -603,7 +603,7 @@ def test_dask__is_not_imported_without_a_cluster(trace):
 
 
 def test_errors__can_be_pickled():
-    """They come back from workers; that of a missing package could not."""
+    """Workers send errors back; that of a missing package used to fail."""
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, errors.TracecolsError):
             error = kind("a", "b", "c") if kind is MissingExtraError else kind("what\n  do", in_shell="do that")
@@ -643,7 +643,7 @@ def test_local_workers__that_cannot_be_started_are_one_clear_error(monkeypatch, 
 
 @pytest.mark.slow
 def test_client__killed_with_its_workers_leaves_what_the_next_command_removes(trace, tmp_path):
-    """Folders of workers stayed after the next command (issue 30, number 12)."""
+    """Folders of workers used to remain after the next command (issue 30, number 12)."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
@@ -663,7 +663,7 @@ def test_client__killed_with_its_workers_leaves_what_the_next_command_removes(tr
     process.wait()
     left = {p.name for p in folder.iterdir()}
     assert left and all(name.startswith("tracecols-") for name in left)
-    # threads, not workers, and with nothing to do with the store that was analysed
+    # a command that uses threads, not workers, and does not read the analysed store
     command = [sys.executable, "-c", code, "info", str(trace.manifest["source"]["path"])]
     # workers need some time to see that their client is gone
     until = time.monotonic() + LONG

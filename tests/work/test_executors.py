@@ -1,4 +1,4 @@
-"""Tasks that the threads of this process run."""
+"""Tasks run by the threads of this process."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_beside__raises_what_its_work_raises():
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_beside__ends_its_work_when_its_context_ends_with_an_error(n):
-    """Also if several threads do it."""
+    """Even if several threads do so."""
     ended = []
 
     def work(go_on):

@@ -37,7 +37,7 @@ def test_arrays__are_in_memory_up_to_a_limit(tmp_path, small_blocks):
     other = arrays.full(1000, 7, np.int16)
     assert not is_mapped(beyond) and is_mapped(other)
     assert (held == 3).all() and (beyond == 5).all() and (other == 7).all()
-    # nothing of it has a name
+    # the files have no names
     assert not list(tmp_path.iterdir())
     del held
     gc.collect()
@@ -51,7 +51,7 @@ def test_arrays__without_a_limit_and_small_ones_are_in_memory(tmp_path):
 
 
 def test_trimmed__keeps_the_first_elements(tmp_path, small_blocks):
-    """Whether an array is in a file, or in memory, where a limit counts it or none does."""
+    """The array may be in a file, or in memory with or without a limit."""
     for arrays in (LargeArrays(), LargeArrays(1000, tmp_path), LargeArrays(0, tmp_path)):
         array = arrays.empty(100, np.int64)
         array[:] = np.arange(100)
@@ -97,7 +97,7 @@ def test_arrays__say_how_many_rows_are_computed_together():
     assert LargeArrays(0).block_of(100) == large.FEWEST
     assert LargeArrays().block_of(10**9, 2 * large.BLOCK) == 2 * large.BLOCK
     assert LargeArrays(4 * 10**8).block_of(100, 2 * large.BLOCK) == 2 * large.BLOCK
-    # of 40 MB a quarter
+    # a quarter of 40 MB
     assert LargeArrays(4 * 10**7).block_of(100) == 10**5
 
 

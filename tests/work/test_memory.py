@@ -1,4 +1,4 @@
-"""How much memory an analysis may take: what is given, what is free, and what happens beyond it."""
+"""Memory of an analysis: given limits, free memory, and the behaviour beyond the limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 GIB = 1 << 30
 
 
-# -- what is given -----------------------------------------------------------------------------------------------------
+# -- given limits ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_memory__is_not_for_clusters(small):
         small.analyze(memory="1GB", cluster=object())
 
 
-# -- what is free ------------------------------------------------------------------------------------------------------
+# -- free memory -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_available__in_a_group_of_version_2(machine):
             "cgroup/batch/job/memory.current": "1\n",
         }
     )
-    # the system takes the pages of files back: 3 - 2 + 1
+    # the system reclaims the pages of files: 3 - 2 + 1
     assert memory.available() == 2 * GIB
 
 
@@ -107,7 +107,7 @@ def test_available__in_a_group_of_version_1(machine):
     machine(
         {
             "proc/self/cgroup": "5:cpuset:/\n4:cpu,memory:/docker/0a\n0::/\n",
-            # in the container its own group is the root
+            # in a container, its group is the root
             "cgroup/memory/memory.limit_in_bytes": f"{GIB}\n",
             "cgroup/memory/memory.usage_in_bytes": f"{GIB // 4}\n",
         }
@@ -135,7 +135,7 @@ def test_available__of_this_machine():
     assert (memory.available() or 1) > 0
 
 
-# -- what follows from it ----------------------------------------------------------------------------------------------
+# -- consequences of the limit -----------------------------------------------------------------------------------------
 
 
 def test_budget__decides_windows_partitions_and_what_is_held():
@@ -174,7 +174,7 @@ def test_turns__are_taken_as_far_as_the_memory_suffices():
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(run, [4, 5, 3, 30, 2, 7, 11, 1, 9, 10, 5, 5]))
-    # what needs more than there is runs alone
+    # a task that needs more than the limit runs alone
     assert max(n for n in most if n not in (30, 11)) <= 10 and {30, 11} <= set(most)
     with memory.Turns().take(1 << 60), pytest.raises(KeyError), turns.take(30):
         raise KeyError
@@ -184,7 +184,7 @@ def test_turns__are_taken_as_far_as_the_memory_suffices():
 
 @pytest.mark.skipif(not heap.has_trim(), reason="the C library gives back what is free by itself")
 def test_within__gives_back_what_is_free():
-    """Blocks of the heap that are freed between others stay in the memory of the process."""
+    """Freed heap blocks between others remain in the memory of the process."""
     blocks = [np.ones(4 << 10) for _ in range(8_000)]
     held = memory.resident()
     del blocks[::2]
@@ -195,7 +195,7 @@ def test_within__gives_back_what_is_free():
             assert time.monotonic() < until
             time.sleep(0.01)
     assert len(blocks) == 4_000
-    # nobody limits it
+    # without a limit
     with memory.within(None):
         pass
 
@@ -272,7 +272,7 @@ def analyze(at, what, small, folder, scratch):
 def test_scratch__of_a_killed_analysis_goes_with_the_next(small, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    # at the beginning, and when some steps have left files
+    # killed at the beginning, and after some steps have left files
     for at in (2, 9):
         assert analyze(at, "kill", small, tmp_path, scratch).returncode == -signal.SIGKILL
         assert len(list(scratch.iterdir())) == 1
