@@ -154,7 +154,7 @@ def test_once__computes_once_whatever_threads_ask():
     found = together(16, lambda n: slow.first if n % 2 else slow.second[0])
     assert len(set(found)) == 1
     assert sorted(slow.computed) == ["first", "second"]
-    assert Slow.first.__doc__ == "The first."
+    assert Slow.first.__doc__ == "The first attribute."
     assert slow.__dict__["first"] is found[0]
 
 
