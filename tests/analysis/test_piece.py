@@ -11,7 +11,7 @@ import pytest
 from support.late_ranks import late_ranks
 
 from tracecols.analysis import piece
-from tracecols.analysis.piece import NO_MEMORY
+from tracecols.analysis.piece import NO_MEMORY, SHORT_LOCATIONS
 from tracecols.analysis.request import Request
 from tracecols.analysis.run import run
 from tracecols.findings import search
@@ -75,6 +75,15 @@ def test_causes__are_left_out_where_there_is_no_memory_to_cut_a_piece(large, mon
     cube = large.analyze(memory="500MB")
     assert "causes" not in cube.facts and cube.facts["counts"][NO_MEMORY] > 200
     assert cube.diagnosis().findings[0].kind != "computation"
+
+
+def test_causes__are_left_out_if_locations_have_few_events(large, monkeypatch):
+    mean = large.manifest["n_events"] / large.model.n_locations
+    monkeypatch.setattr(piece, "FEWEST_EVENTS", mean)
+    assert "causes" in large.analyze().facts
+    monkeypatch.setattr(piece, "FEWEST_EVENTS", mean + 1)
+    cube = large.analyze()
+    assert "causes" not in cube.facts and cube.facts["counts"][SHORT_LOCATIONS] > 200
 
 
 def test_memory__to_cut_a_piece_is_that_of_the_process_with_the_most_operations(trace):

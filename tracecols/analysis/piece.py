@@ -36,6 +36,16 @@ NO_MEMORY = (
 )
 """Note of traces for which memory does not suffice to cut a piece."""
 
+FEWEST_EVENTS = 1 << 9
+"""Mean number of events of a location below which no piece is cut. Cutting takes about 1.3 ms of processor time per
+location: 130 s for 100,000 locations of 124 events, whose analysis without it takes 14 s."""
+
+SHORT_LOCATIONS = (
+    "call instances: causes of lost time are found in a piece of the run, and to cut it from many locations with few "
+    "events takes longer than the analysis; analyze a piece with --from and --to"
+)
+"""Note for traces of such locations."""
+
 LACKING = -2
 """Marks call paths of a piece that the whole trace lacks."""
 
@@ -54,6 +64,13 @@ def can_be_cut(store: Store, memory: int | None, jobs: int) -> bool:
     """Return whether the bytes of memory that an analysis may take, None if there is no limit, suffice to cut a piece
     of a trace."""
     return memory is None or bytes_to_cut(store, jobs) <= PART * memory
+
+
+def why_not_cut(store: Store, memory: int | None, jobs: int) -> str | None:
+    """Return the note for a trace of which no piece is cut, None for others; parameters as for `can_be_cut`."""
+    if int(store.manifest["n_events"]) < FEWEST_EVENTS * len(store.definitions["locations"]):
+        return SHORT_LOCATIONS
+    return None if can_be_cut(store, memory, jobs) else NO_MEMORY
 
 
 def fits_beside(store: Store, memory: int | None, jobs: int) -> bool:

@@ -126,13 +126,13 @@ def _causes_of_piece(
         yield lambda _cube: {}
         return
     # imported only if a trace is that large
-    from tracecols.analysis.piece import NO_MEMORY, can_be_cut, causes_in_piece, fits_beside
+    from tracecols.analysis.piece import causes_in_piece, fits_beside, why_not_cut
 
     # memory that was free when the analysis began, which has taken some of it
     given = whole.store, model.executor.budget.memory, whole.jobs
     find = partial(causes_in_piece, whole, trace, model.call_paths.whole, model.n_calls)
-    if not can_be_cut(*given):
-        yield lambda cube: {"counts": {**cube.facts["counts"], NO_MEMORY: model.n_calls}}
+    if (note := why_not_cut(*given)) is not None:
+        yield lambda cube: {"counts": {**cube.facts["counts"], note: model.n_calls}}
     elif fits_beside(*given):
         with beside(lambda go_on: find(go_on, lambda _done, _all: go_on()), whole.ask) as causes:
             yield lambda _cube: _facts_of_causes(causes())
