@@ -208,6 +208,21 @@ def test_bins__are_each_filled_by_the_critical_path(converted, name):
             assert (cube.period_cells[part].value > 0).all(), part
 
 
+@pytest.mark.parametrize("conventions", ["exact", "scalasca"])
+def test_root_causes__by_period_do_not_depend_on_the_size_of_blocks(converted, conventions, monkeypatch):
+    import tracecols
+
+    store = tracecols.open(converted("hybrid_2x3")).store
+    whole = analyze(store, conventions, bins=5)
+    # several blocks of pairs, and of stretches of the critical path
+    monkeypatch.setattr("tracecols.work.large.BLOCK", 7)
+    divided = analyze(store, conventions, bins=5)
+    assert len(whole.period_cells["critical_path"]) > 7
+    for name, of in whole.period_cells.items():
+        for column in ("call_path", "location", "period", "value"):
+            np.testing.assert_array_equal(getattr(divided.period_cells[name], column), getattr(of, column), name)
+
+
 def in_two(source):
     """Return the same columns in two pieces."""
     n, columns = len(source), {name: source.column(name) for name in source.names}

@@ -503,11 +503,11 @@ def find_path_periods(
     mine, period_of = np.zeros(facts.n_locations, bool), _period_of(facts, sync_points, segments)
     mine[members] = True
     here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
+    given = facts, quirks, sync_points, point_index, segments, large
     ends, found = [np.zeros(0, np.int32)], []
     for rows in blocks(here.size):
         since, until = path.since[here[rows]], path.until[here[rows]]
         location = sync_points.location[until]
-        given = facts, quirks, sync_points, point_index, segments, large
         bounds = intervals.resumed(since, until), intervals.stop(until)
         calls = _calls_of_stretches(facts, quirks, sync_points, segments, path, here[rows])
         found.append(period_times(*given, location, *bounds, None, *calls))

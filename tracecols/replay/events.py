@@ -157,7 +157,7 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
     """Join the computation of slices of whole locations; each comes with the first node of every location in the
     slice."""
     n = len(nodes)
-    n_rows, before_node = np.empty((2, n), np.int32)
+    n_rows, before_node = np.empty(n, np.int32), np.empty(n, np.int32)
     for starts, c in slices:
         for here, there in runs_of_locations(starts, nodes.location_start):
             n_rows[there], before_node[there] = np.diff(c.start)[here], c.before_node[here]
