@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.index import PointIndex, Ranges
-from tracecols.causes.near import KeptTable, whole
+from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import CREATED, END, FORK
 from tracecols.causes.points import ParallelRegions, Times, clock, time_type
 from tracecols.causes.quirks import Quirks
-from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
+from tracecols.distinct import distinct
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents
@@ -33,6 +34,9 @@ NEIGHBOURS = 1 << 12
 are not read for it."""
 
 EARLIEST = np.iinfo(np.int64).min
+
+USED = ("location", "enter", "exit", "fork", "join", "is_guest")
+"""Columns of `points.ParallelRegions.regions` by which time is cut."""
 
 
 class NestedCuts(NamedTuple):
@@ -63,6 +67,45 @@ class NestedCuts(NamedTuple):
         return np.where(at >= 0, pick(self.cut, at), cut), np.where(at >= 0, pick(self.time, at), time)
 
 
+class EnteredRegions(NamedTuple):
+    """The parallel regions of a partition: the tables of its windows, of which only the rows near a batch are read."""
+
+    tables: Sequence[ColumnSource]
+    """`ParallelRegions.regions` of each window."""
+    window: NDArray[np.int64]
+    """(n,): the window of each row of `extents`."""
+    extents: NDArray[np.int64]
+    """(n, 2): `ParallelRegions.extents`, window by window."""
+
+    @classmethod
+    def of(cls, windows: Sequence[ParallelRegions]) -> EnteredRegions:
+        """Return the parallel regions of some windows."""
+        extents = [of.extents for of in windows]
+        window = np.repeat(np.arange(len(windows)), list(map(len, extents)))
+        return cls([of.regions for of in windows], window, np.concatenate(extents))
+
+    def between(self, low: int, stop: int) -> Columns:
+        """Return the parallel regions that are entered at the rows low <= row < stop, ascending by `enter`: columns
+        `USED`."""
+        first, last = self.extents.T
+        near = distinct(self.window[(last >= low) & (first < stop)]).tolist() or [0]
+        return _by_enter([self._between(self.tables[k], low, stop) for k in near])
+
+    @staticmethod
+    def _between(table: ColumnSource, low: int, stop: int) -> Columns:
+        start, end = table.search("enter", [low, stop]).tolist()
+        return Columns(end - start, {name: table.rows(name, start, end) for name in USED})
+
+
+def _by_enter(parts: Sequence[Columns]) -> Columns:
+    """Put the parallel regions of several tables together, ascending by their rows of ENTER."""
+    some = [of for of in parts if len(of)]
+    if len(some) < 2:
+        return (some or parts)[0]
+    found = joined_columns(some)
+    return found.take(np.argsort(found["enter"]))
+
+
 class Cutting(NamedTuple):
     """The data by which the time of the locations of a partition is cut."""
 
@@ -78,9 +121,14 @@ class Cutting(NamedTuple):
     """(n_kinds,): whether at points of each kind a cut is made inside of the call if it executes something else."""
     exit: NDArray[np.int64]
     latest: Times
-    """`exit` and `latest`: `ParallelRegions.with_tasks`."""
-    others: kernels.Others
-    """Actions at rows other than points."""
+    """`exit` and `latest`: the threads of `ParallelRegions.with_tasks`, ascending by `exit`."""
+    regions: EnteredRegions
+    is_cpu: NDArray[np.bool_]
+    """(n_locations,)"""
+    second_rows: NDArray[np.int64]
+    """(n,): rows where a cut is made besides, ascending."""
+    forgets_workers: bool
+    """`Quirks.forgets_workers`."""
 
     @classmethod
     def of(
@@ -91,17 +139,32 @@ class Cutting(NamedTuple):
         masters: NDArray[np.int64],
         points: KeptTable,
         index: PointIndex,
-        threads: ParallelRegions,
+        windows: Sequence[ParallelRegions],
         large: LargeArrays,
     ) -> Cutting:
-        """Return the data of a partition; `masters` are its locations that no other location has forked."""
+        """Return the data of a partition.
+
+        `masters` are its locations that no other location has forked, `windows` the parallel regions of its windows.
+        """
         # forked and created threads begin with their points
         has_call = np.full(len(POINTS), not quirks.cuts_after_nested)
         has_call[[FORK, CREATED, END]] = False
-        times = clock(facts, quirks)
-        others = _others(facts, quirks, scans, masters, points, index, threads, large)
-        exits, latest = (threads.with_tasks.column(c) for c in ("exit", "latest"))
-        return cls(times, time_type(quirks), facts.first_rows, points, index, has_call, exits, latest, others)
+        # the time before the first event is a segment of its own
+        no_rows = quirks.forgets_workers
+        second_rows = np.zeros(0, np.int64) if no_rows else _second_rows(facts, scans, masters, points, index)
+        return cls(
+            clock(facts, quirks),
+            time_type(quirks),
+            facts.first_rows,
+            points,
+            index,
+            has_call,
+            *_with_tasks(windows, large),
+            EnteredRegions.of(windows),
+            facts.locations.is_cpu,
+            second_rows,
+            quirks.forgets_workers,
+        )
 
 
 class Nested(NamedTuple):
@@ -217,45 +280,51 @@ def cut_batches(cutting: Cutting, walk: Iterable[WalkedEvents]) -> Iterator[tupl
     The cuts of a batch are made before the next batch is requested, which then takes over the open calls without cuts.
     """
     points, starts, nothing = cutting.points, cutting.point_index.start, Nested.empty(0, cutting.dtype)
+    outside = cutting.regions.between(0, 0)
     for walked in walk:
         location, row = int(walked.locations[0]), int(walked.row[0])
         begins = row == cutting.first_rows[location]
         if begins and walked.is_end:
             own = Ranges.between(starts, walked.locations)
             at = _Points.within(points, own)
-            yield walked, _cuts_of(cutting, walked, own, at, _calls(cutting, at, EARLIEST), nothing)
+            others, _ = _others(cutting, row, _row_after(walked), outside)
+            yield walked, _cuts_of(walked, own, at, _calls(cutting, at, EARLIEST), nothing, others)
             continue
         # a location with more events than a batch; `low` is its first point that is in no batch so far; calls that
         # begin before `reached` are known
         if begins:
             long = _Long.of(points, *starts[location : location + 2].tolist())
-            open_, low, reached = nothing, long.start, EARLIEST
-        next_row = row + walked.time.size
+            open_, entered, low, reached = nothing, outside, long.start, EARLIEST
+        next_row = _row_after(walked)
         stop = long.stop if walked.is_end else long.before(points, low, next_row)
         until = max(reached, int(walked.time.max(initial=EARLIEST)))
         own = Ranges(np.array([low]), np.array([stop - low]))
         at, ahead = _Points.within(points, own), _Points.of(points, long.begun(points, stop, reached, until))
         calls = map(np.append, _calls(cutting, ahead, reached), _calls(cutting, at, reached))
-        found = _cuts_of(cutting, walked, own, at, kernels.Calls(*calls), open_)
+        others, entered = _others(cutting, row, next_row, entered)
+        found = _cuts_of(walked, own, at, kernels.Calls(*calls), open_, others)
         yield walked, found
         open_, low, reached = found.nested.after(next_row), stop, until
 
 
+def _row_after(walked: WalkedEvents) -> int:
+    """Return the row after the last event of a batch."""
+    return int(walked.row[-1] + walked.bounds[-1] - walked.bounds[-2])
+
+
 def _cuts_of(
-    cutting: Cutting, walked: WalkedEvents, own: Ranges, at: _Points, calls: kernels.Calls, open_: Nested
+    walked: WalkedEvents, own: Ranges, at: _Points, calls: kernels.Calls, open_: Nested, others: kernels.Others
 ) -> BatchCuts:
     """Find where the time of the events of a batch is cut.
 
     `own` are the points at its events, with the columns `at`; `calls` are calls that end here, or begin here and go on,
     those of the first location first; `open_` are the nested times left by preceding batches of other open calls, which
-    are of the first location.
+    are of the first location; `others` are the other actions here.
     """
     n_more = int(np.count_nonzero(calls.is_cut) + np.count_nonzero(calls.is_cut & calls.waits))
     nested, ends = open_.with_room(n_more), np.zeros(own.end.size + 1, np.int64)
     ahead = calls.row.size - len(own)
     kernels.list_nested(np.append(0, ahead + own.end), calls, open_.point.size, *nested, ends)
-    last_row = int(walked.row[-1] + walked.bounds[-1] - walked.bounds[-2])
-    others = _between(cutting.others, int(walked.row[0]), last_row)
     return BatchCuts(own, *_marks(own.end, at, others, walked.row), nested, ends)
 
 
@@ -292,51 +361,45 @@ def _calls(cutting: Cutting, of: _Points, since: int) -> kernels.Calls:
     return kernels.Calls(is_cut, of.number, of.event, begin, resumes, of.wait > 0)
 
 
-def _others(
-    facts: Facts,
-    quirks: Quirks,
-    scans: Sequence[LocationScan],
-    masters: NDArray[np.int64],
-    points: CompoundTable,
-    index: PointIndex,
-    threads: ParallelRegions,
-    large: LargeArrays,
-) -> kernels.Others:
-    """Find the rows of some locations where threads leave parallel regions, and the second rows of those that no other
-    location has forked (`masters`)."""
-    regions, dtype = threads.regions, time_type(quirks)
-    location, enter, leave = (whole(regions, c, large) for c in ("location", "enter", "exit"))
-    leaves = large.chosen(leave.size, lambda here: (leave[here] >= 0) & facts.locations.is_cpu[location[here]])
-    leaves = leaves[np.argsort(leave[leaves], kind="stable")]
+def _with_tasks(windows: Sequence[ParallelRegions], large: LargeArrays) -> tuple[NDArray[np.int64], Times]:
+    """Return the columns of the threads of some windows that execute tasks in barriers, ascending by their rows of
+    EXIT."""
+    tables = [of.with_tasks for of in windows]
+    n = sum(map(len, tables))
+    exits, latest = (
+        large.joined(n, tables[0].rows(name, 0, 0).dtype, (of.column(name) for of in tables))
+        for name in ("exit", "latest")
+    )
+    if len(tables) > 1:
+        order = np.argsort(exits)
+        exits, latest = exits[order], latest[order]
+    return exits, latest
+
+
+def _others(cutting: Cutting, low: int, stop: int, entered: Columns) -> tuple[kernels.Others, Columns]:
+    """Return the actions at the rows low <= row < stop other than those at points: where threads leave parallel
+    regions, and `Cutting.second_rows`.
+
+    `entered` are the parallel regions entered before and left at `low` or later. Those left at `stop` or later are
+    returned as well.
+    """
+    regions = cutting.regions.between(low, stop)
+    inside = _by_enter([entered, regions])
     # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
-    is_guest = whole(regions, "is_guest", large) & (not quirks.forgets_workers)
-    row = large.computed(leaves.size, np.int64, lambda here: leave[leaves[here]])
+    is_guest = inside.is_guest & (not cutting.forgets_workers)
+    leaves = np.flatnonzero((inside.exit >= low) & (inside.exit < stop) & cutting.is_cpu[inside.location])
+    leaves = leaves[np.argsort(inside.exit[leaves], kind="stable")]
+    row, value = inside.exit[leaves], inside.join[leaves]
     what = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM).astype(np.int8)
-    value = whole(regions, "join", large)
-    value = large.computed(leaves.size, dtype, lambda here: value[leaves[here]])
-    if not quirks.forgets_workers:
-        # the time before the first event is a segment of its own
-        second = _second_rows(facts, scans, masters, points, index)
+    second = cutting.second_rows[slice(*np.searchsorted(cutting.second_rows, (low, stop)).tolist())]
+    if second.size:
         second = second[lookup(row, second) < 0]
         at = np.searchsorted(row, second)
         row, what, value = (np.insert(of, at, x) for of, x in ((row, second), (what, kernels.CUT), (value, 0)))
-    order = np.argsort(enter, kind="stable")
-    fork = whole(regions, "fork", large)
-    return kernels.Others(
-        row,
-        what,
-        value,
-        large.computed(order.size, np.int64, lambda here: enter[order[here]]),
-        np.where(is_guest[order], kernels.JOIN_TEAM, kernels.FORK).astype(np.int8),
-        large.computed(order.size, dtype, lambda here: fork[order[here]]),
-    )
-
-
-def _between(others: kernels.Others, low: int, stop: int) -> kernels.Others:
-    """Return the actions at the rows low <= row < stop."""
-    here, entered = (slice(*np.searchsorted(rows, (low, stop)).tolist()) for rows in (others.row, others.enter))
-    row, what, value, enter, at_enter, fork = others
-    return kernels.Others(row[here], what[here], value[here], enter[entered], at_enter[entered], fork[entered])
+    is_guest = regions.is_guest & (not cutting.forgets_workers)
+    at_enter = np.where(is_guest, kernels.JOIN_TEAM, kernels.FORK).astype(np.int8)
+    others = kernels.Others(row, what, value, regions.enter, at_enter, regions.fork)
+    return others, inside.take(np.flatnonzero(inside.exit >= stop))
 
 
 def _second_rows(

@@ -69,11 +69,6 @@ def some_rows(source: ColumnSource, name: str, start: int, stop: int, large: Lar
     return large.computed(stop - start, dtype, lambda here: rows(name, start + here.start, start + here.stop))
 
 
-def whole(source: ColumnSource, name: str, large: LargeArrays) -> NDArray[Any]:
-    """Return a whole column; (n,), as `some_rows` does."""
-    return some_rows(source, name, 0, len(source), large)
-
-
 class KeptTable(CompoundTable):
     """A declared table, some of whose columns are kept for long: of these only the rows near those needed are read.
 
@@ -113,4 +108,4 @@ class KeptTable(CompoundTable):
 
     def whole(self, name: str, large: LargeArrays) -> NDArray[Any]:
         """Return a column in an array that `large` makes, which the table does not keep."""
-        return whole(self._kept[name], name, large) if name in self._kept else self[name]
+        return some_rows(self._kept[name], name, 0, len(self), large) if name in self._kept else self[name]

@@ -21,8 +21,8 @@ from tracecols.causes.quirks import Quirks
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, number
-from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
-from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, SPENT, WITHIN, step
+from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, step
 from tracecols.enhance.definitions.regions import CONSTRUCTS as ROLES
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import (
@@ -46,7 +46,6 @@ from tracecols.enhance.mpi.waits import (
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import is_in
 from tracecols.schema.causes import DELAYS, POINTS
-from tracecols.work.large import LargeArrays
 
 WITHIN_CALL = ("lead", "tail")
 """Columns of points that only periods need: how long before `begin_time` the call begins, and how long after its
@@ -447,8 +446,11 @@ class ParallelRegions(NamedTuple):
     """The parallel regions of threads."""
 
     regions: ColumnSource
-    """By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the
-    EXIT to the JOIN, call path, whether another thread forked it, and otherwise the row of the JOIN (-1 none)."""
+    """By thread and parallel region, ascending by the row of ENTER: location, rows of ENTER and EXIT, time from the
+    FORK to the ENTER and from the EXIT to the JOIN, call path, whether another thread forked it, and otherwise the row
+    of the JOIN (-1 none)."""
+    extents: NDArray[np.int64]
+    """(n_locations, 2): rows of the first and of the last ENTER on each location that has any."""
     with_tasks: ColumnSource
     """By thread that executes tasks in a barrier: row of the EXIT, ascending, and time at which the last thread of the
     team enters."""
@@ -471,7 +473,7 @@ def thread_points(
     forks, regions = _fork_points(facts, quirks, len(constructs), m, teams, team, master)
     meetings, pairs, with_tasks = _barrier_points(facts, quirks, len(constructs), m, master)
     found = Synchronisation(quirks, [forks, meetings], [pairs], spill)
-    return found, ParallelRegions(keep(regions, spill), keep(with_tasks, spill))
+    return found, ParallelRegions(keep(regions, spill), _extents(regions), keep(with_tasks, spill))
 
 
 def _fork_points(
@@ -489,6 +491,7 @@ def _fork_points(
     """
     times = clock(facts, quirks)
     of = np.flatnonzero((m.role_number == ROLES.index("parallel")) & (master >= 0))
+    of = of[np.argsort(m.enter[of])]
     location, row, begin_time, call_path, group = (
         m[c].take(of) for c in ("location", "enter", "enter_time", "call_path", "construct")
     )
@@ -520,6 +523,12 @@ def _fork_points(
         lead=after_fork,
     )
     return forks, Columns(of.size, regions)
+
+
+def _extents(regions: Columns) -> NDArray[np.int64]:
+    """Return `ParallelRegions.extents` of parallel regions, which ascend by their rows of ENTER."""
+    first = np.flatnonzero(np.diff(regions["location"], prepend=-1))
+    return regions["enter"][np.stack([first, np.append(first[1:], len(regions))[: first.size] - 1], axis=1)]
 
 
 def _barrier_points(
@@ -561,28 +570,6 @@ def _masters(
     masters = segments.min(np.where(is_master, row, nothing))
     found: NDArray[np.int64] = np.where(masters < nothing, masters, segments.min(row))[construct]
     return found
-
-
-@step(SPENT, "parallel_regions")
-def join_parallel_regions(own_thread_regions: Sequence[ParallelRegions], spill: Spill | None) -> ParallelRegions:
-    """Put the parallel regions of all windows of a partition together."""
-    if len(own_thread_regions) == 1:
-        return own_thread_regions[0]
-    large = large_arrays(spill)
-    regions, with_tasks = (
-        _put_together([getattr(of, name) for of in own_thread_regions], large) for name in ("regions", "with_tasks")
-    )
-    return ParallelRegions(keep(regions, spill), keep(with_tasks.take(np.argsort(with_tasks["exit"])), spill))
-
-
-def _put_together(sources: Sequence[ColumnSource], large: LargeArrays) -> Columns:
-    """Return the columns of several tables with the same columns, one table after the other."""
-    n = sum(map(len, sources))
-
-    def column(name: str) -> NDArray[Any]:
-        return large.joined(n, sources[0].rows(name, 0, 0).dtype, (of.column(name) for of in sources))
-
-    return Columns(n, {name: column(name) for name in sources[0].names})
 
 
 @step(WITHIN, "lock_points", keeps=("lock_points",))

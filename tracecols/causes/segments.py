@@ -22,7 +22,7 @@ from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
 from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
-from tracecols.enhance.scan.teams import IS_JOIN, Teams
+from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import edges as of_edges
 from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
@@ -194,7 +194,7 @@ def segments(
     team_instances: Teams,
     sync_points: KeptTable,
     point_index: PointIndex,
-    parallel_regions: ParallelRegions,
+    own_thread_regions: Sequence[ParallelRegions],
     spill: Spill | None,
 ) -> Segments:
     """Add up the time of some locations by call path between the cuts at their synchronisation points."""
@@ -204,11 +204,11 @@ def segments(
     fills = not quirks.forgets_workers
     mine = np.sort(members[facts.locations.is_cpu[members]])
     is_worker = facts.locations.master[mine] != mine
-    n_joins = int(IS_JOIN[team_instances.events.of(mine)[0].kind].sum())
+    n_joins = int(team_instances.n_joins()[mine].sum())
     limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
     collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), spill)
     masters = mine[~is_worker]
-    cutting = Cutting.of(facts, quirks, scans, masters, sync_points, point_index, parallel_regions, large)
+    cutting = Cutting.of(facts, quirks, scans, masters, sync_points, point_index, own_thread_regions, large)
     flush_stops = flush_stops_of(facts.store, mine)
     locations = kernels.Locations(
         *_numbers_and_flushes(facts, tree_of, times, mine, flush_stops),

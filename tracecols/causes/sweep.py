@@ -445,17 +445,21 @@ def find_critical_path(
     path = large.empty(3 * (n + 1), number).reshape(3, n + 1)
     stops = _stops(facts, quirks, sync_points, delay_pairs, point_index, large)
     n_found = causes.walk_critical_path(begin, not quirks.splits_path, stops, seen, work, until_of, path)
-    since, until, other = path[:, :n_found].astype(np.int64)
-    del path
+    since, until, other = path[:, :n_found]
     if quirks.splits_path:
         # of several paths that reach the beginning, keep the last one
         beginning = until[since < 0][-1:]
-        since = np.flatnonzero(until_of >= 0)
-        until = np.append(beginning, until_of[since]).astype(np.int64)
-        return Path(np.append(np.full(beginning.size, -1), since), until, no_times, no_times)
-    left = _times_on_path(facts, quirks, sync_points, begin, since, other)
-    order = np.argsort(since)
-    return Path(since[order], until[order], left[1:][order], left[:-1][order])
+        divided = np.flatnonzero(until_of >= 0)
+        until = np.append(beginning, until_of[divided]).astype(np.int64)
+        return Path(np.append(np.full(beginning.size, -1), divided), until, no_times, no_times)
+    left = _times_on_path(facts, quirks, sync_points, begin, since, other, large)
+    order = np.argsort(since, kind="stable")
+
+    def ordered(column: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+        return large.computed(n_found, dtype, lambda here: column[order[here]])
+
+    times = (ordered(of, left.dtype) for of in (left[1:], left[:-1]))
+    return Path(ordered(since, np.int64), ordered(until, np.int64), *times)
 
 
 def _stops(
@@ -496,21 +500,30 @@ def _stops(
 
 
 def _times_on_path(
-    facts: Facts, quirks: Quirks, points: CompoundTable, begin: int, since: NDArray[np.int64], other: NDArray[np.int64]
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    begin: int,
+    since: NDArray[np.signedinteger[Any]],
+    other: NDArray[np.signedinteger[Any]],
+    large: LargeArrays,
 ) -> Times:
     """Return the times at which the critical path starts and reaches each stop, never increasing; (n_stops + 1,).
 
     A stop has the point `since` (in the order of the walk, -1 for the beginning of a location) and the point `other` at
     which the path goes on.
     """
-    stops = np.flatnonzero(since >= 0)
-    resumes = _resumes(facts, quirks, points, since[stops], other[stops])
-    reached = np.zeros(since.size, resumes.dtype)
-    reached[stops] = np.maximum(resumes, 0)
-    return np.minimum.accumulate(np.append(_begins(facts, quirks, points, np.array([begin])), reached))
+
+    found = large.zeros(since.size + 1, time_type(quirks))
+    found[0] = _begins(facts, quirks, points, np.array([begin]))[0]
+    for here in blocks(since.size):
+        stops = np.flatnonzero(since[here] >= 0)
+        resumes = _resumes(facts, quirks, points, since[here][stops], other[here][stops])
+        found[1:][here][stops] = np.maximum(resumes, 0)
+    return np.minimum.accumulate(found, out=found)
 
 
-def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64]) -> Times:
+def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.signedinteger[Any]]) -> Times:
     """Return the times at which the calls of points begin. A thread is in a parallel region from the FORK on; the
     launch of a created thread belongs to its creator."""
     begins = clock(facts, quirks)(points.at("begin_time", at))
@@ -520,7 +533,11 @@ def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.
 
 
 def _resumes(
-    facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64], origin: NDArray[np.int64]
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    at: NDArray[np.signedinteger[Any]],
+    origin: NDArray[np.signedinteger[Any]],
 ) -> Times:
     """Return the times at which points have waited long enough, so that the critical path goes on at the points they
     wait for."""

@@ -183,6 +183,10 @@ class Teams:
         at = self.large.chosen(kind.size, lambda here: MEANING.take(kind[here]) == meaning)
         return np.diff(np.searchsorted(at, start))
 
+    def n_joins(self) -> NDArray[np.int64]:
+        """Return the number of JOINs of each location; (n_locations,) int64."""
+        return self._count(kernels.JOINS)
+
     def _list(self, locations: Locations, chosen: NDArray[np.int64]) -> kernels.Begins:
         """List the begins of some locations in teams; the k-th begin in a team belongs to the k-th instance of it."""
         n, large = int(self.begin_start[-1]), self.large
