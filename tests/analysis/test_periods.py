@@ -182,6 +182,22 @@ def test_phases__that_overlap_or_differ_between_processes_are_told():
     assert cube.periods.n_locations.tolist() == [2, 2, 2, 1]
 
 
+def test_phases__are_counted_by_process():
+    program = Program(processes=3)
+    for location, n_phases in zip(program.masters, (3, 1, 0), strict=True):
+        location.enter(0, "main")
+        for k in range(n_phases):
+            location.enter(10 + 20 * k, "step").leave(20 + 20 * k)
+        location.leave(100)
+    with program.trace() as trace:
+        cube = trace.analyze(phases="step")
+    assert {note: n for note, n in cube.facts["counts"].items() if note in (FEWER, NO_PHASES)} == {
+        FEWER: 1,
+        NO_PHASES: 1,
+    }
+    assert cube.periods.n_locations.tolist() == [2, 1, 1]
+
+
 def test_phases__may_be_given_by_the_end_of_a_call_path():
     with loop().trace() as trace:
         assert len(trace.analyze(phases="step/MPI_Send").periods) == 3

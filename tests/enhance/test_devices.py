@@ -818,7 +818,8 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
     from support.slices import analyze_piece
 
     launched_ahead(archive)
-    _, cube = analyze_piece(enhance(archive).store, 47, None)
+    store = enhance(archive).store
+    _, cube = analyze_piece(store, 47, None)
     counts = cube.facts["counts"]
     # the kernels from 46 to 60 and from 70 to 75 are both launched before the piece
     assert counts["kernels launched before the piece"] == 2
@@ -827,6 +828,9 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
     idle = cube.cells["device_idle_after_launch"]
     assert int(idle.value[idle.location == 1].sum()) == 10
     assert ticks(cube, "device_idle_before_launch") == 25 + (50 - 47) - 2 + 20
+    assert "copies asked for before the piece" not in counts
+    _, cube = analyze_piece(store, 55, None)
+    assert cube.facts["counts"]["copies asked for before the piece"] == 2
 
 
 @pytest.mark.slow

@@ -37,6 +37,14 @@ def test_cells_of__property_exclusive_is_without_the_children(cube):
     assert exclusive == cube.cells["time"].value.sum()
 
 
+def test_full_titles__leave_out_headings_unless_they_tell_properties_apart(cube):
+    titles = cube.properties.full_title
+    assert titles["mpi_latesender"] == "MPI, Late Sender"
+    assert titles["mpi_sync_collective"] == "MPI, Synchronization, Collective"
+    assert titles["mpi_collective"] == "MPI, Communication, Collective"
+    assert len(set(titles.values())) == len(titles)
+
+
 def test_cells_of__call_path_inclusive_adds_up_to_the_roots(cube):
     inclusive = cube.cells_of("time", "iie")
     roots = cube.call_paths.parent[inclusive.call_path] < 0

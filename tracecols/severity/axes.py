@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -157,6 +158,20 @@ class PropertyAxis:
         for name, parent in zip(self.id, self.parent, strict=True):
             result[parent].append(name)
         return result
+
+    @cached_property
+    def full_title(self) -> dict[str, str]:
+        """Title of each property after the titles above it: MPI, Late Sender. Headings are left out,
+        except for the one directly above properties whose full titles would otherwise be the same."""
+
+        def title(name: str, heading: str) -> str:
+            above = [of for of in self.above(name) if of == heading or not self.is_heading[self.number[of]]]
+            return ", ".join(self.title[self.number[of]] for of in [*reversed(above), name])
+
+        found = {name: title(name, heading="") for name in self.id}
+        n_same = Counter(found.values())
+        parents = zip(self.id, self.parent, strict=True)
+        return {name: found[name] if n_same[found[name]] == 1 else title(name, parent) for name, parent in parents}
 
     def above(self, name: str) -> list[str]:
         """Return the properties above one, from its parent to its root.

@@ -522,7 +522,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
             elif name == POINT_TO_POINT and not n_messages:
                 advice = wording.NO_MESSAGES
             shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if _is_below(cube, name, MPI_TIME) else ""
-            title = title_of(cube, name) + rest
+            title = cube.properties.full_title[name] + rest
             found += _finding(cube, name, title, own, seconds, advice, _causes(cube, name), shows=shows)
     n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
     part = (UNEXPLAINED if _is_searched(cube) else UNKNOWN) / n_locations
@@ -613,13 +613,15 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     unit = "thread" if several else "rank"
     path_of_cause = cube.call_paths.paths_of([at])[0]
     where = str(cube.call_paths.name[best])
-    subject = wording.Subject(region_of_cause, words, title_of(cube, name), where, unit, "!$omp" in path_of_cause)
+    subject = wording.Subject(
+        region_of_cause, words, cube.properties.full_title[name], where, unit, "!$omp" in path_of_cause
+    )
     # if no waiting is recorded, a replay predicts no gain
     gain = float(facts["gain"]) / resolution or None
     ranks = distinct(cube.system.rank[who])
     return Finding(
         property=name,
-        title=title_of(cube, name),
+        title=cube.properties.full_title[name],
         seconds=total,
         share=total / seconds if seconds else 0.0,
         where=path,
@@ -769,7 +771,9 @@ def _start_of_devices(cube: Severities, name: str, cells: Cells, seconds: float)
     if name == IDLE:
         cells = _not_negative(cells)
     advice = "It happens once: measure a longer run, or leave it out of account."
-    for f in _finding(cube, name, f"{title_of(cube, name)} at the start of devices", cells, seconds, advice, None):
+    for f in _finding(
+        cube, name, f"{cube.properties.full_title[name]} at the start of devices", cells, seconds, advice, None
+    ):
         yield replace(f, kind=START_OF_DEVICES)
 
 
@@ -788,18 +792,6 @@ def _culprits(cube: Severities, locations: list[int], is_process: bool) -> str:
     return wording.culprits(
         locations, is_process, cube.system.rank, cube.system.thread, lambda i: location_in_words(cube, i)
     )
-
-
-def title_of(cube: Severities, name: str) -> str:
-    """Return the title of a property after the titles above it that are no headings: MPI, Point-to-point, Late
-    Sender."""
-    axis = cube.properties
-    titles: list[str] = []
-    while name:
-        if not axis.is_heading[axis.number[name]] or not titles:
-            titles.append(axis.title[axis.number[name]])
-        name = axis.parent[axis.number[name]]
-    return ", ".join(reversed(titles))
 
 
 def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) -> str:
@@ -1007,7 +999,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
         own = Cells(idle.key[kept], idle.value[kept] * together[kept])
         total = float(own.value.sum())
         parts = [
-            (title_of(cube, name).removeprefix("MPI, "), float((idle.value * share).sum()) / total)
+            (cube.properties.full_title[name].removeprefix("MPI, "), float((idle.value * share).sum()) / total)
             for name, share in shares[kind].items()
             if name and total > 0
         ]
