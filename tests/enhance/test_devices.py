@@ -828,9 +828,9 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
     idle = cube.cells["device_idle_after_launch"]
     assert int(idle.value[idle.location == 1].sum()) == 10
     assert ticks(cube, "device_idle_before_launch") == 25 + (50 - 47) - 2 + 20
-    assert "copies asked for before the piece" not in counts
+    assert "copies requested before the piece" not in counts
     _, cube = analyze_piece(store, 55, None)
-    assert cube.facts["counts"]["copies asked for before the piece"] == 2
+    assert cube.facts["counts"]["copies requested before the piece"] == 2
 
 
 @pytest.mark.slow

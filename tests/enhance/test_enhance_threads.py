@@ -110,7 +110,7 @@ def test_inheritance__a_team_nobody_forked_begins_at_top_level(archive, enhance)
     worker(threads[1], team, 4, 8)
     model = enhance(archive)
     assert profile(model) == {("main", 0): (30, 1), (PARALLEL, 1): (2, 1)}
-    assert model.teams.counts["teams that nobody forked"] == 1
+    assert model.teams.counts["teams without a recorded FORK"] == 1
     assert model.teams.master.tolist() == [-1]
     assert model.teams.fork.tolist() == [-1]
 

@@ -151,7 +151,7 @@ def test_teams__without_fork(archive, violated):
     a.enter(0, "main").leave(9, "main")
     b.call(1, 2, "warm up").begin_team(3, team).call(4, 5, PARALLEL).end_team(6, team)
     found = violated(archive)
-    assert found["teams that nobody forked"] == (1, [(3, 1, "begins in communicator 0, which nobody forked")])
+    assert found["teams without a recorded FORK"] == (1, [(3, 1, "begins in communicator 0, which has no FORK")])
 
 
 def test_locks__alternate(archive, violated):

@@ -68,8 +68,8 @@ def test_management__of_a_team_nobody_forked_is_none(archive, analyze):
     cube = analyze(archive, "scalasca")
     assert cells(cube, "omp_management") == {}
     # the thread runs for 10 ticks, and also idles while the master runs serially, as in the reference
-    besides = "threads that run while their process runs serially: their idle time counts besides"
-    assert cube.facts["counts"] == {"teams that nobody forked": 1, besides: 1}
+    besides = "threads that run while their process runs serially: their idle time counts in addition"
+    assert cube.facts["counts"] == {"teams without a recorded FORK": 1, besides: 1}
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 100}
 
 
@@ -362,7 +362,10 @@ def test_join_wait__of_what_is_not_recorded_is_none(archive, enhance):
     main.enter(10, "pthread_join").record(20, "ThreadWait", team=team, sequence=2).leave(20, "pthread_join").leave(100)
     model = enhance(archive)
     assert model.created_threads.end.tolist()[1] == -1
-    assert model.created_threads.counts == {"created threads that never begin": 1, "threads that nobody created": 2}
+    assert model.created_threads.counts == {
+        "created threads that never begin": 1,
+        "threads whose creation is not recorded": 2,
+    }
     assert cells(analyze_model(model), "pthread_join_wait") == {}
 
 

@@ -216,7 +216,7 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
     for cut in sorted(happens | {t + 1 for t in happens} | {1, 99}):
         *_, (_, cube) = check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS), whole)
         assert cube.cells["time"].value.sum() == 3 * (100 - cut)
-        assert "teams that nobody forked" not in cube.facts["counts"]
+        assert "teams without a recorded FORK" not in cube.facts["counts"]
 
 
 @pytest.mark.parametrize("cut", [10, 25, 50, 75, *slow(c for c in range(3, 96) if c not in (10, 25, 50, 75))])

@@ -6,7 +6,10 @@ from tracecols.model.model import enhance as enhance_store
 from tracecols.search.cube import analyze_model
 from tracecols.slices.opened import open_slice
 
-CALLS = "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here"
+CALLS = (
+    "calls of MPI, OpenMP or for devices that begin before the piece or end after it: only a part of their waiting is "
+    "in it"
+)
 
 
 def seconds(store, ticks):

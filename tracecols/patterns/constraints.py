@@ -242,7 +242,7 @@ def decreasing_times(model: Model, _names: Names) -> Found:
 # -- threads of a process ------------------------------------------------------------------------------------------
 
 
-@constraint("teams that nobody forked", "a FORK precedes every team", "process")
+@constraint("teams without a recorded FORK", "a FORK precedes every team", "process")
 def forks(partition: Model, names: Names) -> Found:
     """Find team instances without FORK."""
     teams = partition.team_instances
@@ -256,7 +256,7 @@ def forks(partition: Model, names: Names) -> Found:
         time[mine] = partition.store.read("events", at, ["time"])["time"][rows]
     communicator = partition.teams.communicator
     return Found.at(
-        time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which nobody forked"
+        time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which has no FORK"
     )
 
 

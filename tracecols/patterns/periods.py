@@ -31,8 +31,8 @@ SPARSE = 4
 """Ratio of cells to values from which on values are sorted instead of being counted by cell."""
 
 FEWER = "processes that have fewer phases than others, and lack the last ones"
-NO_PHASES = "processes without any phase: all they do is outside"
-NESTED = "instances of a phase within a phase, which belong to that"
+NO_PHASES = "processes without any phase: all of their time is outside"
+NESTED = "instances of a phase within a phase, which belong to the outer one"
 NO_TIME = "properties whose matches do not say when they begin ({}): they count for the bin in which their call begins"
 
 

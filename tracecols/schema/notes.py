@@ -18,7 +18,7 @@ COUNTED = (
     "{record|records} of ..., which {is|are} not analysed",
     "{device stream, which is no CPU: its|device streams, which are no CPUs: their} times and visits are left out",
     # threads
-    "{team|teams} that nobody forked",
+    "{team|teams} without a recorded FORK",
     "{thread that begins|threads that begin} in undefined teams",
     "{construct that lacks|constructs that lack} threads",
     "{construct|constructs} in different order",
@@ -26,9 +26,9 @@ COUNTED = (
     "{lock event that does|lock events that do} not alternate",
     "{lock that was|locks that were} never released",
     "{created thread that never begins|created threads that never begin}",
-    "{thread|threads} that nobody created",
+    "{thread|threads} whose creation is not recorded",
     "{thread that runs while its process runs serially: its|threads that run while their process runs serially: their}"
-    " idle time counts besides",
+    " idle time counts in addition",
     "{call path counted outside its|call paths counted outside their} parallel region, as the reference does",
     # processes
     "{send|sends} without receive ({it and its|they and their} bytes count as sent; what {it|they} waited for",
@@ -60,7 +60,7 @@ COUNTED = (
     "{launch|launches} without a kernel",
     "{kernel that begins before its|kernels that begin before their} launch",
     "{copy that never ends|copies that never end}",
-    "{copy|copies} asked for before the piece",
+    "{copy|copies} requested before the piece",
     "{copy|copies} whose call is not known",
     "{copy|copies} without bytes",
     "{call that launches kernels or copies|calls that launch kernels or copy}, and no streams of devices: what the"
@@ -74,8 +74,8 @@ COUNTED = (
     "{difference|differences} from conventions",
     # what is left out
     "{event|events} of kind",
-    "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts through, "
-    "whose waiting is not all seen here",
+    "{call of MPI, OpenMP or for devices that begins|calls of MPI, OpenMP or for devices that begin} before the piece "
+    "or {ends|end} after it: only a part of {its|their} waiting is in it",
     (
         "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side "
         "of them"
@@ -94,8 +94,9 @@ COUNTED = (
     # periods
     "{process that has fewer phases than others, and lacks|processes that have fewer phases than others, and lack} the"
     " last ones",
-    "{process without any phase: all it does|processes without any phase: all they do} is outside",
-    "{instance of a phase within a phase, which belongs|instances of a phase within a phase, which belong} to that",
+    "{process without any phase: all of its|processes without any phase: all of their} time is outside",
+    "{instance of a phase within a phase, which belongs|instances of a phase within a phase, which belong} to the"
+    " outer one",
     "{property whose matches do not say when they begin (...): it counts|properties whose matches do not say when they"
     " begin (...): they count} for the bin in which their call begins",
     # archives that are written

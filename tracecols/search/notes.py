@@ -49,7 +49,8 @@ def visits_of(model: Model, regions: NDArray[np.bool_]) -> int:
 
 OF_PIECES = {
     PIECE_CALLS: (
-        "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here"
+        "calls of MPI, OpenMP or for devices that begin before the piece or end after it: only a part of "
+        "their waiting is in it"
     ),
     PIECE_LEFT_OUT: (
         "events of messages and collective operations left out of the piece, which holds only one side of them"
@@ -76,7 +77,7 @@ def notes_of_threads(model: Model, findings: Findings) -> dict[str, int]:
     if findings.conventions.idle is not idle_cells:
         return {}
     found = {
-        "threads that run while their process runs serially: their idle time counts besides": overbooked_threads(
+        "threads that run while their process runs serially: their idle time counts in addition": overbooked_threads(
             model, findings
         ),
         "call paths counted outside their parallel region, as the reference does": displaced_call_paths(

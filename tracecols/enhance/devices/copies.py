@@ -72,7 +72,7 @@ def find_copies(d: DeviceCalls, regions: Ints) -> Columns:
     request = find_requests(d, found, process)
     request[request == LACKING] = -1
     unknown = request == -1
-    d.count("copies asked for before the piece", (request == BEFORE).sum())
+    d.count("copies requested before the piece", (request == BEFORE).sum())
     d.count("copies whose call is not known", unknown.sum())
     d.count("copies without bytes", (found.bytes < 0).sum())
     return Columns(len(found), {**{n: found[n] for n in found.names}, "process": process, "request": request})

@@ -65,7 +65,7 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], team_instances: Tea
             "team": team_instances.team_of_instance,
         },
         {
-            "teams that nobody forked": int((master < 0).sum()),
+            "teams without a recorded FORK": int((master < 0).sum()),
             "threads that begin in undefined teams": team_instances.n_undefined,
         },
     )

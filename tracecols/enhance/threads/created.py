@@ -115,7 +115,7 @@ def match_created_threads(
         },
         {
             "created threads that never begin": int(create.size - (created >= 0).sum()),
-            "threads that nobody created": int((created < 0).sum()),
+            "threads whose creation is not recorded": int((created < 0).sum()),
         },
     )
 
