@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from numbers import Integral, Real
@@ -78,6 +78,15 @@ def _is(fact: Fact, value: Any) -> bool:
             return isinstance(value, Mapping)
 
 
+def _are(fact: Fact, values: Sequence[Any]) -> bool:
+    """Return whether values are all texts, or all whole numbers, as a fact declares; lists of these are the long ones
+    of a cube, and to look at all elements together takes a tenth of the time."""
+    types = set(map(type, values))
+    if fact.kind == "integer" and types == {int}:
+        return bool(fact.low <= min(values) and max(values) <= fact.high)
+    return fact.kind == "text" and types == {str}
+
+
 def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
     """Return the first mismatch between a value and its declaration, and what was expected; empty if there is none.
     `where` names the value in the message, by default as the fact."""
@@ -85,6 +94,8 @@ def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
     if not _is(fact, value):
         return f"{where} is {value!r:.60}, expected {fact.words}"
     if fact.kind == "list":
+        if fact.each is not None and not fact.entries and _are(fact.each, value):
+            return ""
         declared = fact.entries or (fact.each,) * len(value)
         inside = [(d, v, f"{where}[{i}]") for i, (d, v) in enumerate(zip(declared, value, strict=True))]
     elif fact.kind == "object":

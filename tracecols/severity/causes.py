@@ -206,8 +206,9 @@ def _take_below(
     they begin and end."""
     end = cube.call_paths.end
     of_openmp = np.asarray(cube.call_paths.paradigm == "openmp", np.bool_)
-    for at in np.flatnonzero(wanted > 0).tolist():
-        path, location = int(key[at] >> 32), int(key[at] & 0xFFFFFFFF)
+    n_before, paths = np.append(0, np.cumsum(of_openmp)), key >> 32
+    for at in np.flatnonzero((wanted > 0) & (n_before[end[paths]] > n_before[paths])).tolist():
+        path, location = int(paths[at]), int(key[at] & 0xFFFFFFFF)
         mine = {}
         for p in taken:
             low, high = parts[p].key.searchsorted((path << 32, int(end[path]) << 32)).tolist()

@@ -692,10 +692,10 @@ def evidence(f: Facts, s: Subject) -> str:
         each = " each" if len(f.get("locations", ())) > 1 else ""
         said.append(f"{s.region} takes {seconds(e['mine'])}{each} on {s.who}{others}")
         if e.get("n_pieces", 0) > 1:
-            said.append(f"{number_of(e['n_pieces'], 'piece')} of {seconds(e['piece'])}")
+            said.append(f"{e['n_pieces']:,} times {seconds(e['piece'])}{' on the first of them' * bool(each)}")
         if e.get("trend") in ("once", "since"):
             since = "from " * (e["trend"] == "since")
-            said.append(f"{since}the {_ordinal(e['number'])} piece, at {seconds(e['when'])}")
+            said.append(f"{since}the {_ordinal(e['number'])} time, at {seconds(e['when'])}")
         if e.get("shorter", 1) < 0.9:
             said.append(f"{e['shorter']:.0%} of it keeps others waiting")
     elif e.get("mean") is not None:
