@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from conftest import slow
 from support.random_programs import RandomProgram
+from support.slices import CALLS
 
 import tracecols
 from tracecols.conversion import write_store
@@ -357,7 +358,7 @@ def waits_of(store: Store, name: str, start: int, stop: int | None = None) -> tu
         for location, value in zip(cube.cells[name].location.tolist(), cube.cells[name].value.tolist(), strict=True):
             found[location] += value
         return dict(found), {
-            k: n for k, n in cube.facts["counts"].items() if not any(of in k for of in ("cuts through", DIFFERENCES))
+            k: n for k, n in cube.facts["counts"].items() if not any(of in k for of in (CALLS, DIFFERENCES))
         }
 
 
