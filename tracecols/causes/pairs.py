@@ -409,7 +409,8 @@ def _idle_between(
 
     `regions` are the parallel regions of their masters (`_regions_of`); the masters end at the points `ends`.
     """
-    order = np.lexsort((regions["enter"], regions["location"]))
+    # the regions of each window are in this order already
+    order = np.argsort(regions["enter"], kind="stable")
     leaves = np.where(regions["exit"] >= 0, regions["exit"], AT_END)[order]
     of, enter = regions["location"][order].astype(np.int64), regions["enter"][order]
     # rows ascend from location to location, so the last EXIT is a running maximum over all, except for regions never
