@@ -167,6 +167,24 @@ def test_temporary_files__have_no_folder(made, tmp_path, monkeypatch):
         temporary_folder()
 
 
+@pytest.mark.parametrize("is_archive", [False, True], ids=["store", "archive"])
+def test_temporary_files__of_an_analysis_are_in_the_given_folder(made, tmp_path, monkeypatch, is_archive):
+    from tracecols.work import scratch
+
+    where = []
+    folder_of = scratch.ScratchFolder
+
+    def noted(parent: Path, prefix: str) -> scratch.ScratchFolder:
+        where.append(parent)
+        return folder_of(parent, prefix)
+
+    monkeypatch.setattr(scratch, "ScratchFolder", noted)
+    part = ["--from", "0.3", "--to", "0.35", "--scratch", str(tmp_path), "-o", str(tmp_path / "x.severity")]
+    done = CliRunner().invoke(group, ["analyze", made["trace" if is_archive else "store"], *part])
+    assert done.exit_code == 0
+    assert where == [tmp_path] * (1 + is_archive)
+
+
 def test_temporary_files__of_the_analysis_find_no_room(made, tmp_path, monkeypatch):
     from tracecols.enhance.dataflow import spill
 

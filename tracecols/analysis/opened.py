@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,11 @@ class OpenedTrace:
         self.ask = ask
         self._models: dict[bool, Model] = {}
         self._scans = Lock()
+
+    @property
+    def scratch(self) -> Path | None:
+        """The folder for temporary files; None for that of `tempfile`."""
+        return None if self.budget is None else self.budget.scratch
 
     def at_work(self) -> AbstractContextManager[None]:
         """Return a context for work of this process, with the heap set up by `work.memory.within`."""

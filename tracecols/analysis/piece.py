@@ -123,7 +123,7 @@ def causes_in_piece(
     start, stop = ((begin + end + of * length) / 2 - clock["origin"] for of in (-1, 1))
     start, stop = start / clock["resolution"], stop / clock["resolution"]
     try:
-        with open_slice(trace.store, start, stop, trace.jobs, progress) as store:
+        with open_slice(trace.store, start, stop, trace.jobs, progress, trace.scratch) as store:
             piece = OpenedTrace(store, trace.jobs, trace.budget, ask=ask)
             facts = facts_of_causes(piece.replay) if has_causes(piece.model) else None
             place = _places_in(call_paths, piece.model.call_paths.whole)

@@ -58,10 +58,10 @@ def run(
             # imported only if a trace is cut
             from tracecols.slices.opened import open_slice
 
-            folder = None if workers is None else workers.folder
+            scratch = trace.scratch if workers is None else workers.folder
             with watch("cutting") as report:
                 store = stack.enter_context(
-                    open_slice(trace.store, choice.start, choice.stop, trace.jobs, report, folder)
+                    open_slice(trace.store, choice.start, choice.stop, trace.jobs, report, scratch)
                 )
             trace = OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask)
         with watch("analyzing") as report:

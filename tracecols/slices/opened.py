@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from tracecols.conversion import Progress, write_store
@@ -20,21 +20,21 @@ def open_slice(
     stop: float | None,
     jobs: int,
     progress: Progress | None = None,
-    folder: Path | None = None,
+    scratch: Path | None = None,
 ) -> Iterator[Store]:
     """Open the events between two times (seconds since the start of the recording) as a store that exists until the
     context ends; the store itself if neither is given.
 
     Regions open at the start are entered there, those open at the end are closed there (`tracecols.slices.plan`).
-    `progress` is called with the number of events done and of all. The caller removes `folder`; by default the slice is
-    written to a temporary folder. Raises AnalysisError if no event lies between them.
+    `progress` is called with the number of events done and of all. The store is in a temporary folder in `scratch`, by
+    default in that of `tempfile` (`TMPDIR`). Raises AnalysisError if no event lies between them.
     """
     if start is None and stop is None:
         yield store
         return
     clock = store.manifest["clock"]
     time_range = time_range_ticks(store, start, stop)
-    with temporary_folder() if folder is None else nullcontext(folder) as parent:
+    with temporary_folder(scratch) as parent:
         folder = parent / "piece.trace"
         folder.mkdir()
         source = StoreSource(store, None, *time_range, jobs=jobs, keeps_unmatched=True)
