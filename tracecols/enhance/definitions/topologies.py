@@ -175,72 +175,108 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
     AnalysisError
         If the description is inconsistent or does not fit the trace.
     """
-    name = _name_of(description)
+    given = _Description(description)
+    given.check_keys()
+    sizes = given.sizes()
+    dimensions, periodic = (
+        given.each(key, value, len(sizes)) for key, value in (("dimensions", ""), ("periodic", False))
+    )
+    what, locations, numbers = given.placed(rank, thread)
+    positions = []
+    for location, number, at in zip(locations, numbers, given.coordinates(sizes, what, len(locations)), strict=True):
+        if at is None:
+            continue
+        inside = _are_numbers(at) and len(at) == len(sizes) and all(0 <= x < n for x, n in zip(at, sizes, strict=True))
+        if not inside:
+            raise given.refused(
+                f"{what[:-1]} {number} is at {show(at)}", f"coordinates count from 0, below the sizes {sizes}"
+            )
+        positions.append((int(location), [int(x) for x in at]))
+    return make_topology(
+        given.name, [str(d) for d in dimensions], sizes, [bool(p) for p in periodic], sorted(positions)
+    )
 
-    def refuse(what: str, do: str) -> AnalysisError:
-        return AnalysisError(f"topology {name!r}: {what}\n  {do}")
 
-    unknown = sorted(map(str, set(description) - {*KEYS, "is_artificial"}))
-    if unknown:
-        raise refuse(f"no key is called {', '.join(key[:40] for key in unknown[:5])}", f"there are {', '.join(KEYS)}")
-    sizes = description.get("sizes")
-    if sizes is None or not _are_numbers(sizes) or len(sizes) == 0 or min(sizes) < 1 or max(sizes) >= 1 << 31:
-        raise refuse(
-            f"the sizes {show(sizes)} are not positive numbers, one per dimension", 'give them as "sizes": [4, 2]'
-        )
-    sizes, n = list(sizes), len(sizes)
-    dimensions = description.get("dimensions") or [""] * n
-    periodic = description.get("periodic") or [False] * n
-    for key, values in (("dimensions", dimensions), ("periodic", periodic)):
+class _Description:
+    """A description of a topology by the user (`given_topology`), each part of which is checked when it is read; all
+    methods raise AnalysisError."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given, self.name = given, _name_of(given)
+
+    def refused(self, what: str, do: str) -> AnalysisError:
+        """Return the error that says what is wrong, and what to do."""
+        return AnalysisError(f"topology {self.name!r}: {what}\n  {do}")
+
+    def check_keys(self) -> None:
+        """Refuse unknown keys."""
+        unknown = sorted(map(str, set(self._given) - {*KEYS, "is_artificial"}))
+        if unknown:
+            names = ", ".join(key[:40] for key in unknown[:5])
+            raise self.refused(f"no key is called {names}", f"there are {', '.join(KEYS)}")
+
+    def sizes(self) -> list[int]:
+        """Return the sizes, one per dimension."""
+        sizes = self._given.get("sizes")
+        if sizes is None or not _are_numbers(sizes) or len(sizes) == 0 or min(sizes) < 1 or max(sizes) >= 1 << 31:
+            raise self.refused(
+                f"the sizes {show(sizes)} are not positive numbers, one per dimension", 'give them as "sizes": [4, 2]'
+            )
+        return list(sizes)
+
+    def each(self, key: str, default: Any, n: int) -> Sequence[Any]:
+        """Return the values of a key, one for each of n dimensions."""
+        values = self._given.get(key) or [default] * n
         if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != n:
-            raise refuse(f"{key} {show(values)} does not fit {n} sizes", "give one value per dimension")
-    first = {int(rank[i]): int(i) for i in np.lexsort((-thread, rank)).tolist()}
-    ranks = sorted(r for r in first if r >= 0)
-    locations = description.get("locations")
-    if locations is None:
-        locations, what = [first[r] for r in ranks], "ranks"
-    else:
-        what = "locations"
+            raise self.refused(f"{key} {show(values)} does not fit {n} sizes", "give one value per dimension")
+        return values
+
+    def placed(self, rank: NDArray[np.int32], thread: NDArray[np.int32]) -> tuple[str, Sequence[int], Sequence[int]]:
+        """Return what has coordinates, `ranks` or `locations`, the locations, and the numbers of either."""
+        locations = self._given.get("locations")
+        if locations is None:
+            first = {int(rank[i]): int(i) for i in np.lexsort((-thread, rank)).tolist()}
+            ranks = sorted(r for r in first if r >= 0)
+            return "ranks", [first[r] for r in ranks], ranks
         if not _are_numbers(locations) or not all(0 <= i < rank.size for i in locations):
-            raise refuse(
+            raise self.refused(
                 f"locations are numbers from 0 to {rank.size - 1}", "they are those of the trace, in its order"
             )
         if len(set(locations)) != len(locations):
-            raise refuse("a location is listed twice", "a location is at one position")
-    coordinates, order = description.get("coordinates"), description.get("order")
-    if (coordinates is None) == (order is None):
-        raise refuse(
-            "neither or both of coordinates and order are given",
-            'give "coordinates", one list per rank, or "order": "C" or "F"',
-        )
-    if coordinates is None:
+            raise self.refused("a location is listed twice", "a location is at one position")
+        return "locations", locations, locations
+
+    def coordinates(self, sizes: Sequence[int], what: str, n: int) -> Sequence[Any]:
+        """Return the coordinates of n ranks or locations (`what`), which are given, or follow from their order."""
+        coordinates, order = self._given.get("coordinates"), self._given.get("order")
+        if (coordinates is None) == (order is None):
+            raise self.refused(
+                "neither or both of coordinates and order are given",
+                'give "coordinates", one list per rank, or "order": "C" or "F"',
+            )
+        if coordinates is None:
+            return self._in_order(order, sizes, what, n)
+        if not isinstance(coordinates, Sequence) or len(coordinates) != n:
+            n_given = len(coordinates) if isinstance(coordinates, Sequence) else "no list of"
+            raise self.refused(
+                f"{n_given} coordinates for {n} {what}", f"give one list, or null, for each of the {what}"
+            )
+        return coordinates
+
+    def _in_order(self, order: Any, sizes: Sequence[int], what: str, n: int) -> Sequence[Any]:
+        """Return the coordinates of n ranks or locations that fill a grid."""
         if order not in ("C", "F"):
-            raise refuse(
+            raise self.refused(
                 f"the order {show(order)} is neither 'C' nor 'F'", "C: the last coordinate runs fastest; F: the first"
             )
         room = math.prod(sizes)
-        if room != len(locations):
-            raise refuse(
-                f"{' x '.join(map(str, sizes))} positions for {len(locations)} {what}",
+        if room != n:
+            raise self.refused(
+                f"{' x '.join(map(str, sizes))} positions for {n} {what}",
                 "an order fills the whole grid; give coordinates if positions stay empty",
             )
-        coordinates = np.stack(np.unravel_index(np.arange(room), sizes, order=order), axis=1).tolist()
-    if not isinstance(coordinates, Sequence) or len(coordinates) != len(locations):
-        n_given = len(coordinates) if isinstance(coordinates, Sequence) else "no list of"
-        raise refuse(
-            f"{n_given} coordinates for {len(locations)} {what}", f"give one list, or null, for each of the {what}"
-        )
-    positions = []
-    for i, at in enumerate(coordinates):
-        if at is None:
-            continue
-        if not _are_numbers(at) or len(at) != n or not all(0 <= x < size for x, size in zip(at, sizes, strict=True)):
-            raise refuse(
-                f"{what[:-1]} {locations[i] if what == 'locations' else ranks[i]} is at {show(at)}",
-                f"coordinates count from 0, below the sizes {sizes}",
-            )
-        positions.append((int(locations[i]), [int(x) for x in at]))
-    return make_topology(name, [str(d) for d in dimensions], sizes, [bool(p) for p in periodic], sorted(positions))
+        found: list[list[int]] = np.stack(np.unravel_index(np.arange(room), sizes, order=order), axis=1).tolist()
+        return found
 
 
 def load_descriptions(file: Path) -> list[Any]:

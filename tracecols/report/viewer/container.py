@@ -157,41 +157,10 @@ def pack(
     by_period: list[bytes] = []
     stored: list[dict[str, Any]] = []
     for name in cube.properties.id:
-        cells = cube.cells[name]
-        call_path, location, value = cells.call_path.astype(np.int64), cells.location.astype(np.int64), cells.value
-        divided = None if cube.periods is None else cube.period_cells[name]
-        values = [value] if divided is None else [value, divided.value]
-        if any(v.dtype.kind == "f" or widened(v).dtype == object for v in values):
-            # floating point, or sums would exceed the 64-bit integers that the page computes with
-            values = [v.astype(np.float64, copy=False) for v in values]
-        value = values[0]
-        kind = "f" if value.dtype.kind == "f" else "i"
-        first = np.flatnonzero(np.diff(call_path, prepend=-1))
-        sums = np.add.reduceat(value, first) if first.size else value[:0]
-        rows = call_path[first]
-        count = np.diff(first, append=call_path.size)
-        step = np.diff(location, prepend=0)
-        step[first] = location[first]
-        sum_widths, sum_block = _columns(np.diff(rows, prepend=0), count, sums)
-        cell_widths, cell_block = _columns(step, value)
-        blocks += [deflate(sum_block), deflate(cell_block)] if first.size else [b"", b""]
-        large = kind == "i" and any(float(np.abs(v.astype(np.float64)).sum()) >= EXACT for v in values)
-        total = str(value.sum()).replace("inf", "Infinity")  # as text: JSON has neither 64-bit integers nor NaN
-        stored.append(
-            {
-                "kind": "large" if large else "small" if kind == "i" else "float",
-                "scale": cube.resolution if cube.properties.unit[cube.properties.number[name]] == "sec" else 1,
-                "total": total,
-                "whole": whole if np.isfinite(whole := cube.whole(name)) else 0.0,
-                "rows": int(first.size),
-                "cells": int(call_path.size),
-                "widths": [sum_widths, cell_widths],
-            }
-        )
-        if divided is not None:
-            about, block = _periods(divided, values[1])
-            stored[-1]["periods"] = about
-            by_period.append(block)
+        about, of_cells, of_periods = _packed_property(cube, name)
+        stored.append(about)
+        blocks += of_cells
+        by_period += of_periods
     for metric in metrics:
         stored.append(metric.stored(is_divided=cube.periods is not None))
         blocks += [b"", b""]
@@ -219,6 +188,43 @@ def pack(
         _add_sources(header, blocks, sources)
     packed = deflate(json.dumps(header, separators=(",", ":"), allow_nan=False).encode())
     return Container(packed, blocks, start, len(stored))
+
+
+def _packed_property(cube: SeverityCube, name: str) -> tuple[dict[str, Any], list[bytes], list[bytes]]:
+    """Pack the cells of a property: the description for the header, the blocks of sums by call path and of cells, and
+    the block of cells by period if the cube is divided."""
+    cells = cube.cells[name]
+    call_path, location, value = cells.call_path.astype(np.int64), cells.location.astype(np.int64), cells.value
+    divided = None if cube.periods is None else cube.period_cells[name]
+    values = [value] if divided is None else [value, divided.value]
+    if any(v.dtype.kind == "f" or widened(v).dtype == object for v in values):
+        # floating point, or sums would exceed the 64-bit integers that the page computes with
+        values = [v.astype(np.float64, copy=False) for v in values]
+    value = values[0]
+    kind = "f" if value.dtype.kind == "f" else "i"
+    first = np.flatnonzero(np.diff(call_path, prepend=-1))
+    sums = np.add.reduceat(value, first) if first.size else value[:0]
+    step = np.diff(location, prepend=0)
+    step[first] = location[first]
+    count = np.diff(first, append=call_path.size)
+    sum_widths, sum_block = _columns(np.diff(call_path[first], prepend=0), count, sums)
+    cell_widths, cell_block = _columns(step, value)
+    large = kind == "i" and any(float(np.abs(v.astype(np.float64)).sum()) >= EXACT for v in values)
+    about: dict[str, Any] = {
+        "kind": "large" if large else "small" if kind == "i" else "float",
+        "scale": cube.resolution if cube.properties.unit[cube.properties.number[name]] == "sec" else 1,
+        # as text: JSON has neither 64-bit integers nor NaN
+        "total": str(value.sum()).replace("inf", "Infinity"),
+        "whole": whole if np.isfinite(whole := cube.whole(name)) else 0.0,
+        "rows": int(first.size),
+        "cells": int(call_path.size),
+        "widths": [sum_widths, cell_widths],
+    }
+    by_period = []
+    if divided is not None:
+        about["periods"], block = _periods(divided, values[1])
+        by_period = [block]
+    return about, [deflate(sum_block), deflate(cell_block)] if first.size else [b"", b""], by_period
 
 
 def _add_sources(header: dict[str, Any], blocks: list[bytes], sources: Sources) -> None:
