@@ -1,4 +1,5 @@
-"""Moments at which nothing is open on a location, except a team that all of its threads are in."""
+"""Moments at which a location may be divided: calls that are open end before anything else begins or happens, and no
+team is open, except for one that all of its threads are in."""
 
 from __future__ import annotations
 
@@ -53,8 +54,7 @@ class Happening(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """For each of some times, the first moment after it at which nothing is open on a location, except possibly one
-    team."""
+    """For each of some times, the first moment after it at which a location may be divided."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -108,7 +108,8 @@ region."""
 
 @kernel
 def find_first_gaps(times, here, meanings, scratch, found):
-    """Find, for each of some times, the first moment after it at which nothing is open, except possibly one team.
+    """Find, for each of some times, the first moment after it at which a location may be divided: no request is open,
+    and call instances that are open end before anything else begins or happens.
 
     A team may be open if its constructs and other events depend on nothing but which threads it has: no other team has
     begun in it, and only begins and ends of teams lie directly in its parallel region.
@@ -125,11 +126,14 @@ def find_first_gaps(times, here, meanings, scratch, found):
     """
     n_calls, n_events, sample, pending = here.enter_time.size, here.time.size, 0, 0
     state, begin = scratch.state, np.int64(np.iinfo(np.int64).min)
-    while sample < times.size:
+    # calls that have begun end until then
+    until = begin
+    # to the end, since a team that is open at the last moment ends after it
+    while True:
         following = here.enter_time[state[CALL]] if state[CALL] < n_calls else LAST
         if state[EVENT] < n_events:
             following = min(following, here.time[state[EVENT]])
-        if begin < following and times[sample] < following and may_divide(here, scratch):
+        if begin < following and until < following and may_divide(here, scratch):
             while sample < times.size and times[sample] < following:
                 found.begin[sample], found.end[sample] = begin, following
                 note_gap(sample, here, scratch, found)
@@ -138,12 +142,12 @@ def find_first_gaps(times, here, meanings, scratch, found):
             break
         # all events of one time are on the same side
         while state[CALL] < n_calls and here.enter_time[state[CALL]] <= following:
-            begin = max(begin, enter_call(here, meanings, scratch))
+            until = max(until, enter_call(here, meanings, scratch))
         while state[EVENT] < n_events and here.time[state[EVENT]] <= following:
-            begin = max(begin, here.time[state[EVENT]])
             if count_event(here, meanings, scratch):
                 close_team(pending, sample, scratch, found)
-                begin, pending = max(begin, state[UNTIL]), sample
+                until, pending = max(until, state[UNTIL]), sample
+        begin = following
     # teams that stay open are not divided
     for k in range(pending, times.size):
         if k >= sample or found.instance[k] >= 0:
@@ -152,7 +156,7 @@ def find_first_gaps(times, here, meanings, scratch, found):
 
 @part
 def may_divide(here, scratch):
-    """Return whether nothing is open, except possibly one team that may be divided."""
+    """Return whether no request and no team is open, except possibly one team that may be divided."""
     open_of, around = scratch.open_of, scratch.around
     for k in range(BEGUN + 1, open_of.size):
         if open_of[k] != 0:

@@ -146,7 +146,7 @@ def test_windows__in_one_parallel_region_with_periods(periods, tmp_path, monkeyp
     assert assert_same(path, monkeypatch, [100], periods=periods) > 5
 
 
-# -- gaps in which nothing is open -------------------------------------------------------------------------------------
+# -- moments at which a process may be divided -------------------------------------------------------------------------
 
 
 def exchange(a, b, world, t):
@@ -224,8 +224,8 @@ def test_gaps__a_lock_is_held_until_it_is_released(archive, divided):
 
 
 @contextmanager
-def one_region(archive):
-    """Fork one team, and join it at the end."""
+def one_region(archive, end=2000):
+    """Fork one team, which ends at `end`."""
     threads, team = archive.openmp(2)
     a = threads[0]
     a.enter(0, "main").fork(1, 2)
@@ -233,8 +233,8 @@ def one_region(archive):
         thread.begin_team(2, team).enter(3, "!$omp parallel @a.c:1")
     yield threads, team
     for thread in threads:
-        thread.leave(1999, "!$omp parallel @a.c:1").end_team(2000, team)
-    a.join(2001).leave(2002, "main")
+        thread.leave(end - 1, "!$omp parallel @a.c:1").end_team(end, team)
+    a.join(end + 1).leave(end + 2, "main")
 
 
 def meet(threads, times=range(10, 1000, 10)):
@@ -246,6 +246,24 @@ def meet(threads, times=range(10, 1000, 10)):
 def test_gaps__are_between_barriers_of_a_team(archive, divided):
     with one_region(archive) as (threads, _):
         meet(threads)
+    (n,) = divided(archive)
+    assert n > 20
+
+
+def test_gaps__of_a_team_that_ends_after_the_last_moment_that_is_tried(archive, divided):
+    with one_region(archive, 1_000_000) as (threads, _):
+        meet(threads, range(10_000, 1_000_000, 10_000))
+    (n,) = divided(archive)
+    assert n > 20
+
+
+def test_gaps__are_in_barriers_that_threads_leave_one_after_the_other(archive, divided):
+    with one_region(archive) as (threads, _):
+        for t in range(10, 1970, 20):
+            # the second thread is in the next loop before the first one has left the barrier
+            for thread, enters, leaves in zip(threads, (t - 1, t - 6), (t + 15, t + 12), strict=True):
+                thread.enter(enters, "!$omp for @a.c:5")
+                thread.call(t + 10, leaves, "!$omp implicit barrier @a.c:6").leave(leaves, "!$omp for @a.c:5")
     (n,) = divided(archive)
     assert n > 20
 

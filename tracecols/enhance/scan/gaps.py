@@ -1,4 +1,5 @@
-"""Moments at which nothing is open on a location: no call instance, no team, no request.
+"""Moments at which a location may be divided: no team and no request is open, and call instances that are open end
+before anything else begins or happens.
 
 If such moments of all threads of a process overlap, its events can be divided there into windows that steps process one
 after the other (`enhance.scan.windows`): events that belong together are on the same side. One team may be open, such
@@ -92,7 +93,7 @@ def find_gaps(
     teams: TeamBegins,
     role: NDArray[np.int8],
 ) -> Gaps | None:
-    """Find moments at which nothing is open on a location, except possibly one team; None if its times decrease or its
+    """Find moments at which a location may be divided, with possibly one open team; None if its times decrease or its
     locks, requests or messages are inconsistent.
 
     `times` ascend. `is_begin` is the mask of the kinds of events that begin teams, for all threads of the process if

@@ -328,7 +328,7 @@ class LocationScan:
     nested : int
         Instances that would begin a phase but lie in another one.
     gaps : Gaps or None
-        Of long processes: the moments after some times at which nothing is open on the location.
+        Of long processes: the moments after some times at which the location may be divided.
     first_call, first_begin : int
         Numbers of its first call instance in `calls` and first begin in a team; 0 except in windows of processes.
     before, after : tuple of ColumnSlice

@@ -1,5 +1,4 @@
-"""Windows of processes: the events between two moments at which nothing is open on any thread, except for possibly one
-team.
+"""Windows of processes: the events between two moments at which all threads may be divided (`enhance.scan.gaps`).
 
 Steps that work on the events within processes see one window at a time, as if it were a separate trace: the rows of its
 side tables, its call instances, and the numbers that its operations have in the whole process. If a team is open at
@@ -164,8 +163,8 @@ def _columns(gaps: Sequence[Gaps], *names: str) -> list[list[NDArray[np.int64]]]
 
 
 def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
-    """Return a mask of the moments at which nothing is open on any thread of a process, except for possibly one team
-    all of whose threads have entered the same number of constructs of each role; (n_moments,) bool."""
+    """Return a mask of the moments at which all threads of a process may be divided, with no open team, or one all of
+    whose threads have entered the same number of constructs of each role; (n_moments,) bool."""
     begin, end = np.max([g.begin for g in gaps], axis=0), np.min([g.end for g in gaps], axis=0)
     instance, mark, teams, constructs, around = (
         np.array(of) for of in _columns(gaps, "instance", "mark", "teams", "constructs", "around")
