@@ -33,8 +33,11 @@ ROOT = Path(__file__).parents[1]
 CONCERNED = {
     "tracecols/enhance": ("enhance", "model", "causes", "patterns", "analysis", "verbs"),
     "tracecols/patterns": ("patterns", "severity", "enhance", "causes", "analysis"),
-    "kernels": ("kernels", "enhance", "causes", "patterns", "model", "replay", "clocks", "verbs", "export"),
-}
+    "kernels": (
+        "kernels", "enhance", "causes", "patterns", "model", "replay", "clocks", "verbs", "export", "timeline",
+        "findings", "analysis",
+    ),
+}  # fmt: skip
 """Folders that are changed, and the folders of tests that concern them, the closest first."""
 
 OPERATORS = {
