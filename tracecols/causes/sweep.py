@@ -513,7 +513,6 @@ def _times_on_path(
     A stop has the point `since` (in the order of the walk, -1 for the beginning of a location) and the point `other` at
     which the path goes on.
     """
-
     found = large.zeros(since.size + 1, time_type(quirks))
     found[0] = _begins(facts, quirks, points, np.array([begin]))[0]
     for here in blocks(since.size):

@@ -161,8 +161,8 @@ class PropertyAxis:
 
     @cached_property
     def full_title(self) -> dict[str, str]:
-        """Title of each property after the titles above it: MPI, Late Sender. Headings are left out,
-        except for the one directly above properties whose full titles would otherwise be the same."""
+        """Title of each property after the titles above it: MPI, Late Sender. Headings are left out, except for the one
+        directly above properties whose full titles would otherwise be the same."""
 
         def title(name: str, heading: str) -> str:
             above = [of for of in self.above(name) if of == heading or not self.is_heading[self.number[of]]]
