@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -140,6 +141,12 @@ class Synchronisation:
         self.pairs = [_alike(quirks, of, OF_PAIR, spill) for of in pairs if np.size(of["cause"])]
 
 
+@cache
+def _single(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array of one value: one object for all windows, of which a long trace has thousands."""
+    return np.full(1, value, dtype)
+
+
 def _alike(
     quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spill | None, by_event: bool = False
 ) -> Alike:
@@ -147,9 +154,12 @@ def _alike(
     columns: dict[str, NDArray[Any]] = {}
     same: dict[str, NDArray[Any]] = {}
     for name, type_of in of.items():
-        value = given.get(name, LEFT_OUT.get(name, 0))
-        array = np.ascontiguousarray(value, type_of or time_type(quirks))
-        (columns if np.ndim(value) else same)[name] = array
+        value: Any = given.get(name, LEFT_OUT.get(name, 0))
+        dtype = np.dtype(type_of or time_type(quirks))
+        if np.ndim(value):
+            columns[name] = np.ascontiguousarray(value, dtype)
+        else:
+            same[name] = _single(np.asarray(value).item(), dtype)
     kept = Columns(next(iter(columns.values())).size, columns)
     if by_event:
         kept = kept.take(np.argsort(kept["event"], kind="stable"))

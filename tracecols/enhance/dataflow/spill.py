@@ -9,12 +9,12 @@ import uuid
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import mkdtemp
 from threading import Lock, Thread
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,48 +48,47 @@ NOTHING = np.zeros(0, np.int64)
 """Base of codes that are relative to no column."""
 
 
-@dataclass
-class StoredColumn:
+class StoredColumn(NamedTuple):
     """Position of a column in a scratch file, and its encoding."""
 
     offset: int
     n: int
     """`offset` and `n`: first byte; number of rows."""
     dtype: np.dtype[Any]
-    base: str | None = None
+    base: str | None
     """Column that the codes are relative to."""
-    codes: packing.Codes | None = None
+    codes: packing.Codes | None
     """None if the values are stored unencoded."""
-
-    @classmethod
-    def written(cls, file: BinaryIO, name: str, columns: Columns, base: str | None) -> StoredColumn:
-        """Append a column to a file."""
-        array = columns[name]
-        # words are mapped into memory
-        file.write(bytes(-file.tell() % WORD))
-        found = cls(file.tell(), array.size, array.dtype)
-        if array.dtype not in (np.int32, np.int64):
-            write_array(file, array)
-            return found
-        n_groups = -(-array.size // packing.GROUP)
-        widths, lows = np.zeros(n_groups, np.uint8), np.zeros(n_groups, np.int64)
-        codes = packing.Codes(widths, lows, np.zeros(n_groups + 1, np.int64))
-        below = NOTHING if base is None else columns[base]
-        words = np.empty(min(array.size, PIECE) + PIECE // packing.GROUP, np.uint64)
-        for rows in blocks(array.size, PIECE):
-            expect(array[rows])
-            first, stop = rows.start // packing.GROUP, -(-rows.stop // packing.GROUP)
-            some = slice(first, stop)
-            starts = codes.starts[first : stop + 1]
-            packing.pack(array[rows], below[rows], codes.widths[some], codes.lows[some], starts, words)
-            write_array(file, words[: int(starts[-1] - starts[0])])
-        found.base, found.codes = base, codes
-        return found
 
     @property
     def nbytes(self) -> int:
         """Bytes in the file."""
         return self.n * self.dtype.itemsize if self.codes is None else WORD * int(self.codes.starts[-1])
+
+
+class _Layout(NamedTuple):
+    """What stored tables with the same columns have in common."""
+
+    number: Mapping[str, int]
+    """Position of each column."""
+    dtypes: tuple[np.dtype[Any], ...]
+    bases: tuple[str | None, ...]
+    """Column that the codes of each column are relative to."""
+    coded: tuple[int, ...]
+    """Position of each column among those that are encoded; -1 for others."""
+
+    @property
+    def n_coded(self) -> int:
+        """Number of columns that are encoded."""
+        return sum(k >= 0 for k in self.coded)
+
+
+@cache
+def _layout(names: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...], bases: tuple[str | None, ...]) -> _Layout:
+    """Return the layout of tables, one object for all: a long trace has thousands of tables for each step."""
+    is_coded = [dtype in (np.int32, np.int64) for dtype in dtypes]
+    coded = tuple(sum(is_coded[:k]) if is_coded[k] else -1 for k in range(len(names)))
+    return _Layout({name: k for k, name in enumerate(names)}, dtypes, bases, coded)
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
@@ -130,28 +129,65 @@ class SpilledColumns:
 
     def __init__(self, columns: Columns, relative: Mapping[str, str], path: Path) -> None:
         self._path, self._n, self.names = path, len(columns), columns.names
+        self._layout = _layout(
+            columns.names, tuple(columns[name].dtype for name in columns.names), tuple(map(relative.get, columns.names))
+        )
+        # few arrays for all columns, since small ones that live long divide the free memory
+        n_groups, n_coded = -(-self._n // packing.GROUP), self._layout.n_coded
+        self._widths = np.zeros((n_coded, n_groups), np.uint8)
+        self._lows = np.zeros((n_coded, n_groups), np.int64)
+        self._starts = np.zeros((n_coded, n_groups + 1), np.int64)
         with path.open("ab") as file:
-            self._stored = {
-                name: StoredColumn.written(file, name, columns, relative.get(name)) for name in columns.names
-            }
-            stored = self._stored.values()
-            self._extent = min((of.offset for of in stored), default=0), file.tell()
+            self._offsets = tuple(self._write(file, columns, name) for name in columns.names)
+            self._end = file.tell()
+
+    def _write(self, file: BinaryIO, columns: Columns, name: str) -> int:
+        """Append a column to a file; return its first byte."""
+        array = columns[name]
+        # words are mapped into memory
+        file.write(bytes(-file.tell() % WORD))
+        offset = file.tell()
+        codes, base = self._codes(name), self._layout.bases[self._layout.number[name]]
+        if codes is None:
+            write_array(file, array)
+            return offset
+        below = NOTHING if base is None else columns[base]
+        words = np.empty(min(array.size, PIECE) + PIECE // packing.GROUP, np.uint64)
+        for rows in blocks(array.size, PIECE):
+            expect(array[rows])
+            first, stop = rows.start // packing.GROUP, -(-rows.stop // packing.GROUP)
+            some = slice(first, stop)
+            starts = codes.starts[first : stop + 1]
+            packing.pack(array[rows], below[rows], codes.widths[some], codes.lows[some], starts, words)
+            write_array(file, words[: int(starts[-1] - starts[0])])
+        return offset
+
+    def _codes(self, name: str) -> packing.Codes | None:
+        """Return the encoding of a column; None if its values are stored as they are."""
+        k = self._layout.coded[self._layout.number[name]]
+        return None if k < 0 else packing.Codes(self._widths[k], self._lows[k], self._starts[k])
+
+    def stored(self, name: str) -> StoredColumn:
+        """Return the position and the encoding of a column."""
+        layout = self._layout
+        k = layout.number[name]
+        return StoredColumn(self._offsets[k], self._n, layout.dtypes[k], layout.bases[k], self._codes(name))
 
     def __len__(self) -> int:
         return self._n
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        if name.startswith("_") or name not in self._stored:
+        if name.startswith("_") or name not in self._layout.number:
             raise AttributeError(name)
         return self.column(name)
 
     def column(self, name: str) -> NDArray[Any]:
         """Read a whole column; (n,)."""
-        return self.rows(name, 0, self._stored[name].n)
+        return self.rows(name, 0, self._n)
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Read the rows of a column with start <= row < stop."""
-        column = self._stored[name]
+        column = self.stored(name)
         values = np.empty(stop - start, column.dtype)
         if start == stop:
             return values
@@ -172,7 +208,7 @@ class SpilledColumns:
         mapped = self._mapped()
         row = index.astype(np.int64, copy=False)
         parts = parts_near(some_of(row), packing.GROUP)
-        return [self._at(self._stored[name], row, null, mapped, parts) for name in names]
+        return [self._at(self.stored(name), row, null, mapped, parts) for name in names]
 
     def _at(
         self,
@@ -186,7 +222,7 @@ class SpilledColumns:
         if column.codes is None:
             return pick(stored, row, null)
         expect(stored, words_of(column.codes, parts))
-        base = NOTHING if column.base is None else self._at(self._stored[column.base], row, null, mapped, parts)
+        base = NOTHING if column.base is None else self._at(self.stored(column.base), row, null, mapped, parts)
         packing.unpack_rows(stored, 0, column.codes, row, null, base, values)
         return values
 
@@ -194,7 +230,7 @@ class SpilledColumns:
         """Fill `arrays`, keyed by the names of columns, with the rows of some ranges, one range after the other."""
         mapped, parts = self._mapped(), parts_between(begin, end, packing.GROUP)
         for name, values in arrays.items():
-            column = self._stored[name]
+            column = self.stored(name)
             stored = self._in(column, mapped)
             if column.codes is None:
                 values[:] = stored.take(ranges(begin, end - begin))
@@ -202,13 +238,13 @@ class SpilledColumns:
             expect(stored, words_of(column.codes, parts))
             base = NOTHING
             if column.base is not None:
-                base = np.empty(values.size, self._stored[column.base].dtype)
+                base = np.empty(values.size, self.stored(column.base).dtype)
                 self.fill({column.base: base}, begin, end)
             packing.unpack(stored, 0, column.codes, begin, end, base, values)
 
     def _mapped(self) -> NDArray[np.uint8]:
         """Map the part of the file that holds these columns into memory, since few bytes at many positions are read."""
-        first, end = self._extent
+        first, end = self._offsets[0] if self._offsets else self._end, self._end
         before = first % mmap.ALLOCATIONGRANULARITY
         if first == end:
             return np.zeros(0, np.uint8)
@@ -219,13 +255,13 @@ class SpilledColumns:
 
     def _in(self, column: StoredColumn, mapped: NDArray[np.uint8]) -> NDArray[Any]:
         """Return the values of a column, or the words of its codes, as a view of the bytes of all columns."""
-        first = column.offset - self._extent[0]
+        first = column.offset - self._offsets[0]
         return mapped[first : first + column.nbytes].view(column.dtype if column.codes is None else np.uint64)
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
         """Find insertion positions of values in an ascending column of integers without nulls that is not relative to
         another column; (n_values,) int64."""
-        column, found = self._stored[name], np.zeros(len(values), np.int64)
+        column, found = self.stored(name), np.zeros(len(values), np.int64)
         assert column.codes is not None  # integers are coded
         for i, value in enumerate(values):
             # the position is in the group before the first group that begins at or after the value
