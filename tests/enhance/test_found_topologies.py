@@ -19,6 +19,7 @@ import tracecols
 from benchmarks.generate import make, write
 from tracecols.cli import group
 from tracecols.enhance.definitions.shapes import Graph, factorizations, find_shape
+from tracecols.enhance.mpi import neighbours
 from tracecols.enhance.mpi.neighbours import find_topology, topology_of
 from tracecols.enhance.scan.facts import Definitions
 
@@ -352,6 +353,19 @@ def test_wavefronts__of_ranks_in_any_order_are_the_same_up_to_names_of_corners(t
     ]
     assert by_corner[0] == by_corner[1]
     assert by_corner[0][0] > 0
+
+
+def test_messages__the_first_ones_of_each_location_are_marked(data, tmp_path, monkeypatch):
+    store = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")).store
+    monkeypatch.setattr(neighbours, "N_FIRST", 2)
+    counts = store.counts("p2p")
+    filled = np.flatnonzero(counts)
+    location, _, is_first = neighbours._read(store, filled, 0, int(counts.max()))
+    assert filled.size > 1
+    assert (counts[filled] > 8).any()
+    assert [is_first[location == i].tolist() for i in filled] == [
+        [k < 8 for k in range(n)] for n in counts[filled].tolist()
+    ]
 
 
 @pytest.mark.slow
