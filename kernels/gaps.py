@@ -126,7 +126,7 @@ def find_first_gaps(times, here, meanings, scratch, found):
     """
     n_calls, n_events, sample, pending = here.enter_time.size, here.time.size, 0, 0
     state, begin = scratch.state, np.int64(np.iinfo(np.int64).min)
-    # calls that have begun end until then
+    # when the last of the calls that have begun ends
     until = begin
     # to the end, since a team that is open at the last moment ends after it
     while True:

@@ -15,6 +15,7 @@ import tracecols
 from tracecols.errors import SeverityError
 from tracecols.severity import Cells, SeverityCube, storage
 from tracecols.severity import cells as cells_of
+from tracecols.severity.causes import _take_below
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,22 @@ def test_full_titles__leave_out_headings_unless_they_tell_properties_apart(cube)
     assert titles["mpi_sync_collective"] == "MPI, Synchronization, Collective"
     assert titles["mpi_collective"] == "MPI, Communication, Collective"
     assert len(set(titles.values())) == len(titles)
+
+
+@pytest.mark.parametrize("call_path", [-1, 0, "!$omp parallel", "MPI_Init"])
+def test_take_below__takes_from_openmp_only_on_one_location(cube, call_path):
+    if isinstance(call_path, str):
+        call_path = next(i for i, name in enumerate(cube.call_paths.name.tolist()) if name.startswith(call_path))
+    cells, paths = cube.cells["time"], cube.call_paths
+    below = (cells.call_path >= call_path) & (cells.call_path < paths.end[call_path])
+    below &= (cells.location == 0) & (paths.paradigm == "openmp")[cells.call_path]
+    whole = float(cells.value[below].sum())
+    assert (whole > 0) == (call_path < 0 or not paths.name[call_path].startswith("MPI_Init"))
+    left, taken = {"time": cells.value.astype(np.float64)}, {"time": np.zeros(len(cells))}
+    key = np.array([call_path << 32], np.int64)
+    _take_below(cube, {"time": cells}, left, taken, key, np.array([whole / 2]))
+    np.testing.assert_allclose(taken["time"], np.where(below, cells.value / 2, 0))
+    np.testing.assert_allclose(left["time"], cells.value - taken["time"])
 
 
 def test_cells_of__call_path_inclusive_adds_up_to_the_roots(cube):

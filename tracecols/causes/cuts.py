@@ -88,6 +88,7 @@ class EnteredRegions(NamedTuple):
         """Return the parallel regions that are entered at the rows low <= row < stop, ascending by `enter`: columns
         `USED`."""
         first, last = self.extents.T
+        # columns without rows have their types, too
         near = distinct(self.window[(last >= low) & (first < stop)]).tolist() or [0]
         return _by_enter([self._between(self.tables[k], low, stop) for k in near])
 

@@ -43,7 +43,7 @@ class GivenCluster(NamedTuple):
             raise click.UsageError("give one of --workers, --scheduler and --scheduler-file")
         if self.scratch is not None and not self.is_given and not threads_use_scratch:
             raise click.UsageError(
-                "--scratch without --workers, --scheduler or --scheduler-file: threads write no temporary files"
+                "--scratch without --workers, --scheduler or --scheduler-file: it is where workers exchange files"
             )
 
     @contextmanager

@@ -206,8 +206,10 @@ def _take_below(
     they begin and end."""
     end = cube.call_paths.end
     of_openmp = np.asarray(cube.call_paths.paradigm == "openmp", np.bool_)
+    # -1, no call path, is above all of them
     n_before, paths = np.append(0, np.cumsum(of_openmp)), key >> 32
-    for at in np.flatnonzero((wanted > 0) & (n_before[end[paths]] > n_before[paths])).tolist():
+    is_above = n_before[end[paths]] > n_before[np.maximum(paths, 0)]
+    for at in np.flatnonzero((wanted > 0) & is_above).tolist():
         path, location = int(paths[at]), int(key[at] & 0xFFFFFFFF)
         mine = {}
         for p in taken:
