@@ -23,7 +23,7 @@ PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duc
 
 OPTIONS = {
     "--workloads": {"nargs": "+", "default": [], "metavar": "NAME", "help": "traces: shell patterns, or paths of archives or stores"},
-    "--large": {"action": "store_true", "help": "10^8 and 10^9 events, too: an hour more, and 45 GB of room"},
+    "--large": {"action": "store_true", "help": "10^8 and 10^9 events, too: two hours more, and 45 GB of room"},
     "--events": {"type": float, "default": 1e7, "help": "events of the irregular workloads (default 1e7)"},
     "--rounds": {"type": int, "default": 5, "help": "how often, besides once before (default 5)"},
     "--jobs": {"type": int, "help": "threads where there are several (default: one per core)"},

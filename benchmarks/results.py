@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks import goals
 from benchmarks.peers import STEPS
 from benchmarks.steps import GROUPS
 from benchmarks.workloads import SERIES
@@ -165,10 +166,39 @@ def others(found: pd.DataFrame) -> str:
     return markdown("Others, the same archive and work", headings, rows, 2) if rows else ""
 
 
+GOAL_FIGURES: dict[str, Callable[[Any, Any], float]] = {
+    "s": lambda r, _: r["median"],
+    "s of processor time": lambda r, _: r["processor_seconds"],
+    "GB": lambda r, _: r["peak_bytes"] / 1e9,
+    "GB beyond the scan": lambda r, _: r["notes"]["GB beyond the scan"],
+    "times the time": lambda r, base: r["median"] / base["median"],
+    "times the processor time": lambda r, base: r["processor_seconds"] / base["processor_seconds"],
+    "GB/s": lambda r, _: r["archive_bytes"] / r["median"] / 1e9,
+    "M events/s": lambda r, _: r["rate"],
+}
+"""Figures that goals are set for, of the results of a step and those of the step to which they are relative."""
+
+
+def against_goals(found: pd.DataFrame) -> str:
+    """Tabulate the figures that have goals, with the yardsticks of their workloads."""
+    rows_of = {(r["workload"], r["step"]): r for r in found.to_dict("records")}
+    rows = []
+    for goal in goals.GOALS:
+        row, base = rows_of.get((goal.workload, goal.step)), rows_of.get((goal.workload, goal.base))
+        if row is not None and (base is not None or not goal.base):
+            figure = GOAL_FIGURES[goal.figure](row, base)
+            yardsticks = [rows_of.get((goal.workload, name)) for name in ("copy", "pyarrow")]
+            rates = [short(y["rate"]) if y else "" for y in yardsticks]
+            relative = f"{goal.figure} of {STEPS[goal.base].title}" if goal.base else goal.figure
+            rows.append([STEPS[goal.step].title, row["about"], relative, short(goal.value), short(figure), *rates])
+    headings = ["step", "trace", "figure", "goal", "measured", "copy, M events/s", "pyarrow, M events/s"]
+    return markdown("Goals", headings, rows, 3) if rows else ""
+
+
 def tables(found: pd.DataFrame) -> list[str]:
-    """Return all tables: figures on all workloads, growth, other tools, and all figures of each workload."""
+    """Return all tables: goals, figures on all workloads, growth, other tools, and all figures of each workload."""
     alone = found[found["series"] == ""]
-    made = [circumstances(found)]
+    made = [circumstances(found), against_goals(found)]
     made += [overview(alone), families(alone)] if len(alone) else []
     made += [growth(found, series) for series in SERIES]
     made.append(others(found))

@@ -8,9 +8,11 @@ only here.
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import goals
 from benchmarks.process import held, peak, processor_seconds
 from benchmarks.workloads import ROOT, is_otf2
 from tracecols import convert
@@ -38,6 +41,7 @@ from tracecols.model.table_writer import write_tables
 from tracecols.patterns.registry import FAMILIES
 from tracecols.replay.graph import find_graph
 from tracecols.replay.replay import Replay
+from tracecols.replay.scenarios import Scenario, predict, scaled
 from tracecols.schema import EVENTS
 from tracecols.schema.properties import ROOT_CAUSES
 from tracecols.search.choice import declared_for, trees_of, without
@@ -53,7 +57,8 @@ SAMPLE = 1 << 22
 LARGEST = 50_000_000
 """Maximum number of events of traces for steps that hold the whole trace in memory: 2 to 3 GB."""
 
-GROUPS = ("yardsticks", "read", "analysis", "tables", "export", "queries", "peers")
+GROUPS = ("yardsticks", "read", "analysis", "tables", "export", "queries", "goals", "peers")
+"""Groups of steps; those of the group `goals` are measured only where they have one."""
 
 
 @dataclass
@@ -140,11 +145,16 @@ class Step:
     against: str = ""  # of a peer: the step of tracecols that does the same
     counts_events: bool = False  # whether it returns how many events there are, which must then be right
 
+    def has_goals_only(self, facts: dict[str, Any]) -> bool:
+        """Return whether it is measured on a workload only if it has a goal there."""
+        return self.group == "goals" or (facts.get("series") == goals.SERIES and self.group != "yardsticks")
+
     def why_not(self, subject: Subject) -> str:
         """Return the reason why the step cannot be measured on a subject; empty if it can."""
         facts, archive = subject.facts, subject.archive
         reasons = {
-            "not in series": bool(facts.get("series")) and not self.in_series,
+            "no goal": self.has_goals_only(facts) and (subject.name, self.name) not in goals.MEASURED,
+            "not in series": facts.get("series") not in (None, "", goals.SERIES) and not self.in_series,
             "the archive is not known": bool(self.needs) and archive is None,
             "not an OTF2 archive": self.needs == "otf2" and archive is not None and not is_otf2(archive),
             "no such events": bool(self.family) and not facts["n_rows"].get(self.family),
@@ -314,11 +324,45 @@ def _analyze_with_workers(subject: Subject) -> Run:
     return run
 
 
-def _command(subject: Subject) -> Run:
-    """Go from an archive to severities as a user does: in a new process, with kernels compiled before."""
-    words = [sys.executable, "-m", "tracecols", "analyze", str(subject.archive), "--conventions", subject.conventions]
-    words += ["-o", str(subject.scratch / "made.severity"), "--jobs", str(subject.jobs)]
-    return lambda: subprocess.run(words, check=True, capture_output=True, cwd=ROOT)
+def _call(words: list[str], **variables: str) -> None:
+    command = [sys.executable, "-c", "from tracecols.cli import main; main()", *words]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env={**os.environ, **variables})
+
+
+def _command(line: str) -> Callable[[Subject], Run]:
+    """Return the `prepare` function of a command as a user runs it: in a new process, with kernels compiled before."""
+
+    def prepare(subject: Subject) -> Run:
+        places = {"archive": subject.archive, "store": subject.store, "made": subject.scratch / "made.severity"}
+        words = [word.format(**places) for word in line.split()]
+        return lambda: _call(words)
+
+    return prepare
+
+
+def _first_commands(subject: Subject) -> Run:
+    """Convert and analyze as after an installation, when no kernel is compiled yet."""
+
+    def run() -> None:
+        made, cube = subject.scratch / "first.trace", subject.scratch / "made.severity"
+        with tempfile.TemporaryDirectory(dir=subject.scratch) as kernels:
+            _call(["convert", str(subject.archive), "-o", str(made), "--force"], NUMBA_CACHE_DIR=kernels)
+            _call(["analyze", str(made), "-o", str(cube), "--force"], NUMBA_CACHE_DIR=kernels)
+
+    return run
+
+
+def _scenarios(subject: Subject, n: int) -> Run:
+    """Predict the runtime for `n` speeds of computation; the trace was scanned before. Notes: memory that it takes."""
+    model = subject.model(subject.jobs)
+    before = held()
+
+    def run() -> None:
+        predict(Replay(model), [Scenario((scaled(1 - i / 20),)) for i in range(1, n + 1)])
+        if before is not None:
+            subject.notes["GB beyond the scan"] = (peak() - before) / 1e9
+
+    return run
 
 
 # -- tables and exports ------------------------------------------------------------------------------------------------
@@ -439,7 +483,7 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("causes", "analysis", "causes of lost time in a replay, all threads", _causes, SERIES | WHOLE),
     ("analyze_workers", "analysis", "analyze a store, two worker processes", _analyze_with_workers, {"package": "distributed"}),
     ("analyze_archive", "analysis", "archive to severities, all threads", _analyze_archive, SERIES | ARCHIVE),
-    ("command", "analysis", "the command tracecols analyze ARCHIVE", _command, ARCHIVE),
+    ("command", "analysis", "the command tracecols analyze ARCHIVE", _command("analyze {archive} -o {made}"), ARCHIVE),
     ("table_calls", "tables", "region instances of all locations", _ask(Subject.model, lambda m: m.call_instances.enter.size), SERIES | WHOLE),
     ("table_messages", "tables", "table messages", _ask(_with_calls, lambda m: len(m.messages)), SERIES | WHOLE | P2P),
     ("table_collectives", "tables", "table collectives", _ask(_with_calls, lambda m: len(m.collectives)),
@@ -481,6 +525,18 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
      P2P | {"package": "polars"}),
     ("questions_dask", "queries", "three questions in Dask DataFrame", lambda s: _questions(s, "# Dask DataFrame\n", dd="dask.dataframe"),
      P2P | {"package": "distributed"}),
+    ("command_store", "goals", "`tracecols analyze STORE`", _command("analyze {store} -o {made}"), {}),
+    ("command_memory", "goals", "the same with `--memory 2GB`", _command("analyze {store} -o {made} --memory 2GB"), {}),
+    ("command_bins", "goals", "the same with `--bins 100`", _command("analyze {store} -o {made} --bins 100 --force"), {}),
+    ("command_phases", "goals", "the same by phases (`--phases from:MPI_Waitall`)",
+     _command("analyze {store} -o {made} --phases from:MPI_Waitall --force"), {}),
+    ("command_first", "goals", "first `tracecols convert` and `analyze`, kernels compiled", _first_commands, ARCHIVE),
+    ("command_help", "goals", "`tracecols --help`", _command("--help"), {}),
+    ("scenario", "goals", "replay of one scenario, after the scan", partial(_scenarios, n=1), {}),
+    ("scenarios", "goals", "replay of ten scenarios", partial(_scenarios, n=10), {}),
+    ("ask_messages", "goals", "`trace.messages` of a store", _ask(Subject.trace, lambda t: len(t.messages)), {}),
+    ("ask_waits", "goals", "`trace.waits` of a store", _ask(Subject.trace, lambda t: len(t.waits)), {}),
+    ("ask_critical_path", "goals", "`trace.critical_path()` of a store", _ask(Subject.trace, lambda t: len(t.critical_path())), {}),
 )
 # fmt: on
 

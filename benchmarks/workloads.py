@@ -8,6 +8,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from benchmarks import goals
+
 ROOT = Path(__file__).parents[1]
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
 
@@ -33,12 +35,12 @@ class Workload:
         [Path], Path
     ]  # writes the trace into an empty folder, or finds a recorded one; returns its anchor file, or a store
     n_events: int = 0  # approximate, of generated ones; 0 for recorded ones, which need no disk space
-    series: str = ""  # one of `SERIES` if it belongs to one: fewer steps are measured then
+    series: str = ""  # one of `SERIES`, or that of the goals: fewer steps are measured then
     is_large: bool = False  # whether it takes a long time and much disk space
 
 
-def _recorded(name: str, path: Path, about: str) -> Workload:
-    return Workload(name, about, lambda folder: path)
+def _recorded(name: str, path: Path, about: str, series: str = "") -> Workload:
+    return Workload(name, about, lambda folder: path, series=series)
 
 
 def _generated(
@@ -68,6 +70,8 @@ RECORDED = (
     ("hpcg", SHARED / "otf2/hpcg_2x2/traces.otf2", "recorded, HPCG, 2 x 2"),
     ("imagemagick-paraver", SHARED / "paraver/omp/omp4.prv.gz", "recorded, ImageMagick, 1 x 4, Paraver"),
     ("sweep3d-epilog", SHARED / "epilog/sweep3d_2x3_50/epik.elg", "recorded, SWEEP3D, 2 x 3, EPILOG"),
+    ("mg_S_4", SHARED / "otf2/mg_S_4/traces.otf2", "recorded, NPB mg, 4 x 1", goals.SERIES),
+    ("sweep3d_4", SHARED / "otf2/sweep3d_4/traces.otf2", "recorded, SWEEP3D, 4 x 1", goals.SERIES),
 )
 
 KINDS = (
@@ -79,17 +83,31 @@ KINDS = (
 )
 """Programs of `benchmarks.programs` at one size: processes, threads, and description."""
 
+FOR_GOALS = (
+    ("dense-20M", "multizone", 8, 4, 2 * 10**7, {}),
+    ("irregular-20M", "irregular", 8, 1, 2 * 10**7, {}),
+    ("halo-20M", "halo", 256, 1, 2 * 10**7, {}),
+    ("dense-100M", "multizone", 8, 4, 10**8, {}),
+    ("locations-100000", "multizone", 100_000, 1, 10**7, {}),
+    ("dense-1G", "multizone", 8, 4, 10**9, {}),
+    ("dense-64-1G", "multizone", 64, 4, 10**9, {"depth": 4}),
+    ("halo-1G", "halo", 256, 1, 10**9, {}),
+    ("lopsided-1G", "lopsided", 16, 1, 10**9, {"depth": 6}),
+    ("one-process-1G", "multizone", 1, 4, 10**9, {}),
+)
+"""Programs that only goals are measured on: processes, threads, events, and options."""
+
 TREES = {"depth": 12, "functions": 300}
 
 
 def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
     """Return all workloads by name, recorded ones only if they exist. Irregular ones have `n_events` events, programs a
     fifth of that."""
-    n, about = n_events, "random call trees and durations"
-    found = [_recorded(name, path, what) for name, path, what in RECORDED if path.exists()]
-    found.append(_generated("irregular", f"{about}, 8 processes", "irregular", 8, 1, n, nodes=4_000, **TREES))
+    n, trees_of = n_events, "random call trees and durations"
+    found = [_recorded(name, path, *about) for name, path, *about in RECORDED if path.exists()]
+    found.append(_generated("irregular", f"{trees_of}, 8 processes", "irregular", 8, 1, n, nodes=4_000, **TREES))
     epilog = {"is_epilog": True, "nodes": 700, **TREES}
-    found.append(_generated("irregular-epilog", f"{about}, 4 x 2, merged EPILOG", "irregular", 4, 2, n, **epilog))
+    found.append(_generated("irregular-epilog", f"{trees_of}, 4 x 2, merged EPILOG", "irregular", 4, 2, n, **epilog))
     found += [_generated(name, what, name, *size, n // 5) for name, *size, what in KINDS]
     for n, short in ((10**6, "1M"), (3 * 10**6, "3M"), (10**7, "10M"), (10**8, "100M"), (10**9, "1G")):
         found.append(_generated(f"events-{short}", "multizone, 64 x 4", "multizone", 64, 4, n, "events", depth=4))
@@ -106,6 +124,9 @@ def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
         # the same events on more and more call paths
         name, what = f"call-paths-{nodes}", f"irregular, 8 processes, trees of {nodes} calls"
         found.append(_generated(name, what, "irregular", 8, 1, n, "call_paths", nodes=nodes, **TREES))
+    for name, program, processes, threads, n, options in FOR_GOALS:
+        what = f"{program}, {processes} x {threads}"
+        found.append(_generated(name, what, program, processes, threads, n, goals.SERIES, **options))
     return {w.name: w for w in found}
 
 
