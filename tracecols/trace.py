@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -179,13 +180,13 @@ class Trace(OpenedTrace):
     ) -> None:
         if frame_limit is not None and (not is_whole_number(frame_limit) or frame_limit < 0):
             raise StoreError(f"{show(frame_limit)} is not a number of bytes (frame_limit)\n  give a whole number")
-        super().__init__(Store(path), jobs, subdomains=subdomains)
+        super().__init__(Store(path), jobs, subdomains=subdomains, progress=progress)
         if subdomains is not None:
             # invalid subdomains are reported when the trace is opened
             _ = self.readable.subdomains
         self._given_limit = frame_limit
         self.frame_limit = default_frame_limit() if frame_limit is None else int(frame_limit)
-        self._given_jobs, self._progress = jobs, progress
+        self._given_jobs = jobs
         self._found_waits: dict[str, dict[str, Any]] = {}
         self._finds_waits = Lock()
         self._tables_made: dict[tuple[str, Quirks], CompoundTable] = {}
@@ -216,11 +217,6 @@ class Trace(OpenedTrace):
     def manifest(self) -> dict[str, Any]:
         """Metadata of the store: source, clock, counts, records not understood, events lost."""
         return self.store.manifest
-
-    @property
-    def model(self) -> Model:
-        """The enhanced model, made by one pass over all events when first needed."""
-        return self.model_of(progress=self._progress)
 
     def __repr__(self) -> str:
         m = self.manifest
@@ -1034,7 +1030,8 @@ class Trace(OpenedTrace):
     @once
     def catalog(self) -> Catalog:
         """All tables of the trace by name."""
-        return Catalog(self.store, lambda: self.model, {WAITS.name: (WAITS, lambda: find_waits(self.model))})
+        model = partial(self._models.whole, self._progress)
+        return Catalog(self.store, model, {WAITS.name: (WAITS, lambda: find_waits(model()))})
 
     def scan(self, name: str) -> TableFiles:
         """Return a table as Parquet files for tools that read Parquet or Arrow; the table is not held in memory.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -208,3 +211,19 @@ def test_seconds__of_a_series_are_a_series(convert, trace):
     assert one == array[0]
     assert np.ndim(one) == 0
     assert getattr(trace, convert)(times.iloc[:0]).size == 0
+
+
+@pytest.mark.parametrize("ask", ["messages", "waits", "events", "profile", "critical_path", "what_if", "analyze"])
+def test_trace__is_freed_as_soon_as_it_is_not_referred_to(trace, ask):
+    """Its tables may take most of the memory of a notebook, and Python looks for cycles only now and then."""
+    other = tracecols.open(trace.path)
+    found = getattr(other, ask)
+    found = found() if callable(found) else found
+    model = weakref.ref(other.model)
+    gc.collect()
+    gc.disable()
+    try:
+        del other, found
+        assert model() is None
+    finally:
+        gc.enable()

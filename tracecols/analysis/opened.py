@@ -28,12 +28,47 @@ if TYPE_CHECKING:
     from tracecols.model.readable import Readable
 
 
+class Models:
+    """The enhanced models of a whole trace, made when first needed, and kept: with its focus, and without.
+
+    They do not refer to the trace that is opened, so that what needs them later does not keep that in memory.
+    """
+
+    def __init__(self, store: Store, jobs: int, budget: Budget | None, ask: Callable[[], None]) -> None:
+        self._store, self._jobs, self._budget, self._ask = store, jobs, budget, ask
+        self._made: dict[bool, Model] = {}
+        self._lock = Lock()
+
+    @once
+    def focus(self) -> NDArray[np.int64] | None:
+        """When the focus of each location begins and ends (`enhance.scan.focus.find_focus`)."""
+        return find_focus(self._store, Regions(self._store), Locations.of(self._store))
+
+    def threads(self) -> Executor:
+        """Return an executor of threads of this process."""
+        return Threads(self._jobs, self._budget or Budget.default(), ask=self._ask)
+
+    def are_made(self, with_focus: bool) -> bool:
+        """Return whether the model, with or without the focus, exists already."""
+        return (with_focus and self.focus is not None) in self._made
+
+    def whole(self, progress: Progress | None = None, with_focus: bool = False) -> Model:
+        """Return the model of the whole trace, not divided by periods (`OpenedTrace.model_of`)."""
+        focus = self.focus if with_focus else None
+        with self._lock:
+            is_divided = focus is not None
+            if is_divided not in self._made:
+                self._made[is_divided] = enhance(self._store, self._jobs, progress, None, self.threads(), focus)
+            return self._made[is_divided]
+
+
 class OpenedTrace:
     """A trace that is opened for analyses, with threads (by default one per core) and memory (by default half of what
     is free when a scan begins).
 
     `subdomains` are the parts of the application that locations belong to (`given.subdomains.find_subdomains`); `ask`
-    is called before each step of an analysis, and may raise an error, to end it.
+    is called before each step of an analysis, and may raise an error, to end it; `progress` is called with the numbers
+    of events scanned and in total when a table or the model is asked for.
     """
 
     def __init__(
@@ -43,11 +78,11 @@ class OpenedTrace:
         budget: Budget | None = None,
         subdomains: Given | None = None,
         ask: Callable[[], None] = not_asked,
+        progress: Progress | None = None,
     ) -> None:
         self.store, self.jobs, self.budget, self._subdomains = store, n_jobs(jobs), budget, subdomains
-        self.ask = ask
-        self._models: dict[bool, Model] = {}
-        self._scans = Lock()
+        self.ask, self._progress = ask, progress
+        self._models = Models(store, self.jobs, budget, ask)
 
     @property
     def scratch(self) -> Path | None:
@@ -58,10 +93,10 @@ class OpenedTrace:
         """Return a context for work of this process, with the heap set up by `work.memory.within`."""
         return within((self.budget or Budget.default()).memory)
 
-    @once
+    @property
     def focus(self) -> NDArray[np.int64] | None:
-        """When the focus of each location begins and ends (`enhance.scan.focus.find_focus`)."""
-        return find_focus(self.store, Regions(self.store), Locations.of(self.store))
+        """When the focus of each location begins and ends (`Models.focus`)."""
+        return self._models.focus
 
     def model_of(
         self,
@@ -83,20 +118,16 @@ class OpenedTrace:
         with_focus : bool, optional
             Distinguish the focus of the run from start-up and shutdown.
         """
+        if workers is None and not periods.facts():
+            return self._models.whole(progress, with_focus)
         focus = self.focus if with_focus and periods.phases is None else None
-        executor = Threads(self.jobs, self.budget or Budget.default(), ask=self.ask) if workers is None else workers
-        if workers is not None or periods.facts():
-            return enhance(self.store, self.jobs, progress, periods, executor, focus)
-        with self._scans:
-            is_divided = focus is not None
-            if is_divided not in self._models:
-                self._models[is_divided] = enhance(self.store, self.jobs, progress, None, executor, focus)
-            return self._models[is_divided]
+        executor = self._models.threads() if workers is None else workers
+        return enhance(self.store, self.jobs, progress, periods, executor, focus)
 
     @property
     def model(self) -> Model:
-        """The enhanced model: made by one pass over all events when first needed."""
-        return self.model_of()
+        """The enhanced model, made by one pass over all events when first needed."""
+        return self.model_of(progress=self._progress)
 
     @once
     def readable(self) -> Readable:
@@ -104,7 +135,8 @@ class OpenedTrace:
         # imports pandas, which analyses do without
         from tracecols.model.readable import Readable
 
-        return Readable(self.store, lambda: self.model.facts, self._subdomains)
+        models, progress = self._models, self._progress
+        return Readable(self.store, lambda: models.whole(progress).facts, self._subdomains)
 
     @once
     def replay(self) -> Replay:
@@ -116,4 +148,4 @@ class OpenedTrace:
 
 def is_scanned(trace: OpenedTrace, periods: Periods, with_focus: bool) -> bool:
     """Return whether the model of a trace exists already, so that the trace is not scanned again."""
-    return not periods.facts() and (with_focus and trace.focus is not None) in trace._models
+    return not periods.facts() and trace._models.are_made(with_focus)

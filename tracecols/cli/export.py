@@ -82,7 +82,7 @@ class Timeline(NamedTuple):
     "Severities: a column with the subdomain of each location in .csv and .parquet; in other formats (.cubex, .cube, "
     ".severity, .json), subdomains replace machines and nodes.",
 )
-@option("force")
+@option("force", "Replace an output that was made in another way, or any file; an archive (.otf2) is never replaced.")
 @option("jobs", "Archive, timeline: threads.  [default: one per core]")
 @grouped(table=Table, cut=Cut, timeline=Timeline)
 def export(

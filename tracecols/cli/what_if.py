@@ -112,7 +112,7 @@ class GivenTable(NamedTuple):
 )
 @option("output", "Write the re-timed trace as a store.", metavar="NAME.trace")
 @option("force", "With --output: also replace the store of another trace, or any file.")
-@option("as_json", "Print all numbers as JSON.")
+@option("as_json", "Print the numbers as JSON; of the table, --rows call paths.")
 @option("jobs")
 @click.pass_context
 @grouped(changes=GivenChanges, part=Part, table=GivenTable, written=Written)
