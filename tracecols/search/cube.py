@@ -14,15 +14,7 @@ from tracecols.patterns.base import Family
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.device_times import device_efficiencies
 from tracecols.patterns.interval import mpi_interval
-from tracecols.patterns.periods import (
-    BEFORE,
-    by_bin,
-    of_no_period,
-    outside_of_focus,
-    period_axis,
-    period_cells,
-    period_notes,
-)
+from tracecols.patterns.periods import BEFORE, by_bin, of_no_period, period_axis, period_cells, period_notes
 from tracecols.patterns.registry import CONVENTIONS, needed
 from tracecols.schema.properties import DEVICE_TIME, VISITS
 from tracecols.schema.severity import DEFAULT
@@ -118,9 +110,9 @@ def _by_period(
             of = period_cells(model, found)
             cells[name] = of.summed()
             if divider.by_time:
-                outside[name] = outside_of_focus(model, of)
+                of, outside[name] = by_bin(model, of)
             if divider.kind != FOCUS:
-                by_period[name] = by_bin(model, of) if divider.by_time else of
+                by_period[name] = of
     if not divider.by_time:
         return cells, by_period, None
     in_focus = _InFocus(cells, dict(outside))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,19 @@ MOST_KEPT = 1 << 24
 """Maximum number of cells that `Made` keeps."""
 
 
-class Made(Mapping[str, "Cells"]):
-    """Cells by property, made on access: those of many locations take much memory, so only the most recently used ones
-    are kept."""
+C = TypeVar("C", bound=Sized)
 
-    def __init__(self, names: Iterable[str], make: Callable[[str], Cells]) -> None:
+
+class Made(Mapping[str, C]):
+    """Cells by property, made on access: those of many locations or periods take much memory and time, so only those
+    that are used are made, and only the most recently used ones are kept."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], C]) -> None:
         self._names, self._make = dict.fromkeys(names), make
-        self._kept: dict[str, Cells] = {}
+        self._kept: dict[str, C] = {}
         self._n = 0
 
-    def __getitem__(self, name: str) -> Cells:
+    def __getitem__(self, name: str) -> C:
         if name not in self._names:
             raise KeyError(name)
         found = self._kept.pop(name, None)

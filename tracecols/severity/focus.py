@@ -123,22 +123,11 @@ def set_apart(cube: Severities) -> NDArray[np.bool_]:
 def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
     """Return a cube without the cells of some call paths, but with what the program's root deducts for tasks that
     stay."""
-    by_period = {name: found.where(~apart[found.call_path]) for name, found in cube.period_cells.items()}
     roots = roots_of_tasks(cube)
     # tasks that stay while their root does not: what the root deducts for them stays, too
     roots = np.where((roots >= 0) & ~apart & apart[roots], roots, -1)
-    if (roots >= 0).any():
-        for name, of in TAKEN_OFF.items():
-            if name in by_period and of in cube.period_cells:
-                kept, tasks = by_period[name], cube.period_cells[of]
-                tasks = tasks.where(roots[tasks.call_path] >= 0)
-                by_period[name] = PeriodCells.ordered(
-                    np.append(kept.call_path, roots[tasks.call_path]),
-                    np.append(kept.location, tasks.location),
-                    np.append(kept.period, tasks.period),
-                    np.append(kept.value, -tasks.value),
-                )
     cells = Made(cube.cells, partial(_cells_without, cube.cells, apart, roots))
+    by_period = Made(cube.period_cells, partial(_period_cells_without, cube.period_cells, apart, roots))
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
 
 
@@ -148,6 +137,23 @@ def _cells_without(cells: Mapping[str, Cells], apart: NDArray[np.bool_], roots: 
     if of is None or of not in cells or not (roots >= 0).any():
         return found
     return found - second_appearance(roots, cells[of])
+
+
+def _period_cells_without(
+    cells: Mapping[str, PeriodCells], apart: NDArray[np.bool_], roots: NDArray[np.int64], name: str
+) -> PeriodCells:
+    """Return the cells by period of a property, likewise."""
+    found, of = cells[name], TAKEN_OFF.get(name)
+    kept = found.where(~apart[found.call_path])
+    if of is None or of not in cells or not (roots >= 0).any():
+        return kept
+    tasks = cells[of].where(roots[cells[of].call_path] >= 0)
+    return PeriodCells.ordered(
+        np.append(kept.call_path, roots[tasks.call_path]),
+        np.append(kept.location, tasks.location),
+        np.append(kept.period, tasks.period),
+        np.append(kept.value, -tasks.value),
+    )
 
 
 def focused(cube: Cube) -> Cube:
@@ -190,13 +196,20 @@ def without_start_and_end(cube: Cube) -> Cube:
     """Return a cube without what lies outside of the time between MPI_Init and MPI_Finalize."""
     outside = cube.outside or {}
     cells = Made(cube.cells, partial(_cells_inside, cube.cells, outside))
-    by_period = {name: found - outside[name] for name, found in cube.period_cells.items()}
+    by_period = Made(cube.period_cells, partial(_period_cells_inside, cube.period_cells, outside))
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
 
 
 def _cells_inside(cells: Mapping[str, Cells], outside: Mapping[str, PeriodCells], name: str) -> Cells:
     """Return the cells of a property less what lies outside of the focus."""
     return cells[name] - outside[name].summed()
+
+
+def _period_cells_inside(
+    cells: Mapping[str, PeriodCells], outside: Mapping[str, PeriodCells], name: str
+) -> PeriodCells:
+    """Return the cells by period of a property less what lies outside of the focus."""
+    return cells[name] - outside[name]
 
 
 def in_words(facts: Mapping[str, Any]) -> str:

@@ -51,7 +51,7 @@ class Severities:
         facts: dict[str, Any],
         topologies: Sequence[Topology] = (),
         periods: PeriodAxis | None = None,
-        period_cells: dict[str, PeriodCells] | None = None,
+        period_cells: Mapping[str, PeriodCells] | None = None,
         outside: dict[str, PeriodCells] | None = None,
     ) -> None:
         self.properties, self.call_paths, self.system, self.cells, self.facts = (
@@ -62,7 +62,8 @@ class Severities:
             facts,
         )
         self.topologies = list(topologies)
-        self.periods, self.period_cells, self.outside = periods, period_cells or {}, outside
+        self.periods, self.outside = periods, outside
+        self.period_cells: Mapping[str, PeriodCells] = period_cells or {}
 
     def replaced(self, **columns: Any) -> Self:
         """Return a cube with some attributes replaced; if `cells` is one of them, `outside` is dropped unless it is
@@ -321,7 +322,7 @@ class Severities:
         return self.replaced(
             properties=PropertyAxis(**columns),
             cells={**self.cells, name: Cells.empty()},
-            period_cells=self.period_cells | nothing if self.period_cells else {},
+            period_cells={**self.period_cells, **nothing} if self.period_cells else {},
             outside=None if self.outside is None else self.outside | nothing,
         )
 
