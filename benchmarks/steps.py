@@ -353,16 +353,11 @@ def _first_commands(subject: Subject) -> Run:
 
 
 def _scenarios(subject: Subject, n: int) -> Run:
-    """Predict the runtime for `n` speeds of computation; the trace was scanned before. Notes: memory that it takes."""
-    model = subject.model(subject.jobs)
-    before = held()
-
-    def run() -> None:
-        predict(Replay(model), [Scenario((scaled(1 - i / 20),)) for i in range(1, n + 1)])
-        if before is not None:
-            subject.notes["GB beyond the scan"] = (peak() - before) / 1e9
-
-    return run
+    """Predict the runtime for `n` speeds of computation by a replay whose graph has been built."""
+    replay = Replay(subject.model(subject.jobs))
+    scenarios = [Scenario((scaled(1 - i / 20),)) for i in range(1, n + 1)]
+    predict(replay, scenarios)
+    return lambda: predict(replay, scenarios)
 
 
 # -- tables and exports ------------------------------------------------------------------------------------------------
@@ -530,9 +525,11 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("command_bins", "goals", "the same with `--bins 100`", _command("analyze {store} -o {made} --bins 100 --force"), {}),
     ("command_phases", "goals", "the same by phases (`--phases from:MPI_Waitall`)",
      _command("analyze {store} -o {made} --phases from:MPI_Waitall --force"), {}),
+    ("command_replay", "goals", "the same with replay (`--ideal-network`)",
+     _command("analyze {store} -o {made} --ideal-network --force"), {}),
     ("command_first", "goals", "first `tracecols convert` and `analyze`, kernels compiled", _first_commands, ARCHIVE),
     ("command_help", "goals", "`tracecols --help`", _command("--help"), {}),
-    ("scenario", "goals", "replay of one scenario, after the scan", partial(_scenarios, n=1), {}),
+    ("scenario", "goals", "replay of one scenario", partial(_scenarios, n=1), {}),
     ("scenarios", "goals", "replay of ten scenarios", partial(_scenarios, n=10), {}),
     ("ask_messages", "goals", "`trace.messages` of a store", _ask(Subject.trace, lambda t: len(t.messages)), {}),
     ("ask_waits", "goals", "`trace.waits` of a store", _ask(Subject.trace, lambda t: len(t.waits)), {}),
