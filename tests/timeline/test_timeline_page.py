@@ -158,10 +158,10 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
     )
     with ViewServer(first) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        server.rest.share = 0.47
+        server.rest.stage, server.rest.share = "analyzing", 0.47
         page = Page(browser, server, "#from=20000000&to=90000000")
         words = page.page.locator(".rest p")
-        words.filter(has_text="findings are still being computed: 40 %.").wait_for()
+        words.filter(has_text="findings are still being computed (analyzing, 40 %).").wait_for()
         assert page.page.locator(".findings").count() == 0
         assert page.page.get_by_text("Waits are not known yet.").count() == 1
         server.show(Run(timeline, Trees(timeline), Folds(timeline)))

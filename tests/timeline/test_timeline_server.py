@@ -228,10 +228,12 @@ def test_rest__says_how_far_it_is_until_another_run_is_served(path):
             body = ask(server, f"/{server.token}/data/rest")[2]
             return json.loads(body[4 : 4 + int.from_bytes(body[:4], "little")])
 
-        assert said() == {"is_first": True, "share": 0.0, "error": "", "arrays": []}
+        assert said() == {"is_first": True, "stage": "", "share": 0.0, "error": "", "arrays": []}
         with server.rest.watch("analyzing") as report:
             report(1, 4)
-            assert said()["share"] == 0.25
+            assert (said()["stage"], said()["share"]) == ("analyzing", 0.25)
+        with server.rest.watch("finding causes"):
+            assert (said()["stage"], said()["share"]) == ("finding causes", 0.0)
         server.rest.failed("no room")
         assert said()["error"] == "no room"
         timeline = Timeline(store, all_of_it)

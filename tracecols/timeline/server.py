@@ -121,14 +121,17 @@ class _Lines:
 class Rest:
     """Progress of the analysis that completes the first picture."""
 
+    stage: str = ""
+    """Its current stage, such as `scanning`; empty before the first one."""
     share: float = 0.0
-    """Completed share of its current stage."""
+    """Completed share of this stage."""
     error: str = ""
     """Reason why it failed; empty if it did not."""
 
     @contextmanager
-    def watch(self, _stage: str) -> Iterator[Progress]:
-        """Record the progress of a stage of the analysis."""
+    def watch(self, stage: str) -> Iterator[Progress]:
+        """Record a stage of the analysis and its progress."""
+        self.stage, self.share = stage, 0.0
 
         def report(done: int, total: int) -> None:
             self.share = done / max(total, 1)

@@ -27,7 +27,8 @@ export function restOf() {
     }
     bar.value = says.share;
     // each tenth is read out, not each step
-    say(`Cells and regions are complete. Waits, their causes, the critical path and findings are still being computed: ${percent(Math.floor(says.share * 10) / 10)}.`);
+    const stage = says.stage ? ` (${says.stage}, ${percent(Math.floor(says.share * 10) / 10)})` : "";
+    say(`Cells and regions are complete. Waits, their causes, the critical path and findings are still being computed${stage}.`);
     setTimeout(look, 1000);
   }
   look();
