@@ -15,6 +15,7 @@ from tracecols.cli import group
 from tracecols.errors import SeverityError
 from tracecols.report.comparison import run_names
 from tracecols.severity import SeverityCube, algebra
+from tracecols.severity.periods import PeriodAxis, PeriodCells
 
 # Two runs of a program, in ticks of a millisecond: f became faster, g is new, and a second process takes part.
 BEFORE = {
@@ -578,6 +579,21 @@ def test_unify__of_clocks_without_a_common_multiple_rounds_what_is_own():
             assert cube.total(name) == pytest.approx(given.total(name), abs=1e-15)
     change = united[1] - united[0]
     assert len(change.cells_of("time", "eee")) == 0
+
+
+def test_unify__periods_of_other_clocks_are_in_ticks_of_a_common_one():
+    """Equal times by phase stay equal: of 0.1 s in ticks of two clocks no residue like 1.4e-17 s remains."""
+    none = np.zeros(3, np.int32)
+    cubes = []
+    for resolution in (10**9, 3 * 10**8):
+        tenth = resolution // 10
+        cube = small_cube({"time": {("main", 0, 0): 6 * tenth}}, resolution=resolution)
+        axis = PeriodAxis("phase", "step", np.arange(3) * tenth, np.arange(1, 4) * tenth, np.ones(3, np.int32))
+        values = PeriodCells(none, none, np.arange(3, dtype=np.int32), np.arange(1, 4) * tenth)
+        cubes.append(cube.replaced(periods=axis, period_cells={"time": values}))
+    first, second = (cube.period_cells["time"].value for cube in algebra.unify(cubes))
+    assert first.dtype == second.dtype == np.int64
+    assert first.tolist() == second.tolist()
 
 
 def test_difference__of_foreign_times_leaves_no_residue(tmp_path):

@@ -248,6 +248,16 @@ def _common_clock(cubes: Sequence[Severities]) -> int:
     return power if power >= min(resolutions) else 1
 
 
+def _ticks(value: NDArray[Any], of: int, resolution: int) -> NDArray[Any]:
+    """Convert times in ticks of a clock with resolution `of` to ticks of another clock, each rounded; to float64
+    seconds if `resolution` is 1."""
+    if resolution == 1:
+        # rounded once, so that clocks of different resolutions agree on times that are equal
+        return value / of
+    seconds, rest = np.divmod(value, of)
+    return seconds * resolution + np.rint(rest / of * resolution).astype(np.int64)
+
+
 def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
     """Return the cells of a cube with times in ticks of another clock, or in float64 seconds if `resolution` is 1.
 
@@ -255,19 +265,12 @@ def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
     """
     axis, result = cube.properties, dict(cube.cells)
 
-    def convert(cells: Cells) -> Cells:
-        if resolution == 1:
-            # rounded once, so that clocks of different resolutions agree on times that are equal
-            return Cells(cells.key, cells.value / cube.resolution)
-        seconds, rest = np.divmod(cells.value, cube.resolution)
-        value = seconds * resolution + np.rint(rest / cube.resolution * resolution).astype(np.int64)
-        return Cells(cells.key, value)
-
     for name in reversed(_times(cube)):
         parts = (
             [child for child in axis.parts(name) if axis.unit[axis.number[child]] == "sec"] if resolution > 1 else []
         )
-        cells = convert(cube.cells[name].without([cube.cells[child] for child in parts]))
+        exclusive = cube.cells[name].without([cube.cells[child] for child in parts])
+        cells = Cells(exclusive.key, _ticks(exclusive.value, cube.resolution, resolution))
         for child in parts:
             cells = cells + result[child]
         # for a minimum or maximum, no cell is not the same as zero
@@ -336,13 +339,12 @@ def _renumbered(
 def _period_cells(
     cube: Severities, name: str, paths: NDArray[np.int64], locations: NDArray[np.int64], resolution: int
 ) -> PeriodCells:
-    """Return the severities of a property by period on other trees; times are in ticks of the given resolution, float64
-    if it is another one."""
+    """Return the severities of a property by period on other trees; times are in ticks of the given resolution."""
     nothing = np.zeros(0, np.int32)
     found = cube.period_cells.get(name, PeriodCells(nothing, nothing, nothing, np.zeros(0, np.int64)))
     value = found.value
     if resolution != cube.resolution and len(found) and cube.properties.unit[cube.properties.number[name]] == "sec":
-        value = value * (resolution / cube.resolution)
+        value = _ticks(value, cube.resolution, resolution)
     return PeriodCells.ordered(paths[found.call_path], locations[found.location], found.period, value)
 
 
