@@ -35,6 +35,7 @@ from tracecols.converters.registry import open_source
 from tracecols.export.archive import export_archive
 from tracecols.export.tables import export
 from tracecols.findings.search import facts_of_causes
+from tracecols.kernels import bitcode
 from tracecols.model.model import enhance
 from tracecols.model.table_files import ENHANCED
 from tracecols.model.table_writer import write_tables
@@ -340,6 +341,11 @@ def _command(line: str) -> Callable[[Subject], Run]:
     return prepare
 
 
+def _no_bitcode() -> str:
+    """Explain why the first commands after an installation cannot be measured; empty if they can."""
+    return "" if bitcode.FILE.exists() else "not installed from a wheel, which contains compiled kernels"
+
+
 def _first_commands(subject: Subject) -> Run:
     """Convert and analyze as after an installation, when no kernel is compiled yet."""
 
@@ -527,7 +533,8 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
      _command("analyze {store} -o {made} --phases from:MPI_Waitall --force"), {}),
     ("command_replay", "goals", "the same with replay (`--ideal-network`)",
      _command("analyze {store} -o {made} --ideal-network --force"), {}),
-    ("command_first", "goals", "first `tracecols convert` and `analyze`, kernels compiled", _first_commands, ARCHIVE),
+    ("command_first", "goals", "first `tracecols convert` and `analyze` after installation", _first_commands,
+     ARCHIVE | {"missing": _no_bitcode}),
     ("command_help", "goals", "`tracecols --help`", _command("--help"), {}),
     ("scenario", "goals", "replay of one scenario", partial(_scenarios, n=1), {}),
     ("scenarios", "goals", "replay of ten scenarios", partial(_scenarios, n=10), {}),
