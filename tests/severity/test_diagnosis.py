@@ -21,8 +21,10 @@ from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
 from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted, lines, payers, percent, place
 from tracecols.schema.kinds import EventKind
-from tracecols.severity import Cells, diagnosis, focus, wording
+from tracecols.severity import Cells, accelerators, finding, focus, wording
 from tracecols.severity.axes import CallAxis
+from tracecols.severity.finding import Place, finding_of, location_in_words, master_of
+from tracecols.severity.findings import findings_with_cells
 
 
 def run(*arguments):
@@ -204,9 +206,9 @@ def plain_findings(cube):
 
 @pytest.mark.parametrize("name", ["hybrid_2x3", "omp_basic", *slow(["jacobi_gpu"])])
 def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
-    monkeypatch.setattr(diagnosis, "LEAST", 0.0)
+    monkeypatch.setattr(finding, "LEAST", 0.0)
     cube = without_causes(traces(name)[1])
-    monkeypatch.setattr(diagnosis.accelerators, "starts_devices", lambda cube: np.zeros(len(cube.call_paths), bool))
+    monkeypatch.setattr(accelerators, "starts_devices", lambda cube: np.zeros(len(cube.call_paths), bool))
     d = cube.diagnosis(1000)
     findings = [f for f in d.findings if f.kind != "device"]
     totals, idle = plain_findings(cube)
@@ -252,14 +254,14 @@ QUICK = [p for p in FOLDERS if p == DATA / "hybrid_2x3" or p.name == "omp_tasks"
     "path", [*QUICK, *slow(p for p in FOLDERS if p not in QUICK)], ids=lambda p: f"{p.parent.name}/{p.name}"
 )
 def test_findings__never_exceed_their_property(path, tmp_path, monkeypatch):
-    monkeypatch.setattr(diagnosis, "LEAST", 0.0)
+    monkeypatch.setattr(finding, "LEAST", 0.0)
     check_findings(tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).analyze())
 
 
 def test_causes__let_threads_idle_where_their_process_waits_for_them(traces):
     """Rank 1 computes alone while rank 0 waits in MPI_Ssend, which is where the threads of rank 0 idle."""
     cube = traces("hybrid_2x3")[1].focused()
-    found = diagnosis.findings_with_cells(cube, cube.total("time"), cube.total("time"))
+    found = findings_with_cells(cube, cube.total("time"), cube.total("time"))
     ((_, cells),) = [(f, c) for f, c in found if f.what.startswith("rank 1 thread 0 computes do_work alone")]
     idle = cells["omp_idle_threads"]
     places = {
@@ -520,7 +522,7 @@ def test_findings__name_who_pays_of_however_many(parts, paying, told):
         }
     )
     own = cube.cells["mpi"]
-    (found,) = diagnosis._finding(cube, "mpi", "MPI", own, float(sum(parts)) * cube.scale("mpi"), "", None)
+    (found,) = finding_of(cube, "mpi", "MPI", own, float(sum(parts)) * cube.scale("mpi"), "", None)
     assert (found.n_paying, payers(found)) == (paying, told)
     assert percent(0.0049) == percent(0.005) == "<1%" and percent(0.0051) == "1%"
 
@@ -705,7 +707,7 @@ def test_masters__are_the_first_threads_of_processes(traces):
     for name in ("hybrid_2x3", "jacobi_gpu"):
         _, cube = traces(name)
         s = cube.system
-        found = diagnosis.masters(cube)
+        found = master_of(cube)
         np.testing.assert_array_equal(s.thread[found], np.zeros(s.n_locations))
         np.testing.assert_array_equal(s.rank[found], s.rank)
 
@@ -748,7 +750,7 @@ def test_text__fits_a_terminal_of_80_columns(tmp_path):
 
 def test_place__of_many_locations_keeps_a_path_that_can_be_read():
     many = ", ".join(f"rank {i} thread 10" for i in range(3)) + " and 381 more"
-    said = place(diagnosis.Place(many, "main/parallel/sequential/!$omp parallel @ctest-epik.c:62", 1.0, 1.0), 86)
+    said = place(Place(many, "main/parallel/sequential/!$omp parallel @ctest-epik.c:62", 1.0, 1.0), 86)
     assert "!$omp parallel @ctest-epik.c:62" in said
 
 
@@ -756,7 +758,7 @@ def test_streams__are_called_by_their_names():
     with Simulation([Rank().kernel("gemm", 5).sync()]).program.trace() as trace:
         cube = trace.analyze()
     at = cube.system.location_type.index("gpu")
-    assert diagnosis.location_in_words(cube, at) == f"rank 0 stream {cube.system.location_name[at]}"
+    assert location_in_words(cube, at) == f"rank 0 stream {cube.system.location_name[at]}"
 
 
 @pytest.mark.parametrize("name", ["omp_basic", "coll", *slow(FIRST)])

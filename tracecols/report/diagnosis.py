@@ -12,8 +12,9 @@ from tracecols.enhance.scan.paths import fitted
 from tracecols.given.printable import escaped
 from tracecols.given.quantities import counted, in_words
 from tracecols.report.text import value_in_words
-from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
+from tracecols.severity.diagnosis import Diagnosis, factors
 from tracecols.severity.efficiencies import Metric, is_above_one, why_above_one
+from tracecols.severity.finding import Finding, Place
 
 WIDTH, HEIGHT = 100, 50
 """Maximum columns and lines of a diagnosis with up to five findings."""

@@ -20,7 +20,8 @@ from tracecols.report import comparison, diagnosis, info, prediction, values
 from tracecols.serve.files import Files
 from tracecols.serve.pages import SHORTER, Listing, page
 from tracecols.severity.comparison import Comparison
-from tracecols.severity.diagnosis import Finding, finding_with_cells
+from tracecols.severity.diagnosis import finding_with_cells
+from tracecols.severity.finding import Finding
 
 ROWS = 1_000
 """Maximum number of rows computed for a page: more than fit."""

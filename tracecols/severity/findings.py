@@ -1,0 +1,236 @@
+"""The findings of a cube: causes of lost time, and what no cause explains, in the order of what mending them gains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tracecols.distinct import distinct
+from tracecols.schema.properties import (
+    COLLECTIVE,
+    DEVICE_IDLE,
+    IDLE,
+    MESSAGE_BYTES,
+    MESSAGES,
+    POINT_TO_POINT,
+    SYNCHRONISATIONS,
+    TIME,
+    VISITS,
+)
+from tracecols.schema.properties import MPI as MPI_TIME
+from tracecols.severity import accelerators, wording
+from tracecols.severity.causes import BY_CHANCE, Explained, causes_of, explain, is_part, runtime_of
+from tracecols.severity.cells import Cells
+from tracecols.severity.device_findings import DEVICE, START_OF_DEVICES, busy_devices, idle_devices, start_of_devices
+from tracecols.severity.finding import (
+    LEAST,
+    Finding,
+    Place,
+    advice_of,
+    costs_of,
+    finding_of,
+    is_below,
+    is_even,
+    largest_places,
+    location_in_words,
+    master_of,
+    of_computation,
+    payers,
+)
+from tracecols.severity.idle_threads import idle_findings
+from tracecols.severity.lost_time import divided
+from tracecols.severity.queries import Severities
+
+IDLE_CAUSE = "idle"
+"""Kind of findings: devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
+
+
+STRAGGLER = "straggler"
+"""Kind of findings: kernels of other ranks wait for a rank (`tracecols.findings.devices`)."""
+
+
+UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
+"""`UNKNOWN` and `UNEXPLAINED`: part of its cost per location by which a finding is ranked if no replay predicts its
+gain: if not all causes were searched for, and if all were and none explains it."""
+
+
+def findings(cube: Severities, seconds: float, runtime: float) -> list[Finding]:
+    """Return the findings, causes and what no cause explains, ordered by what mending them would gain; the parameters
+    are those of `findings_with_cells`."""
+    return [finding for finding, _ in findings_with_cells(cube, seconds, runtime)]
+
+
+def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> list[tuple[Finding, Mapping[str, Cells]]]:
+    """Return the findings, each with the time lost because of it, by property; empty for one without a known cause.
+
+    `cube` is evaluated as it is, nothing more is excluded. Shares refer to `seconds`, shares of gains to `runtime`;
+    both include start-up and shutdown unless these are excluded.
+    """
+    parts = divided(cube)
+    explained, parts = explain(cube, parts, IDLE, causes_of(cube))
+    if is_part(cube):
+        # gains of causes are relative to the whole run
+        runtime = runtime_of(cube) / cube.resolution
+    of_causes = [(_of_cause(cube, cause, seconds, runtime), cause.cells) for cause in explained]
+    if is_part(cube):
+        of_causes = [(f, cells) for f, cells in of_causes if f.seconds >= LEAST * seconds]
+    # if the trace was replayed, its causes tell better what hosts do meanwhile
+    found = list(busy_devices(cube))
+    found += [] if any(cause.facts["kind"] == IDLE_CAUSE for cause in explained) else list(idle_devices(cube))
+    starts = accelerators.StartUp.of(cube, master_of(cube))
+    for name, whole in parts.items():
+        at_start, own = starts.divide(whole)
+        found += start_of_devices(cube, name, at_start, seconds)
+        if name == IDLE:
+            found += idle_findings(cube, own, seconds)
+        elif len(own):
+            rest = remainder_in_words(cube, name, parts)
+            n_messages, n_bytes = _messages(cube, own) if is_below(cube, name, POINT_TO_POINT) else (0, 0)
+            advice = advice_of(cube, name)
+            if rest and name == COLLECTIVE:
+                # the property's advice on waiting applies to the properties below it
+                advice = wording.ADVICE["collectives"]
+            elif name == POINT_TO_POINT and not n_messages:
+                advice = wording.NO_MESSAGES
+            shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if is_below(cube, name, MPI_TIME) else ""
+            title = cube.properties.full_title[name] + rest
+            found += finding_of(cube, name, title, own, seconds, advice, costs_of(cube, name), shows=shows)
+    n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
+    part = (UNEXPLAINED if _is_searched(cube) else UNKNOWN) / n_locations
+    no_cells: Mapping[str, Cells] = {}
+    return sorted(
+        [*of_causes, *((f, no_cells) for f in found)],
+        key=lambda pair: (*_order(pair[0], part), pair[0].property, pair[0].title, pair[0].what),
+    )
+
+
+def _visits(cube: Severities, own: Cells) -> tuple[int, float]:
+    """Return the number of calls in which a property has time, and its mean seconds per call."""
+    n = int(cube.cells_of(VISITS, "iee").at(own.key).sum()) if VISITS in cube.cells else 0
+    return n, float(own.value.sum()) / cube.resolution / n if n else 0.0
+
+
+def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
+    """Return the number of sends and receives where a property has time, and their bytes."""
+
+    def number(*names: str) -> int:
+        return sum(int(cube.cells_of(name, "iee").at(own.key).sum()) for name in names if name in cube.cells)
+
+    return number(MESSAGES, SYNCHRONISATIONS), number(MESSAGE_BYTES)
+
+
+def _is_searched(cube: Severities) -> bool:
+    """Return whether all causes of time lost by threads were searched for; in programs with devices only some are."""
+    return runtime_of(cube) > 0 and not (np.asarray(cube.system.location_type, object) == "gpu").any()
+
+
+def _order(finding: Finding, part: float) -> tuple[int, float]:
+    """Return the sort key of a finding, the smallest first: ranks that are late, devices, others by what mending them
+    gains, or by a part of their cost if no replay predicts it, and last the start of devices."""
+    if finding.kind in (STRAGGLER, DEVICE):
+        return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
+    if finding.kind == START_OF_DEVICES:
+        return 3, -finding.seconds
+    if finding.gain is None:
+        return 2, -finding.seconds * part
+    return 2, -finding.gain * BY_CHANCE.get(finding.kind, 1.0)
+
+
+def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
+    """Return the finding of a cause."""
+    facts, resolution = explained.facts, cube.resolution
+    of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
+    # a location that computes too long may be waited for in MPI_Finalize only, which is outside the focus
+    otherwise = DEVICE_IDLE if facts["kind"] == IDLE_CAUSE and DEVICE_IDLE in cube.cells else of_computation(cube)
+    name = max(of_property, key=lambda p: of_property[p], default=otherwise)
+    own = Cells.empty()
+    for cells in explained.cells.values():
+        own = own + cells
+    total = sum(of_property.values())
+    at = int(facts["call_path"])
+    if total > 0:
+        # of the named property, so that place and property match
+        path, region, best = largest_places(cube, explained.cells[name], cube.scale(name))
+        path, region = (replace(place, share=place.seconds / total) for place in (path, region))
+    else:
+        best, path = at, Place("", cube.call_paths.paths_of([at])[0], 0.0, 0.0)
+        region = Place("", str(cube.call_paths.name[at]), 0.0, 0.0)
+    by_location = np.bincount(own.location, own.value, cube.system.n_locations) * cube.scale(name)
+    paying, paid_by = payers(cube, by_location, total)
+    who = [int(i) for i in facts["locations"]]
+    words = _culprits(cube, who, bool(facts["is_process"]))
+    name_of_cause = str(facts["evidence"].get("phases") or cube.call_paths.name[at])
+    region_of_cause = wording.short(name_of_cause)
+    several = bool((cube.system.thread > 0).any())
+    unit = "thread" if several else "rank"
+    path_of_cause = cube.call_paths.paths_of([at])[0]
+    where = str(cube.call_paths.name[best])
+    subject = wording.Subject(
+        region_of_cause, words, cube.properties.full_title[name], where, unit, "!$omp" in path_of_cause
+    )
+    # if no waiting is recorded, a replay predicts no gain
+    gain = float(facts["gain"]) / resolution or None
+    ranks = distinct(cube.system.rank[who])
+    return Finding(
+        property=name,
+        title=cube.properties.full_title[name],
+        seconds=total,
+        share=total / seconds if seconds else 0.0,
+        where=path,
+        region=region,
+        paid_by=paid_by,
+        n_paying=paying.size,
+        is_even=is_even(by_location, paying),
+        cause=Place(words, path_of_cause, explained.certain * total, explained.certain),
+        meanwhile=(),
+        advice=wording.advice(facts, subject),
+        call_path=best,
+        what=wording.what(facts, subject),
+        kind=str(facts["kind"]),
+        gain=gain,
+        gain_share=None if gain is None else gain / runtime if runtime else 0.0,
+        rank=int(ranks[0]) if ranks.size == 1 else None,
+        thread=_thread_of(cube, facts, who) if several else None,
+        cause_region=name_of_cause,
+        parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
+        evidence=_known(facts["evidence"]),
+        shows=wording.evidence(facts, subject),
+    )
+
+
+def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> int | None:
+    """Return the number of the thread that causes a finding, if it is the same in all processes that do; 0 if all
+    masters do; otherwise None."""
+    if len(who) == 1:
+        return int(cube.system.thread[who[0]])
+    threads = distinct(cube.system.thread[who])
+    if len(who) > 1 and threads.size == 1:
+        return int(threads[0])
+    return 0 if facts["kind"] == "serial" and not who else None
+
+
+def _known(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the quantities that are not None."""
+    return {name: value for name, value in evidence.items() if value is not None}
+
+
+def _culprits(cube: Severities, locations: list[int], is_process: bool) -> str:
+    """Name the locations that cause something, or their process."""
+    return wording.culprits(
+        locations, is_process, cube.system.rank, cube.system.thread, lambda i: location_in_words(cube, i)
+    )
+
+
+def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) -> str:
+    """Describe what the exclusive severity of a property leaves out; empty if nothing. `parts` are the properties that
+    are findings themselves, as `divided` returns them."""
+    axis = cube.properties
+    beside = axis.parts(name)
+    left_out = [c for c in axis.children[name] if (c in beside and len(cube.cells[c])) or len(parts.get(c, ()))]
+    titles = [axis.title[axis.number[part]] for part in left_out]
+    if not titles:
+        return ""
+    return f" without {' and '.join(titles)}" if len(titles) <= 2 else f" without the {len(titles)} properties below it"
