@@ -91,7 +91,7 @@ def check_divided(store, cube, monkeypatch):
         for module, constant, value in (
             ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
             ("enhance.dataflow.spill", "BUDGET", 0),
-            ("enhance.scan.scan", "BATCH", 7),
+            ("enhance.scan.batches", "BATCH", 7),
             ("enhance.scan.instances", "WALKED", 7),
         ):
             patch.setattr(f"tracecols.{module}.{constant}", value)

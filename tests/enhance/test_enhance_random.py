@@ -14,7 +14,9 @@ from support.pointers import pointers_of
 from support.random_programs import CONSTRUCT_NAMES, RandomProgram
 
 from tracecols.enhance.dataflow.spill import Spill
-from tracecols.enhance.scan import scan
+from tracecols.enhance.scan import batches
+from tracecols.enhance.scan.batches import advance_together
+from tracecols.enhance.scan.location_scan import BufferPool, LocationScan
 from tracecols.model.model import enhance
 from tracecols.work.large import LargeArrays
 
@@ -197,7 +199,7 @@ def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, ba
     _program, model = make(fresh, seed, 45)
     frames, tree = tables(model)
     with monkeypatch.context() as patch:
-        patch.setattr(scan, "BATCH", batch)
+        patch.setattr(batches, "BATCH", batch)
         again, same = tables(enhance(model.store, jobs))
     assert tree == same
     for name, frame in frames.items():
@@ -211,10 +213,10 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
     _program, model = make(fresh, seed, 45)
     first_rows = model.store.definitions["locations"].column("first_row").to_pylist()
     scans = [
-        scan.LocationScan(model.store, model.regions, model.team_instances, model.order, i, r)
+        LocationScan(model.store, model.regions, model.team_instances, model.order, i, r)
         for i, r in enumerate(first_rows)
     ]
-    pool, spill = scan.BufferPool(LargeArrays()), Spill()
+    pool, spill = BufferPool(LargeArrays()), Spill()
     # not a generator of Hypothesis, which may choose the same location again and again
     chance = random.Random(order)
     # any location may continue at any time: it stops where it needs another that has not got that far
@@ -222,7 +224,7 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
         waiting = [s for s in scans if not s.done]
         if not waiting:
             break
-        scan.advance_together([chance.choice(waiting)], scans, pool, spill)
+        advance_together([chance.choice(waiting)], scans, pool, spill)
     assert all(s.done for s in scans)
     for one, other in zip(scans, model.scans, strict=True):
         for name in ("parent", "entry", "row", "exclusive", "visits"):

@@ -15,7 +15,7 @@ from support.otf2_workload import everything
 import tracecols
 from tracecols.enhance.dataflow import spill
 from tracecols.enhance.dataflow.columns import Columns
-from tracecols.enhance.scan import scan
+from tracecols.enhance.scan import batches, scan
 from tracecols.enhance.scan.periods import ask
 from tracecols.errors import AnalysisError
 from tracecols.model import model as models
@@ -445,7 +445,7 @@ def test_scan__finds_the_same_whether_locations_are_scanned_together_or_alone(tm
         with monkeypatch.context() as patch:
             patch.setattr(scan, "GROUP", 0)
             # every location is scanned in pieces, in buffers that grow
-            patch.setattr(scan, "BATCH", 7)
+            patch.setattr(batches, "BATCH", 7)
             alone = enhance(store, 1, periods=periods)
         for one, other in zip(together.scans, alone.scans, strict=True):
             for name in ("first_time", "last_time", "program", "bad_exits", "open", "disordered", "nested", "n_calls"):

@@ -36,16 +36,9 @@ from support.random_stacks import (
 
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.spill import Spill
-from tracecols.enhance.scan import scan
-from tracecols.enhance.scan.scan import (
-    BufferPool,
-    LocationScan,
-    ScanBuffers,
-    advance_together,
-    charges_of,
-    keep_results,
-    scan_batch,
-)
+from tracecols.enhance.scan import batches, location_scan
+from tracecols.enhance.scan.batches import advance_together, keep_results, scan_batch
+from tracecols.enhance.scan.location_scan import BufferPool, LocationScan, ScanBuffers, charges_of
 from tracecols.enhance.scan.teams import TeamEvents, ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
 from tracecols.kernels import orders as kernel_orders
@@ -325,7 +318,7 @@ def test_scan__fills_the_declared_columns(group, table):
 def test_actions__each_kind_does_one_thing_to_all_walks():
     kinds = [kind for action in range(1, actions.ATTRIBUTE_CALL + 1) for kind in actions.kinds_that(action)]
     assert len(set(kinds)) == len(kinds)
-    for table in (scan.ACTION, cuts.ACTION, timeline.ACTION):
+    for table in (location_scan.ACTION, cuts.ACTION, timeline.ACTION):
         for kind in K:
             assert table[kind] in (actions.NOTHING, *(a for a in range(15) if a and kind in actions.kinds_that(a)))
 
@@ -365,7 +358,7 @@ def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
         store = OneLocation(script, read_only)
         with monkeypatch.context() as patch:
             whole = scanned(store)
-            patch.setattr(scan, "BATCH", batch)
+            patch.setattr(batches, "BATCH", batch)
             pieces = scanned(store, True)
         assert everything(whole) == everything(pieces)
 

@@ -16,7 +16,7 @@ from support.recordings import ALIKE
 
 import tracecols
 from tracecols import conversion
-from tracecols.enhance.scan import scan
+from tracecols.enhance.scan import batches, scan
 from tracecols.model.model import Model, enhance
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
@@ -146,7 +146,7 @@ def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatc
     model, cube = analyzed(folder)
     # a prime number of events; for the two large traces, every batch reads its row groups
     batch = 997 if model.store.manifest["n_events"] < 50_000 else 99_991
-    monkeypatch.setattr(scan, "BATCH", batch)
+    monkeypatch.setattr(batches, "BATCH", batch)
     # as if the trace were too large for memory
     monkeypatch.setattr(scan, "WAVE", batch)
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", batch)

@@ -134,7 +134,7 @@ def divide(monkeypatch):
         ("causes.charges", "STRETCHES", 3),
         ("enhance.scan.instances", "WALKED", 7),
         ("enhance.scan.teams", "BLOCK", 7),
-        ("enhance.scan.scan", "BATCH", 97),
+        ("enhance.scan.batches", "BATCH", 97),
         ("enhance.scan.scan", "WAVE", 97),
     ):
         monkeypatch.setattr(f"tracecols.{module}.{constant}", value)

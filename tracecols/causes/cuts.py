@@ -23,7 +23,7 @@ from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTa
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.arrays import first
 from tracecols.schema.causes import POINTS

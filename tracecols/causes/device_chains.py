@@ -20,7 +20,7 @@ from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
 from tracecols.enhance.dataflow.grouping import lookup, number_ascending
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import chains
 from tracecols.kernels.chains import Hosts, Met, Operations, Sums, Walked
 

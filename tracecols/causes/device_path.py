@@ -24,7 +24,7 @@ from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTa
 from tracecols.enhance.dataflow.grouping import latest_before, lookup
 from tracecols.enhance.dataflow.steps import CHARGES, PATH, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import chains
 from tracecols.kernels.chains import HOST, Hosts, Operations, Sums
 from tracecols.schema.causes import POINTS

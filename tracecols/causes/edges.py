@@ -13,7 +13,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
 

@@ -14,7 +14,7 @@ from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import outermost_call_paths, walk_stacks
-from tracecols.enhance.scan.scan import ACTION, LocationScan
+from tracecols.enhance.scan.location_scan import ACTION, LocationScan
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import chains
 from tracecols.kernels.actions import POP, PUSH

@@ -33,7 +33,7 @@ from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.kernels import points as ranking

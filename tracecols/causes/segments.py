@@ -21,7 +21,7 @@ from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
-from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
+from tracecols.enhance.scan.location_scan import LocationScan, flush_stops_of
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import edges as of_edges
 from tracecols.kernels import intervals, sums

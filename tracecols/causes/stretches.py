@@ -13,7 +13,7 @@ from tracecols.causes.sweep import Path
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.steps import PATH, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.schema.causes import CRITICAL_PATH
 
 

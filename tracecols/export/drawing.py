@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
-from tracecols.enhance.scan.scan import flush_stops_of
+from tracecols.enhance.scan.location_scan import flush_stops_of
 from tracecols.enhance.scan.tasks import TaskEvents
 from tracecols.errors import ExportError
 from tracecols.kernels import arrays

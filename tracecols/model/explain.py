@@ -19,7 +19,7 @@ from tracecols.enhance.mpi.file_operations import MANAGES
 from tracecols.enhance.mpi.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.mpi.polls import AWAITED, POLL
 from tracecols.enhance.scan.facts import Definitions
-from tracecols.enhance.scan.scan import ATTRIBUTED
+from tracecols.enhance.scan.location_scan import ATTRIBUTED
 from tracecols.enhance.threads.created import KINDS as LIVES
 from tracecols.enhance.threads.locks import ACQUIRE
 from tracecols.model.tables import STEP_OF, STEPS

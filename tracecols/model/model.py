@@ -34,8 +34,9 @@ from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.scan.facts import Definitions, Facts
 from tracecols.enhance.scan.gaps import EVENT_BYTES, window_events
+from tracecols.enhance.scan.location_scan import LocationScan, Scans
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
-from tracecols.enhance.scan.scan import LocationScan, Scans, plan_processes, scan_locations
+from tracecols.enhance.scan.scan import plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
 from tracecols.given.quantities import counted
 from tracecols.model.tables import STEP_OF, STEPS

@@ -34,7 +34,7 @@ from tracecols.enhance.dataflow.steps import Step, collect
 from tracecols.enhance.devices import tables as device_tables
 from tracecols.enhance.mpi import collectives, file_operations, messages, nonblocking, polls, processes, windows
 from tracecols.enhance.scan import instances, notes
-from tracecols.enhance.scan.scan import ACTION
+from tracecols.enhance.scan.location_scan import ACTION
 from tracecols.enhance.threads import constructs, created, locks, ordered
 from tracecols.kernels.actions import PUSH
 from tracecols.schema import KINDS, EventKind, Table, causes, clocks, compound

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.scan.instances import walk_stacks
+from tracecols.enhance.scan.location_scan import ACTION
 from tracecols.enhance.scan.paths import merged_below_steps, merged_paths, without_numbers
 from tracecols.enhance.scan.periods import FROM
-from tracecols.enhance.scan.scan import ACTION
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model

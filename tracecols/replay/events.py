@@ -13,8 +13,8 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.instances import WALKED, scan_stacks, walk_stacks
+from tracecols.enhance.scan.location_scan import ACTION
 from tracecols.enhance.scan.paths import outermost_of
-from tracecols.enhance.scan.scan import ACTION
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.grouping import bounded, lookup, ranges
 from tracecols.enhance.definitions.regions import IS_BARRIER, Regions
 from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.location_scan import forks_of
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_role, is_in, named
-from tracecols.enhance.scan.scan import forks_of
 from tracecols.enhance.scan.teams import IS_FORK, LATE, ForkSpans, events_in_teams
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.instances import scan_stacks
-from tracecols.enhance.scan.scan import ACTION
+from tracecols.enhance.scan.location_scan import ACTION
 from tracecols.enhance.scan.tasks import COMPLETES, SWITCHES
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model

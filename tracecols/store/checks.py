@@ -4,7 +4,7 @@ Files have checksums, and wrong lengths or types are reported when they are read
 changed together with its checksums, could still refer to a region that does not exist: kernels use such values as
 indices without checks. The checks follow from the schema: a reference is null or a row of the table it points to, the
 rows of a side table ascend and lie within their location, and its kinds are those of its family. Events and side tables
-are compared with each other where both are read, which costs nothing there (`enhance.scan.scan`, `model.model`,
+are compared with each other where both are read, which costs nothing there (`enhance.scan.batches`, `model.model`,
 `kernels`).
 
 Every function describes the first error in words, or returns an empty text.

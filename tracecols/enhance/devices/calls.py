@@ -18,7 +18,7 @@ from tracecols.enhance.devices.pending import PendingWork
 from tracecols.enhance.devices.spans import NEVER
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.schema.enums import CORRELATION, VALUE_TYPES
 
 Ints = NDArray[np.int64]

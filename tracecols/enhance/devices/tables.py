@@ -27,7 +27,7 @@ from tracecols.enhance.devices.streams import Busy, Streams
 from tracecols.enhance.devices.synchronisations import STREAM_WAIT, list_stream_waits, sync_table
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.schema.compound import COPIES, DEVICE_INTERVALS, DEVICE_SYNCS, KERNELS
 
 Ints = NDArray[np.int64]

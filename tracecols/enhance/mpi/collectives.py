@@ -24,8 +24,8 @@ from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.numbering import Numbered
-from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 from tracecols.schema.enums import COLLECTIVE_OPS

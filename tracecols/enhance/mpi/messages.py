@@ -24,8 +24,8 @@ from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import OPEN
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.numbering import Numbered
-from tracecols.enhance.scan.scan import LocationScan
 from tracecols.kernels import groups
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES

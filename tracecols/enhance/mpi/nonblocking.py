@@ -16,8 +16,8 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, numb
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.numbering import Numbered
-from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import NONBLOCKING_MEMBERS
 

@@ -21,8 +21,8 @@ from tracecols.enhance.dataflow.steps import GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.mpi.operation_waits import awaited_start, awaited_starters, depends_on_others
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.region_rules import is_in, is_polling, named
-from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import POLLS
 

@@ -15,9 +15,9 @@ from tracecols.enhance.dataflow.columns import joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import positions
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan.location_scan import FOREIGN, LocationScan
 from tracecols.enhance.scan.paths import path_names
 from tracecols.enhance.scan.periods import Divider, divide_intervals
-from tracecols.enhance.scan.scan import FOREIGN, LocationScan
 from tracecols.errors import AnalysisError
 from tracecols.kernels import stacks, trees
 from tracecols.kernels.periods import Labels, number_labels

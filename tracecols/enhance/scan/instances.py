@@ -15,20 +15,17 @@ from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, j
 from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of, number
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import ANY, WITHIN, step
+from tracecols.enhance.scan.batches import next_events, runs_of, scan_batch
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.scan import (
+from tracecols.enhance.scan.location_scan import (
     ACTION,
     FIRST_STATE,
-    GROUP,
     LocationScan,
     ScanBuffers,
     charges_of,
     flush_stops_of,
-    inherited,
-    next_events,
-    runs_of,
-    scan_batch,
 )
+from tracecols.enhance.scan.scan import GROUP, inherited
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import arrays, stacks
 from tracecols.kernels import teams as kernels

@@ -16,7 +16,7 @@ from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import LocationStacks, scan_location
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.teams import Teams
 from tracecols.schema import Table
 from tracecols.schema.compound import COUNTER_VALUES, LOCATION_MARKERS, PARAMETER_VALUES

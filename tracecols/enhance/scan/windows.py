@@ -22,9 +22,9 @@ from tracecols.enhance.dataflow.grouping import Segments, number
 from tracecols.enhance.dataflow.partitions import Division, Partition, Window
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import SAMPLES, TABLES
+from tracecols.enhance.scan.location_scan import LocationScan, Scans
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.region_rules import is_in, is_polling
-from tracecols.enhance.scan.scan import LocationScan, Scans
 from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
 from tracecols.schema import EventKind
 

@@ -16,7 +16,8 @@ from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.definitions.regions import CONSTRUCTS as ROLES
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
-from tracecols.enhance.scan.scan import GROUP, LocationScan, fork_spans
+from tracecols.enhance.scan.location_scan import LocationScan, fork_spans
+from tracecols.enhance.scan.scan import GROUP
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import teams as kernels
 from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS

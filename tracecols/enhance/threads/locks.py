@@ -22,8 +22,8 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, posi
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, is_in
-from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
 
