@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.steps import Subject
-from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose, is_otf2
+from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose
 from tracecols import convert
 from tracecols.model.model import enhance
 from tracecols.schema import SIDE_TABLES
+from tracecols.schema.severity import DEFAULT
 from tracecols.store import Store
 from tracecols.work.jobs import n_jobs
 
@@ -27,7 +28,7 @@ OPTIONS = {
     "--events": {"type": float, "default": 1e7, "help": "events of the irregular workloads (default 1e7)"},
     "--rounds": {"type": int, "default": 5, "help": "how often, besides once before (default 5)"},
     "--jobs": {"type": int, "help": "threads where there are several (default: one per core)"},
-    "--conventions": {"help": "of analyses (default: of the tool that records such archives)"},
+    "--conventions": {"default": DEFAULT, "help": f"of analyses (default: {DEFAULT}, as of the commands)"},
     "--scratch": {"type": Path, "default": Path(tempfile.gettempdir()), "help": "folder of generated traces and stores"},
 }  # fmt: skip
 
@@ -72,7 +73,7 @@ def subject(request):
         if workload.series == "call_paths":
             facts["n_call_paths"] = len(enhance(store, jobs).call_paths.whole)
         (folder / "scratch").mkdir()
-        rules = option("conventions") or ("scalasca" if is_store or is_otf2(archive) else "expert")
+        rules = option("conventions")
         yield Subject(workload.name, None if is_store else archive, store.path, folder / "scratch", jobs, rules, facts)
 
 

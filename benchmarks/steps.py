@@ -45,6 +45,7 @@ from tracecols.replay.replay import Replay
 from tracecols.replay.scenarios import Scenario, predict, scaled
 from tracecols.schema import EVENTS
 from tracecols.schema.properties import ROOT_CAUSES
+from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for, trees_of, without
 from tracecols.search.cube import analyze_model
 from tracecols.severity import SeverityCube
@@ -71,7 +72,7 @@ class Subject:
     store: Path
     scratch: Path
     jobs: int  # threads of the steps that use several
-    conventions: str = "scalasca"
+    conventions: str = DEFAULT
     facts: dict[str, Any] = field(default_factory=dict)  # numbers of events, locations and rows, sizes
     notes: dict[str, float] = field(default_factory=dict)  # figures of a step besides the number of things it makes
 
