@@ -83,9 +83,11 @@ KINDS = (
 )
 """Programs of `benchmarks.programs` at one size: processes, threads, and description."""
 
+TREES = {"depth": 12, "functions": 300}
+
 FOR_GOALS = (
     ("dense-20M", "multizone", 8, 4, 2 * 10**7, {}),
-    ("irregular-20M", "irregular", 8, 1, 2 * 10**7, {}),
+    ("irregular-20M", "irregular", 8, 1, 2 * 10**7, {"nodes": 4_000, **TREES}),
     ("halo-20M", "halo", 256, 1, 2 * 10**7, {}),
     ("dense-100M", "multizone", 8, 4, 10**8, {}),
     ("locations-100000", "multizone", 100_000, 1, 10**7, {}),
@@ -96,8 +98,6 @@ FOR_GOALS = (
     ("one-process-1G", "multizone", 1, 4, 10**9, {}),
 )
 """Programs that only goals are measured on: processes, threads, events, and options."""
-
-TREES = {"depth": 12, "functions": 300}
 
 
 def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
