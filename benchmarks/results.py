@@ -192,7 +192,8 @@ def against_goals(found: pd.DataFrame) -> str:
             rates = [short(y["rate"]) if y else "" for y in yardsticks]
             to = "" if goal.figure.endswith("beyond") else "of "
             relative = f"{goal.figure} {to}{STEPS[goal.base].title}" if goal.base else goal.figure
-            rows.append([STEPS[goal.step].title, row["about"], relative, short(goal.value), short(figure), *rates])
+            trace = f"{row['about']}; {short(row['n_events'] / 1e6)} M events"
+            rows.append([STEPS[goal.step].title, trace, relative, short(goal.value), short(figure), *rates])
     headings = ["step", "trace", "figure", "goal", "measured", "copy, M events/s", "pyarrow, M events/s"]
     return markdown("Goals", headings, rows, 3) if rows else ""
 
