@@ -297,8 +297,8 @@ def walk_stacks(
 ) -> Iterator[WalkedEvents]:
     """Walk again through the events of some locations, with the call path at each event.
 
-    `locations` ascend; `flush_stops` is the result of `location_scan.flush_stops_of`. Yields at most `WALKED` events at a time,
-    in order for each location; locations without events are included.
+    `locations` ascend; `flush_stops` is the result of `location_scan.flush_stops_of`. Yields at most `WALKED` events at
+    a time, in order for each location; locations without events are included.
     """
     stops = flush_stops_of(facts.store, locations) if flush_stops is None else flush_stops
     nothing = np.zeros(0, np.int64)

@@ -77,7 +77,7 @@ class TeamEvents:
     start : (n_locations + 1,) int64
         First event of each location.
     forks : dict of int to ForkSpans
-        By location, as far as they were requested (`scan.forks_of`).
+        By location, as far as they were requested (`location_scan.forks_of`).
     """
 
     def __init__(self, of_all: ThreadEvents, counts: NDArray[np.int64]) -> None:
