@@ -326,20 +326,30 @@ def _analyze_with_workers(subject: Subject) -> Run:
     return run
 
 
-def _call(words: list[str], **variables: str) -> None:
+HOW = "--force --jobs {jobs} --conventions {conventions}"
+ANALYZE = f"analyze {{store}} -o {{made}} {HOW}"
+"""The command that analyses the store of a subject."""
+
+
+def _call(subject: Subject, line: str, **variables: str) -> None:
+    """Run a command of the tracecols that is installed in a new process, with the files and options of a subject."""
+    scratch, archive = subject.scratch.absolute(), subject.archive
+    given = {
+        "archive": archive and archive.absolute(),
+        "store": subject.store.absolute(),
+        "first": scratch / "first.trace",
+        "made": scratch / "made.severity",
+        "jobs": subject.jobs,
+        "conventions": subject.conventions,
+    }
+    words = [word.format(**given) for word in line.split()]
     command = [sys.executable, "-c", "from tracecols.cli import main; main()", *words]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env={**os.environ, **variables})
+    subprocess.run(command, check=True, capture_output=True, cwd=scratch, env={**os.environ, **variables})
 
 
 def _command(line: str) -> Callable[[Subject], Run]:
     """Return the `prepare` function of a command as a user runs it: in a new process, with kernels compiled before."""
-
-    def prepare(subject: Subject) -> Run:
-        places = {"archive": subject.archive, "store": subject.store, "made": subject.scratch / "made.severity"}
-        words = [word.format(**places) for word in line.split()]
-        return lambda: _call(words)
-
-    return prepare
+    return lambda subject: partial(_call, subject, line)
 
 
 def _no_bitcode() -> str:
@@ -348,13 +358,13 @@ def _no_bitcode() -> str:
 
 
 def _first_commands(subject: Subject) -> Run:
-    """Convert and analyze as after an installation, when no kernel is compiled yet."""
+    """Convert and analyze as after an installation, when no machine code was made yet."""
 
     def run() -> None:
-        made, cube = subject.scratch / "first.trace", subject.scratch / "made.severity"
-        with tempfile.TemporaryDirectory(dir=subject.scratch) as kernels:
-            _call(["convert", str(subject.archive), "-o", str(made), "--force"], NUMBA_CACHE_DIR=kernels)
-            _call(["analyze", str(made), "-o", str(cube), "--force"], NUMBA_CACHE_DIR=kernels)
+        with tempfile.TemporaryDirectory(dir=subject.scratch) as cache:
+            code = {"NUMBA_CACHE_DIR": str(Path(cache).absolute())}
+            _call(subject, "convert {archive} -o {first} --force --jobs {jobs}", **code)
+            _call(subject, f"analyze {{first}} -o {{made}} {HOW}", **code)
 
     return run
 
@@ -485,7 +495,7 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("causes", "analysis", "causes of lost time in a replay, all threads", _causes, SERIES | WHOLE),
     ("analyze_workers", "analysis", "analyze a store, two worker processes", _analyze_with_workers, {"package": "distributed"}),
     ("analyze_archive", "analysis", "archive to severities, all threads", _analyze_archive, SERIES | ARCHIVE),
-    ("command", "analysis", "`tracecols analyze ARCHIVE`", _command("analyze {archive} -o {made}"), ARCHIVE),
+    ("command", "analysis", "`tracecols analyze ARCHIVE`", _command(f"analyze {{archive}} -o {{made}} {HOW}"), ARCHIVE),
     ("table_calls", "tables", "region instances of all locations", _ask(Subject.model, lambda m: m.call_instances.enter.size), SERIES | WHOLE),
     ("table_messages", "tables", "table messages", _ask(_with_calls, lambda m: len(m.messages)), SERIES | WHOLE | P2P),
     ("table_collectives", "tables", "table collectives", _ask(_with_calls, lambda m: len(m.collectives)),
@@ -527,13 +537,13 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
      P2P | {"package": "polars"}),
     ("questions_dask", "queries", "three questions in Dask DataFrame", lambda s: _questions(s, "# Dask DataFrame\n", dd="dask.dataframe"),
      P2P | {"package": "distributed"}),
-    ("command_store", "goals", "`tracecols analyze STORE`", _command("analyze {store} -o {made}"), {}),
-    ("command_memory", "goals", "`tracecols analyze STORE --memory 2GB`", _command("analyze {store} -o {made} --memory 2GB"), {}),
-    ("command_bins", "goals", "`tracecols analyze STORE --bins 100`", _command("analyze {store} -o {made} --bins 100 --force"), {}),
+    ("command_store", "goals", "`tracecols analyze STORE`", _command(ANALYZE), {}),
+    ("command_memory", "goals", "`tracecols analyze STORE --memory 2GB`", _command(f"{ANALYZE} --memory 2GB"), {}),
+    ("command_bins", "goals", "`tracecols analyze STORE --bins 100`", _command(f"{ANALYZE} --bins 100"), {}),
     ("command_phases", "goals", "`tracecols analyze STORE --phases from:MPI_Waitall`",
-     _command("analyze {store} -o {made} --phases from:MPI_Waitall --force"), {}),
+     _command(f"{ANALYZE} --phases from:MPI_Waitall"), {}),
     ("command_replay", "goals", "`tracecols analyze STORE --ideal-network`",
-     _command("analyze {store} -o {made} --ideal-network --force"), {}),
+     _command(f"{ANALYZE} --ideal-network"), {}),
     ("command_first", "goals", "first `tracecols convert` and `analyze` after installation", _first_commands,
      ARCHIVE | {"missing": _no_bitcode}),
     ("command_help", "goals", "`tracecols --help`", _command("--help"), {}),

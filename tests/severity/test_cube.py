@@ -16,6 +16,7 @@ from tracecols.errors import SeverityError
 from tracecols.severity import Cells, SeverityCube, storage
 from tracecols.severity import cells as cells_of
 from tracecols.severity.causes import _take_below
+from tracecols.severity.periods import PeriodCells
 
 
 @pytest.fixture(scope="module")
@@ -361,3 +362,21 @@ def test_sum__of_repeated_cells_is_exact(n, largest):
     cells = zip(zip(found.call_path.tolist(), found.location.tolist(), strict=True), found.value.tolist(), strict=True)
     assert list(cells) == sorted((cell, ticks) for cell, ticks in expected.items() if ticks)
     assert found.value.dtype == np.int64
+
+
+@pytest.mark.parametrize("largest", [7, 2**31 - 2], ids=["one key", "too large for one key"])
+def test_period_cells__are_ordered_and_added_up(largest):
+    """Cells of the same place become one, zeros are left out, and the input may be ordered already."""
+    rows = [
+        (largest, 0, 1, 5),
+        (0, largest, -1, 2),
+        (0, 3, largest, 1),
+        (0, 3, largest, 6),
+        (1, 1, 1, 4),
+        (1, 1, 1, -4),
+    ]
+    expected = [(0, 3, largest, 7), (0, largest, -1, 2), (largest, 0, 1, 5)]
+    for given in (rows, sorted(rows)):
+        found = PeriodCells.ordered(*np.array(given, np.int64).T)
+        columns = (found.call_path, found.location, found.period, found.value)
+        assert [tuple(row) for row in np.column_stack(columns).tolist()] == expected

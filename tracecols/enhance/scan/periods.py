@@ -119,10 +119,12 @@ class Divider:
     def _focus_edges(self, location: NDArray[np.signedinteger[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers of the edges at the begin and end of the focus of some locations; at equal times they
         precede edges of bins."""
-        # the edges of a location are found once
-        own, which = (self.focus, location) if location.size > len(self.focus) else (self.focus[location], ...)
-        begin, end = np.searchsorted(self.edges, own).T
-        return begin[which], end[which] + 1
+        if location.size < len(self.focus):
+            found = np.searchsorted(self.edges, self.focus[location])
+        else:
+            # once for each location
+            found = np.searchsorted(self.edges, self.focus)[location]
+        return found[:, 0], found[:, 1] + 1
 
     def focus_of(self, locations: Sequence[int]) -> NDArray[np.int64]:
         """Return the focus of some locations as kernels take it (`stacks.Periods`); (n, 4) int64."""
