@@ -57,10 +57,9 @@ def view(
 ) -> None:
     """Show the timeline of a trace in a browser: from the whole run to single events, with waits and their causes.
 
-    An archive is converted to a temporary store; a cube needs its store beside it or in the current
-    folder. The files for the page are made once
-    and kept in the store. A second run is shown below the first, with the same zoom. The server listens on this machine
-    only and ends with Ctrl-C; over SSH, it prints the command that forwards its port.
+    An archive is converted to a temporary store; a cube needs its store beside it or in the current folder. The files
+    for the page are made once and kept in the store. A second run is shown below the first, with the same zoom. The
+    server listens on this machine only and ends with Ctrl-C; over SSH, it prints the command that forwards its port.
     """
     from urllib.parse import urlencode
 

@@ -58,8 +58,7 @@ class PeriodCells:
         if spans[0] * spans[1] * spans[2] < 1 << 62:
             key = (columns[0].astype(np.int64) * spans[1] + columns[1]) * spans[2] + (columns[2] + 1)
         else:
-            # too large for one key: numbers of the distinct cells in their order
-            # (n, 1) with numpy 2.0
+            # too large for one key: numbers of the distinct cells in their order, (n, 1) with numpy 2.0
             key = np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].ravel()
         if (key[1:] < key[:-1]).any():
             # cells of bins are ordered already
