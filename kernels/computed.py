@@ -102,14 +102,16 @@ def take_parts(rows, part, last, node, less):
 
 
 @kernel
-def collect_rows(rows, inside, at, node, ticks):
+def collect_rows(rows, first, of_path, at, node, ticks):
     """Collect the rows of several sets of call paths, each in the order of rows.
 
     Parameters
     ----------
     rows : Rows
-    inside : (n_call_paths,) int64
-        The sets that a call path is in, one bit for each.
+    first : (n_call_paths + 1,) int64
+        Where the sets that a call path is in begin in `of_path`.
+    of_path : (n,) int64
+        The sets, by call path.
     at : (n_sets,) int64
         Where the rows of each set begin in the results; overwritten.
     node : (n_found,) int32
@@ -120,13 +122,11 @@ def collect_rows(rows, inside, at, node, ticks):
         if not rows.chosen[v]:
             continue
         for i in range(rows.start[v], rows.start[v + 1]):
-            sets, k = inside[rows.call_path[i]], 0
-            while sets != 0:
-                if sets & 1:
-                    node[at[k]], ticks[at[k]] = v, rows.ticks[i]
-                    at[k] += 1
-                sets >>= 1
-                k += 1
+            p = rows.call_path[i]
+            for j in range(first[p], first[p + 1]):
+                k = of_path[j]
+                node[at[k]], ticks[at[k]] = v, rows.ticks[i]
+                at[k] += 1
 
 
 @kernel

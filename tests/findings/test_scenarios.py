@@ -46,6 +46,19 @@ def test_less_computation__is_the_sum_of_the_rows_of_a_node(scenarios):
     assert change.less.tolist() == np.rint(total[total != 0]).tolist()
 
 
+def test_less_shares__is_the_sum_of_the_shares_of_rows(scenarios):
+    s, rng = scenarios, np.random.default_rng(4)
+    c = s.computation
+    n_rows = rng.integers(0, c.ticks.size // 60 + 2, 30)
+    rows = np.sort(rng.choice(c.ticks.size, int(n_rows.sum())))
+    share = rng.random(n_rows.size) * (rng.random(n_rows.size) < 0.8)
+    change = s.less_shares(c.node[rows], n_rows, share, c.ticks[rows])
+    expected = s.less_computation(c.node[rows], np.repeat(share, n_rows) * c.ticks[rows])
+    assert change.node.size
+    assert change.node.tolist() == expected.node.tolist()
+    assert change.less.tolist() == expected.less.tolist()
+
+
 def test_less_lost__is_the_difference_of_all_losses(scenarios):
     s, rng = scenarios, np.random.default_rng(3)
     first, second = changes_of(s, 2, rng)[1:]

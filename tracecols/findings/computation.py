@@ -170,10 +170,6 @@ def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
     return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
-SETS = 62
-"""Number of sets of call paths collected in one pass over the rows."""
-
-
 class Computing:
     """The computation of a run by call path, and the causes in it."""
 
@@ -218,25 +214,22 @@ class Computing:
         return tuple(zip(heads.tolist(), end.tolist(), strict=True))
 
     def work(self, sets: Sequence[Spans]) -> list[Work]:
-        """Return the computation of some sets of call paths; up to `SETS` of them share a pass over the rows."""
-        found = []
-        for low in range(0, len(sets), SETS):
-            found += self._collected(sets[low : low + SETS])
-        return found
-
-    def _collected(self, sets: Sequence[Spans]) -> list[Work]:
-        cells, inside, of_locations = self.cells, np.zeros(len(self.scenarios.call_paths), np.int64), []
-        for k, spans in enumerate(sets):
+        """Return the computation of some sets of call paths, collected in one pass over the rows."""
+        cells, of_locations, paths = self.cells, [], [np.zeros(0, np.int64)]
+        for spans in sets:
             low, high = np.array(spans, np.int64).reshape(-1, 2).T
-            inside[ranges(low, high - low)] |= 1 << k
-            first, stop = np.searchsorted(cells.call_path, [low, high])
-            at = ranges(first, stop - first)
+            paths.append(ranges(low, high - low))
+            begin, end = np.searchsorted(cells.call_path, [low, high])
+            at = ranges(begin, end - begin)
             who, group = np.unique(cells.location[at], return_inverse=True)
             by_location = Segments(group, who.size)
             of_locations.append((who, by_location.sum(cells.n_rows[at]), by_location.sum(cells.ticks[at])))
-        start = np.append(0, np.cumsum([n_rows.sum() for _, n_rows, _ in of_locations]))
+        path = np.concatenate(paths)
+        of_path = np.repeat(np.arange(-1, len(sets)), [p.size for p in paths])[np.argsort(path, kind="stable")]
+        first = np.append(0, np.cumsum(np.bincount(path, minlength=len(self.scenarios.call_paths))))
+        start = np.append(0, np.cumsum([n_rows.sum() for _, n_rows, _ in of_locations])).astype(np.int64)
         node, ticks = np.empty(start[-1], np.int32), np.empty(start[-1], np.int64)
-        collect_rows(cells.rows, inside, start[:-1].copy(), node, ticks)
+        collect_rows(cells.rows, first, of_path, start[:-1].copy(), node, ticks)
         mine = (slice(*ends) for ends in pairwise(start.tolist()))
         return [Work(spans, node[at], ticks[at], *of) for spans, at, of in zip(sets, mine, of_locations, strict=True)]
 
@@ -435,14 +428,11 @@ class Computing:
         longer each time."""
         outliers, is_process = self._outliers(w)
         if outliers.size:
-            mine = w.by_row(np.isin(w.who, outliers))
-            change = self.scenarios.less_computation(w.node[mine], self._excess(w, outliers)[mine])
-            yield w.cause("computation", outliers, change, is_process=is_process)
+            yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
         mean = w.total.mean()
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
-            less = w.by_row(1 - mean / np.maximum(w.total, 1)) * w.ticks
-            yield w.cause("imbalance", above, self.scenarios.less_computation(w.node, less))
+            yield w.cause("imbalance", above, self._without(w, 1 - mean / np.maximum(w.total, 1)))
         if w.table is not None and w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
             yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.node, less))
@@ -465,14 +455,19 @@ class Computing:
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
         return NOBODY, False
 
-    def _excess(self, w: Work, outliers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the ticks by which each piece of work exceeds the mean of the locations other than the outliers: piece
-        by piece if all have the same number of pieces, else in proportion; (n,) float64."""
-        is_other = ~np.isin(w.who, outliers)
-        if w.table is not None:
-            return np.asarray((w.table - w.table[is_other].mean(0)).ravel(), np.float64)
-        factor = np.minimum(w.total[is_other].mean() / np.maximum(w.total, 1), 1.0)
-        return np.asarray(w.by_row(1 - factor) * w.ticks, np.float64)
+    def _without(self, w: Work, share: NDArray[np.float64]) -> Change:
+        """Return the change in which locations do not do a share of some work; (n_locations of the work,)."""
+        return self.scenarios.less_shares(w.node, w.n_rows, share, w.ticks)
+
+    def _without_excess(self, w: Work, outliers: NDArray[np.int64]) -> Change:
+        """Return the change in which no piece of work of the outliers exceeds the mean of the other locations: piece by
+        piece if all have the same number of pieces, else in proportion."""
+        is_outlier = np.isin(w.who, outliers)
+        if w.table is None:
+            mean = w.total[~is_outlier].mean()
+            return self._without(w, np.where(is_outlier, 1 - np.minimum(mean / np.maximum(w.total, 1), 1.0), 0.0))
+        excess = w.table[is_outlier] - w.table[~is_outlier].mean(0)
+        return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], excess.ravel())
 
     def _alone(self, works: Sequence[Work]) -> list[Cause]:
         """Return the causes that one or few locations do work that no other does, limited to the part of it that makes
@@ -491,7 +486,7 @@ class Computing:
         return tried(self.scenarios, causes)
 
     def _shorter(self, w: Work, part: float) -> Change:
-        return self.scenarios.less_computation(w.node, part * w.ticks)
+        return self._without(w, np.full(w.who.size, part))
 
     def _serial(self, w: Work) -> Cause:
         """Return the cause that masters compute alone."""
@@ -509,5 +504,4 @@ class Computing:
 
     def _shared(self, w: Work) -> Change:
         """Return the change in which all threads of each process share its work."""
-        part = 1 - 1 / self.n_threads[self.process[w.who]]
-        return self.scenarios.less_computation(w.node, w.by_row(part) * w.ticks)
+        return self._without(w, 1 - 1 / self.n_threads[self.process[w.who]])

@@ -17,6 +17,7 @@ from tracecols.enhance.scan.location_scan import ACTION
 from tracecols.enhance.scan.paths import outermost_of
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP, PUSH
+from tracecols.kernels.arrays import trimmed
 from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.nodes import Nodes, mpi_regions, runs_of_locations
@@ -114,10 +115,21 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
     n_events = model.facts.store.n_events[locations]
     groups = bounded(n_events, max(WALKED, -(-int(n_events.sum()) // model.jobs)))
     walks = side_by_side(model.jobs, lambda some: _computation_of(model, nodes, locations[some], by_node), groups)
-    parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64)), *walks]
-    call_path, ticks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    call_path, ticks = _concatenated(list(walks))
     n_rows, before_node = by_node
     return Computation(_starts(n_rows), call_path, ticks, before_node, nodes.location)
+
+
+RowsOfPaths = tuple[NDArray[np.int32], NDArray[np.int64]]
+"""Call path and ticks of rows."""
+
+
+def _concatenated(parts: list[RowsOfPaths]) -> RowsOfPaths:
+    """Concatenate rows; those of a single part are not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    call_path, ticks = zip((np.zeros(0, np.int32), np.zeros(0, np.int64)), *parts, strict=True)
+    return np.concatenate(call_path), np.concatenate(ticks)
 
 
 def _starts(n_rows: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -127,9 +139,7 @@ def _starts(n_rows: NDArray[np.int32]) -> NDArray[np.int32]:
     return start
 
 
-def _computation_of(
-    model: Model, nodes: Nodes, locations: NDArray[np.int64], by_node: OfNodes
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _computation_of(model: Model, nodes: Nodes, locations: NDArray[np.int64], by_node: OfNodes) -> RowsOfPaths:
     """Return call paths and ticks of the rows of some locations, and fill in the columns by node."""
     paths = model.call_paths.whole
     size, state = len(paths), np.zeros(kernels.N_STATE, np.int64)
@@ -150,12 +160,12 @@ def _computation_of(
         )
         found = kernels.FoundComputation(*by_node, call_path[n:], ticks[n:])
         n += kernels.add_computation(events, DOES, paths.parent, nodes.ranks, nodes.kind, state, sums, found)
-    return call_path[:n], ticks[:n]
+    return trimmed(call_path, n), trimmed(ticks, n)
 
 
-def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], nodes: Nodes) -> Computation:
-    """Join the computation of slices of whole locations; each comes with the first node of every location in the
-    slice."""
+def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], nodes: Nodes, jobs: int) -> Computation:
+    """Join the computation of slices of whole locations, copied by `jobs` threads; each comes with the first node of
+    every location in the slice."""
     n = len(nodes)
     n_rows, before_node = np.empty(n, np.int32), np.empty(n, np.int32)
     for starts, c in slices:
@@ -163,11 +173,16 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
             n_rows[there], before_node[there] = np.diff(c.start)[here], c.before_node[here]
     start = _starts(n_rows)
     call_path, ticks = np.empty(int(start[-1]), np.int32), np.empty(int(start[-1]), np.int64)
-    for starts, c in slices:
+
+    def copy(of_slice: tuple[NDArray[np.int64], Computation]) -> None:
+        starts, c = of_slice
         for here, there in runs_of_locations(starts, nodes.location_start):
             rows = slice(int(start[there.start]), int(start[there.stop]))
             own = slice(int(c.start[here.start]), int(c.start[here.stop]))
             call_path[rows], ticks[rows] = c.call_path[own], c.ticks[own]
+
+    for _ in side_by_side(jobs, copy, slices):
+        pass
     return Computation(start, call_path, ticks, before_node, nodes.location)
 
 

@@ -297,7 +297,7 @@ class GraphBuilder:
     def computation(self) -> Computation:
         """The computation of all partitions."""
         nodes, slices, self._computation = self.nodes, self._computation, []
-        return join_computation(list(zip(self._starts, slices, strict=True)), nodes)
+        return join_computation(list(zip(self._starts, slices, strict=True)), nodes, self.model.jobs)
 
     @once
     def _found(self) -> EdgeCollector:
