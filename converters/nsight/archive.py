@@ -41,7 +41,9 @@ class Archive:
             payloads = self._payloads()
             self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
             self._definitions = d = Definitions(self._recording, places)
-            by_rank = {rank: p for p, rank in places.ranks.items()}
+            # a process without a rank, as a program that a rank has started, takes no part in MPI
+            outside = set(places.unranked) if len(places.unranked) < len(places.processes) else set()
+            by_rank = {rank: p for p, rank in places.ranks.items() if p not in outside}
             mpi_communicators = Communicators(contents, by_rank, offsets)
         finally:
             for content in contents:
@@ -226,9 +228,13 @@ class Archive:
                 "hosts are as exact "
                 "as their clocks agree"
             )
-        if not self._places.are_known and len(self._places.processes) > 1:
+        if (n := len(self._places.unranked)) and len(self._places.processes) > 1:
             given = "in the order of the reports and of" if len(contents) > 1 else "in the order of"
-            yield f"ranks are not recorded: processes are numbered {given} their process identifiers"
+            if n < len(self._places.processes):
+                given = f"after the others, {given}"
+                yield f"{counted(n, 'process', 'processes')} without a rank: numbered {given} their identifiers"
+            else:
+                yield f"ranks are not recorded: processes are numbered {given} their process identifiers"
         if joined.n_without_bytes:
             yield (
                 f"it is not recorded how much is sent in {counted(joined.n_without_bytes, 'kernel')} of NCCL: each "

@@ -345,6 +345,19 @@ def test_mpi__messages_requests_and_operations(trace_of):
     assert roles["MPI_Allreduce"] == ("coll_all2all", "mpi")
 
 
+def test_mpi__ranks_are_kept_beside_processes_without_a_rank(tmp_path, trace_of):
+    """A rank may start other programs, with ranges or kernels of their own."""
+    expected = trace_of(messages()).messages
+    export = messages().range(0, 5, "helper", pid=0)
+    trace = tracecols.open(tracecols.convert(export.write(tmp_path / "y.sqlite"), tmp_path / "y.trace"))
+    assert trace.store.definitions["processes"]["rank"].to_pylist() == [0, 1, 2]
+    columns = ["tag", "length", "send_location", "recv_location"]
+    assert trace.messages[columns].to_dict("list") == expected[columns].to_dict("list")
+    assert [note for note in trace.store.manifest["source"]["notes"] if "rank" in note] == [
+        "1 process without a rank: numbered after the others, in the order of their identifiers"
+    ]
+
+
 def test_mpi__calls_may_be_divided(tmp_path, monkeypatch):
     expected = all_of(opened(messages(), tmp_path))
     monkeypatch.setattr(tables, "ROWS", 1)
