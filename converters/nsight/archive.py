@@ -14,7 +14,7 @@ from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.intervals import INTERVAL, Nested, Sorted, Writer
 from tracecols.converters.nesting import CALLS, KERNELS, OperationEvents
 from tracecols.converters.nsight import content as c
-from tracecols.converters.nsight.content import Content
+from tracecols.converters.nsight.content import MOST_RANKS, Content
 from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
 from tracecols.converters.nsight.gather import ROOT_LEVEL, Recording
 from tracecols.converters.nsight.mpi import Communicators, Found, write_calls
@@ -50,6 +50,7 @@ class Archive:
                 content.tables.close()
         self.format = f"Nsight Systems {contents[0].facts.get('EXPORT_SCHEMA_VERSION', '')}".rstrip()
         self._find_span(realtime)
+        self._n_ranks = max([mpi_communicators.size, *(payload.n_ranks for _, _, payload in payloads)])
         joined, mpi = self._join(payloads, mpi_communicators)
         self._add_programs()
         regions = self._recording.regions
@@ -235,6 +236,9 @@ class Archive:
                 yield f"{counted(n, 'process', 'processes')} without a rank: numbered {given} their identifiers"
             else:
                 yield f"ranks are not recorded: processes are numbered {given} their process identifiers"
+        n_ranked = len(self._places.processes) - n or n
+        if n_ranked < self._n_ranks < MOST_RANKS:
+            yield f"{n_ranked:,} of {self._n_ranks:,} ranks are given: waits for other ranks are lower bounds"
         if joined.n_without_bytes:
             yield (
                 f"it is not recorded how much is sent in {counted(joined.n_without_bytes, 'kernel')} of NCCL: each "

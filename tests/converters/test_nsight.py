@@ -358,6 +358,26 @@ def test_mpi__ranks_are_kept_beside_processes_without_a_rank(tmp_path, trace_of)
     ]
 
 
+def test_mpi__partners_are_ranks_in_the_run_if_only_some_reports_are_given(tmp_path):
+    """Ranks 1 and 2 of 4 send to the next rank, receive from the previous one, and broadcast from rank 2."""
+    paths = []
+    for rank in (1, 2):
+        export = Export().row("MPI_RANKS", globalTid=thread(1), rank=rank)
+        export.row(
+            "MPI_COMMUNICATORS", rank=rank, timestamp=0, commHandle=5, localRank=rank, size=4, groupRoot=0, groupRootUid=1
+        )  # fmt: skip
+        export.mpi(0, 10, "MPI_Send", 1, "P2P", commHandle=5, tag=0, remoteRank=rank + 1, size=100 + rank)
+        export.mpi(10, 20, "MPI_Recv", 1, "P2P", commHandle=5, tag=0, remoteRank=rank - 1, size=99 + rank)
+        export.mpi(30, 40, "MPI_Bcast", 1, "COLLECTIVES", commHandle=5, rootRank=2, size=8, recvSize=8)
+        paths.append(export.write(tmp_path / f"{rank}.sqlite"))
+    trace = tracecols.open(tracecols.convert(paths, tmp_path / "x.trace"))
+    found = trace.messages
+    assert list(zip(found.length, found.send_location, found.recv_location, strict=True)) == [(101, 0, 1)]
+    members = trace.collective_members
+    assert dict(zip(members.location, members.is_root, strict=True)) == {0: False, 1: True}
+    assert "2 of 4 ranks are given: waits for other ranks are lower bounds" in trace.store.manifest["source"]["notes"]
+
+
 def test_mpi__calls_may_be_divided(tmp_path, monkeypatch):
     expected = all_of(opened(messages(), tmp_path))
     monkeypatch.setattr(tables, "ROWS", 1)
