@@ -2,7 +2,8 @@
 
 Communicator handles belong to a process and are reused: a call refers to the last definition before it, and definitions
 with the same root of the group and the same number there are one communicator. Request handles are reused as well: a
-request ends with the last call that names its handle before the handle is used for the next request.
+request ends with the last call that names its handle before the handle is used for the next request, which may be that
+of a collective operation.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ P2P, COLLECTIVES, START_WAIT, OTHERS = (f"MPI_{name}_EVENTS" for name in ("P2P",
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     P2P: ("commHandle", "tag", "remoteRank", "size", "requestHandle"),
-    COLLECTIVES: ("commHandle", "rootRank", "size", "recvSize"),
+    COLLECTIVES: ("commHandle", "rootRank", "size", "recvSize", "requestHandle"),
     START_WAIT: ("requestHandle",),
     OTHERS: (),
 }
 """Columns of each table other than times, thread and name."""
 
-SEND, RECEIVE, START_SEND, START_RECEIVE, WAIT, PLAIN, FIRST_COLLECTIVE = range(7)
+SEND, RECEIVE, START_SEND, START_RECEIVE, WAIT, START_OTHER, PLAIN, FIRST_COLLECTIVE = range(8)
 """Kinds of calls; a collective operation is FIRST_COLLECTIVE plus its index in `COLLECTIVE_OPS`."""
 
 _WHAT = (
@@ -43,6 +44,7 @@ _WHAT = (
     (START_SEND, "mpi_i[bsr]?send"),
     (START_RECEIVE, "mpi_im?recv"),
     (WAIT, "mpi_(wait|test)(all|any|some)?"),
+    (START_OTHER, "mpi_(i(?!nit)[a-z_]+|start(all)?)"),
 )
 
 
@@ -223,6 +225,7 @@ def _requests(c: dict[str, Ints]) -> Ints:
     """Return the request that each call starts or ends, as the index of the call that starts it; NOTHING if none."""
     result = np.full(c["what"].size, NOTHING)
     starts = np.isin(c["what"], (START_SEND, START_RECEIVE))
+    starts |= (c["what"] == START_OTHER) & (c["requestHandle"] != NOTHING)
     ends = (c["what"] == WAIT) & (c["requestHandle"] != NOTHING)
     result[starts] = np.flatnonzero(starts)
     some = np.flatnonzero(starts | ends)

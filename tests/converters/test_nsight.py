@@ -378,6 +378,18 @@ def test_mpi__partners_are_ranks_in_the_run_if_only_some_reports_are_given(tmp_p
     assert "2 of 4 ranks are given: waits for other ranks are lower bounds" in trace.store.manifest["source"]["notes"]
 
 
+def test_mpi__handles_of_messages_are_reused_by_other_requests(tmp_path):
+    """The Isend ends in the first MPI_Wait; the second one is for a collective operation with the same handle."""
+    export = Export().row("MPI_RANKS", globalTid=thread(1), rank=0)
+    peer = {"commHandle": 5, "tag": 0, "remoteRank": 0, "size": 8}
+    export.mpi(0, 1, "MPI_Isend", 1, "P2P", **peer, requestHandle=7)
+    export.mpi(2, 3, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
+    export.mpi(4, 5, "MPI_Iallreduce", 1, "COLLECTIVES", commHandle=5, size=8, recvSize=8, requestHandle=7)
+    export.mpi(6, 9, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
+    events = events_of(opened(export, tmp_path), 0)
+    assert [time for time, kind, _ in events if kind == "MPI_ISEND_COMPLETE"] == [3]
+
+
 def test_mpi__calls_may_be_divided(tmp_path, monkeypatch):
     expected = all_of(opened(messages(), tmp_path))
     monkeypatch.setattr(tables, "ROWS", 1)
