@@ -258,8 +258,7 @@ class Archive:
         if mpi.n_unknown:
             yield (
                 f"partners or communicators of {counted(mpi.n_unknown, 'call')} of MPI are not recorded "
-                "(MPI_ANY_SOURCE): "
-                "their messages are left out"
+                "(MPI_ANY_SOURCE, MPI_Sendrecv, persistent requests): their messages are left out"
             )
         if skipped:
             yield "rows left out: " + ", ".join(f"{n:,} {what}" for what, n in skipped.items())

@@ -35,16 +35,18 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """Columns of each table other than times, thread and name."""
 
-SEND, RECEIVE, START_SEND, START_RECEIVE, WAIT, START_OTHER, PLAIN, FIRST_COLLECTIVE = range(8)
-"""Kinds of calls; a collective operation is FIRST_COLLECTIVE plus its index in `COLLECTIVE_OPS`."""
+SEND, RECEIVE, START_SEND, START_RECEIVE, EXCHANGE, WAIT, START_OTHER, PLAIN, FIRST_COLLECTIVE = range(9)
+"""Kinds of calls; EXCHANGE are those whose rows do not say which messages they send and receive. A collective operation
+is FIRST_COLLECTIVE plus its index in `COLLECTIVE_OPS`."""
 
 _WHAT = (
     (SEND, "mpi_[bsr]?send"),
     (RECEIVE, "mpi_m?recv"),
     (START_SEND, "mpi_i[bsr]?send"),
     (START_RECEIVE, "mpi_im?recv"),
+    (EXCHANGE, "mpi_i?sendrecv(_replace)?|mpi_start(all)?"),
     (WAIT, "mpi_(wait|test)(all|any|some)?"),
-    (START_OTHER, "mpi_(i(?!nit)[a-z_]+|start(all)?)"),
+    (START_OTHER, "mpi_i(?!nit)[a-z_]+"),
 )
 
 
@@ -188,8 +190,8 @@ def write_calls(
     what = c["what"]
     peer = communicators.positions(communicator, c["remoteRank"])
     root = communicators.positions(communicator, c["rootRank"])
-    is_known = peer >= 0
-    is_message = what <= START_RECEIVE
+    is_message = what <= EXCHANGE
+    is_known = (peer >= 0) & (what != EXCHANGE)
     found.n_unknown = int((is_message & ~is_known).sum() + ((what >= FIRST_COLLECTIVE) & (row < 0)).sum())
     message = [peer, row, np.where(c["tag"] >= 0, c["tag"], 0), np.maximum(c["size"], 0)]
 
@@ -225,7 +227,7 @@ def _requests(c: dict[str, Ints]) -> Ints:
     """Return the request that each call starts or ends, as the index of the call that starts it; NOTHING if none."""
     result = np.full(c["what"].size, NOTHING)
     starts = np.isin(c["what"], (START_SEND, START_RECEIVE))
-    starts |= (c["what"] == START_OTHER) & (c["requestHandle"] != NOTHING)
+    starts |= np.isin(c["what"], (EXCHANGE, START_OTHER)) & (c["requestHandle"] != NOTHING)
     ends = (c["what"] == WAIT) & (c["requestHandle"] != NOTHING)
     result[starts] = np.flatnonzero(starts)
     some = np.flatnonzero(starts | ends)

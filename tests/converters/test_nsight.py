@@ -390,6 +390,21 @@ def test_mpi__handles_of_messages_are_reused_by_other_requests(tmp_path):
     assert [time for time, kind, _ in events if kind == "MPI_ISEND_COMPLETE"] == [3]
 
 
+def test_mpi__messages_that_rows_do_not_describe_are_counted(tmp_path):
+    """A row has one partner and one size, but MPI_Sendrecv has two; those of persistent requests are in other rows."""
+    export = Export().row("MPI_RANKS", globalTid=thread(1), rank=0)
+    peer = {"commHandle": 5, "tag": 0, "remoteRank": 0, "size": 8}
+    export.mpi(0, 1, "MPI_Sendrecv", 1, "P2P", **peer)
+    export.mpi(2, 3, "MPI_Send_init", 1, "P2P", **peer, requestHandle=7)
+    export.mpi(4, 5, "MPI_Start", 1, "START_WAIT", requestHandle=7)
+    export.mpi(6, 9, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
+    source = opened(export, tmp_path)
+    assert source.properties["messages and operations of MPI with unknown partners"] == 2
+    assert [note.split(" (")[0] for note in source.properties["notes"]] == [
+        "partners or communicators of 2 calls of MPI are not recorded"
+    ]
+
+
 def test_mpi__calls_may_be_divided(tmp_path, monkeypatch):
     expected = all_of(opened(messages(), tmp_path))
     monkeypatch.setattr(tables, "ROWS", 1)
