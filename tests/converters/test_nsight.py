@@ -252,6 +252,24 @@ def test_all_to_all__waits_for_the_last_rank(trace_of):
     assert any("each counts as 1 byte" in note for note in trace.store.manifest["source"]["notes"])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ncclAllReduceRingLLKernel_sum_f32", "ncclKernel_AllReduce_RING_LL_Sum_float",
+        "ncclSymDevKernel_AllReduce_RSxLD_AGxST_sum_bf16", "ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32",
+    ],
+)  # fmt: skip
+def test_operations__are_known_by_the_names_of_kernels_of_all_versions(trace_of, name):
+    export = Export()
+    for pid, begin in ((1, 10), (2, 40)):
+        export.call(begin - 5, begin - 2, correlation=1, pid=pid)
+        export.kernel(begin, 100, name, 1, pid=pid, device=pid - 1, context=pid)
+    trace = trace_of(export)
+    assert trace.collectives[["op_name", "n_members", "latest_begin_time"]].to_dict("records") == [
+        {"op_name": "allreduce", "n_members": 2, "latest_begin_time": 40}
+    ]
+
+
 def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
     export = Export().schemas()
     for rank in (0, 1):
