@@ -107,12 +107,12 @@ class Archive:
         hints = np.concatenate([np.zeros((0, 4), np.int64), *r.hints])
         members = find_members(kernels, r.regions.communicates, launches, hints, r.regions.hints, payloads)
         of_stream = {number: p for (p, _), number in r.streams.items()}
-        process = np.array([of_stream[i] for i in kernels[:, 0].tolist()], np.int64)
+        process, device = (np.array([of[i] for i in kernels[:, 0].tolist()], np.int64) for of in (of_stream, r.devices))
         is_launched = np.zeros(len(members), bool)
         is_launched[launches[:, 0]] = True
         events = OperationEvents()
         joined, operations = join_members(
-            members, kernels, process, is_launched, Ranks(self._ranks, self._places.ranks), events
+            members, kernels, process, device, is_launched, Ranks(self._ranks, self._places.ranks), events
         )
         for communicator in joined.communicators:
             communicator.members = [self._places.rows[number] for number in communicator.members]
@@ -247,6 +247,16 @@ class Archive:
             )
         if joined.n_alone:
             yield f"{counted(joined.n_alone, 'kernel')} of NCCL cannot be joined with those of other ranks"
+        if joined.n_within:
+            yield (
+                f"{counted(joined.n_within, 'kernel')} of NCCL are of processes with several devices: operations "
+                "between devices of one process are not joined, and waits in them are not known"
+            )
+        if joined.n_single and len(self._places.processes) >= self._n_ranks:
+            yield (
+                f"{counted(joined.n_single, 'kernel')} of NCCL have no others to be joined with, such as those in "
+                "reports that are not given: waits in them are not known"
+            )
         for on_streams, what in ((True, "kernels of a stream"), (False, "ranges and calls of a thread")):
             cut = self._cut(on_streams)
             if cut.n_cut:

@@ -327,6 +327,27 @@ def test_operations__that_do_not_overlap_are_not_joined(tmp_path):
     assert "6 kernels of NCCL cannot be joined with those of other ranks" in found["notes"]
 
 
+@pytest.mark.parametrize("has_payloads", [False, True])
+def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, has_payloads):
+    export = Export().schemas() if has_payloads else Export()
+    for device, begin in ((0, 10), (1, 40)):
+        if has_payloads:
+            export.range(begin - 8, begin - 1, "ncclAllReduce", tid=2 + device, domain=1, payload=payload(5, 77, 64, 0))
+        export.call(begin - 5, begin - 2, correlation=device, tid=2 + device)
+        export.kernel(begin, 100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", device, device=device, context=device)
+    source = opened(export, tmp_path)
+    assert "operations of NCCL" not in source.properties
+    assert any(
+        note.startswith("2 kernels of NCCL are of processes with several") for note in source.properties["notes"]
+    )
+    assert not source.definitions["communicators"]["id"]
+
+
+def test_operations__of_a_single_rank_are_told(tmp_path):
+    notes = opened(all_to_all(ranks=1), tmp_path).properties["notes"]
+    assert any(note.startswith("3 kernels of NCCL have no others to be joined with") for note in notes)
+
+
 def test_operations__launched_before_the_recording_are_left_out_where_others_lack_them(tmp_path):
     export = all_to_all(instances=3)
     export.kernel(-900, -850, "ncclDevKernel_SendRecv", 99, pid=1, device=0, context=1)
