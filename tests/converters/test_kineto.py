@@ -345,6 +345,19 @@ def test_operations__that_the_kernel_does_not_execute_are_plain_kernels(tmp_path
     assert any("4 kernels that execute several operations" in n for n in trace.store.manifest["source"]["notes"])
 
 
+@pytest.mark.parametrize("given", [None, nccl])
+def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, given):
+    """As in torch.nn.DataParallel, where each device is a participant."""
+    trace = Trace(0, 1).step(3, 0, 100)
+    for device, begin in ((0, 10), (1, 40)):
+        arguments = {"correlation": device, **(given() if given is not None else {})}
+        trace.host(begin - 5, begin - 3, "cudaLaunchKernel", "cuda_runtime", correlation=device)
+        trace.add("X", "kernel", ALL_REDUCE, device, 20 + device, begin, dur=60 - begin, args=arguments)
+    source = registry.open_source(trace.write(tmp_path / "x.json"))
+    assert not source.definitions["communicators"]["id"]
+    assert "2 operations that are not joined: their rank executes them on several devices" in source.properties["notes"]
+
+
 def test_operations__with_a_root(tmp_path):
     traces = []
     for rank in (0, 1):
