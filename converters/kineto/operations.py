@@ -428,6 +428,11 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
         )
         joining.left += [m for i in joining.instances for m in i]
         joining.instances = []
+    size = max((_number(m.given.get("Group size")) for i in joining.instances for m in i), default=-1)
+    if 0 < size < len(numbers):
+        joining.why = f"{len(numbers)} ranks execute operations of a group of {size}"
+        joining.left += [m for i in joining.instances for m in i]
+        joining.instances = []
     name = _title(key)
     if joining.left:
         result.others += joining.left
@@ -444,7 +449,6 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
         ),
         "",
     )
-    size = max((_number(m.given.get("Group size")) for m in joining.instances[0]), default=-1)
     result.groups.append(Group(name, description, numbers, key[2], max(size, len(key[2]), len(numbers)), joining.key))
     result.instances += [Instance(len(result.groups) - 1, members) for members in joining.instances]
 

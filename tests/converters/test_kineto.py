@@ -358,6 +358,21 @@ def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, gi
     assert "2 operations that are not joined: their rank executes them on several devices" in source.properties["notes"]
 
 
+def test_operations__of_groups_that_share_a_name_are_not_joined(tmp_path):
+    """Groups that ranks make of their own have the same name; lists of more than 30 ranks are cut off."""
+    traces = []
+    for rank in range(4):
+        trace = Trace(rank, 4).step(3, 0, 100)
+        for name, begin in (("0", 10), ("1", 60)):
+            ranks = {"Process Group Ranks": "[0, 1, ...]" if name == "1" else "[0, 1, 2, 3]"}
+            size = {"Group size": 2 if name == "1" else 4}
+            trace.launch(begin, begin + 5 + rank, begin + 20, ALL_REDUCE, **nccl(group=name, **ranks, **size))
+        traces.append(trace)
+    source = registry.open_source(write_run(tmp_path / "run", traces))
+    assert source.definitions["communicators"]["name"] == ["process group 0 (default_pg)"]
+    assert "operations of process group 1: 4 ranks execute operations of a group of 2" in source.properties["notes"]
+
+
 def test_operations__with_a_root(tmp_path):
     traces = []
     for rank in (0, 1):
