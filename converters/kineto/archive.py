@@ -173,6 +173,11 @@ class Archive:
         n = len(self._ranks)
         if self._world > n:
             yield f"{n} of {self._world} ranks are given: waits for other ranks are lower bounds"
+        elif n_single := sum(len(i.members) == 1 for i in found.instances):
+            yield (
+                f"{counted(n_single, 'operation')} between ranks have a single participant, such as those of ranks "
+                "whose files are not given: waits in them are not known"
+            )
         for what, name in (
             ("threads", "slices of threads moved or shortened so that they nest"),
             ("streams", "slices of streams end where the next one begins"),

@@ -463,6 +463,13 @@ def test_ranks__that_are_missing_are_told(tmp_path):
     assert len(registry.open_source(tmp_path / "run" / "rank1.json").definitions["processes"]["rank"]) == 1
 
 
+def test_ranks__that_are_missing_are_told_if_files_do_not_say_how_many_there_are(tmp_path):
+    trace = two_ranks(None)[0]
+    trace.head["distributedInfo"] = {}
+    notes = registry.open_source(trace.write(tmp_path / "x.json")).properties["notes"]
+    assert any(note.startswith("2 operations between ranks have a single participant") for note in notes)
+
+
 def test_ranks__come_from_names_of_files_if_they_say_nothing(tmp_path):
     traces = two_ranks()
     for trace in traces:
