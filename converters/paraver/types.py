@@ -113,6 +113,9 @@ TYPES: tuple[Types, ...] = (
 )  # fmt: skip
 """All types with a meaning. Others are counted."""
 
+LATEST = (1 << 62) - 1
+"""Upper bound for times, in ticks."""
+
 LINES_AFTER = 100
 """Offset from a type to the type of the source lines of its functions."""
 

@@ -285,6 +285,7 @@ HEAD = header(100, [2, 1], [[0, 1]])
         ("#Otf 1\n", "is not a Paraver trace"),
         ("#Paraver (x):100_ns:1(1):1\n", "line 1: the header does not say"),
         ("#Paraver (x):100_s:1(1):1:1(1:1)\n", "times in 's'"),
+        ("#Paraver (x):9999999999999999999_ns:1(1):1:1(1:1)\n", "line 1: the trace ends at 9999999999999999999, which is imp"),
         ("#Paraver (x):100_ns:1(1):2:1(1:1):1(1:1)\n", "2 applications"),
         ("#Paraver (x):100_ns:1(1):1:3(1:1)\n", "says 3 tasks, and lists 1"),
         ("#Paraver (x):100_ns:1(1):1:1(0:1)\n", "task 1 no threads"),
@@ -436,6 +437,16 @@ def test_a_trace_without_records__is_empty(tmp_path):
         store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace", force=True)).store
         assert store.n_rows("events") == 0
         assert store.manifest["clock"]["resolution"] == resolution
+
+
+def test_headers__may_state_the_end_with_leading_zeros(tmp_path):
+    """Emulators that write the end last reserve 20 digits for it; they know no nodes."""
+    path = write(
+        tmp_path / "x.prv", "#Paraver (19/01/38 at 03:14):00000000000000000100_ns:0:1:1(2:1)\n1:0:1:1:2:0:-1:1\n"
+    )
+    source = registry.open_source(path)
+    assert source.clock.length == 100
+    assert events_of(source, 1) == [(0, "ENTER", "program", ()), (100, "EXIT", "program", ())]
 
 
 def test_open_states__end_with_the_trace(tmp_path):
