@@ -22,6 +22,7 @@ from tracecols.converters.paraver.index import Index, type_table
 from tracecols.converters.paraver.operations import Calls, Operations
 from tracecols.converters.paraver.teams import ThreadEvents, find_teams
 from tracecols.errors import SourceError
+from tracecols.given.quantities import counted
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind as K
 from tracecols.work.jobs import n_jobs
@@ -81,8 +82,10 @@ class Surveyed:
     n_impossible: int
     n_flush_readings: int
     n_crossed: int
-    """`n_impossible`, `n_flush_readings` and `n_crossed`: impossible counter values, counter readings at the end of
-    buffer flushes, and regions that were left because an enclosing region was left."""
+    n_undefined: int
+    """`n_impossible`, `n_flush_readings`, `n_crossed` and `n_undefined`: impossible counter values, counter readings at
+    the end of buffer flushes, regions that were left because an enclosing region was left, and collective operations
+    without a communicator of the header."""
 
 
 @dataclass
@@ -144,6 +147,12 @@ class Archive:
         if without_functions:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"
+            )
+        n_undefined = sum(s.n_undefined for s in self._surveyed)
+        if n_undefined:
+            notes.append(
+                f"{counted(n_undefined, 'participation', 'participations')} in collective operations on communicators "
+                "that the header does not define: waits in them are not known"
             )
         left_out = {
             "messages within a task": self._index.n_within,
@@ -217,10 +226,8 @@ class Archive:
             n += last.events["time"].size
             if "collectives" in last.sides:
                 calls.add(last.sides["collectives"], last.events["time"], n)
-        s = reading.state
-        return Surveyed(
-            n, calls, fault, int(s[decode.IMPOSSIBLE]), int(s[decode.N_FLUSH_READINGS]), int(s[decode.N_CROSSED])
-        )
+        counts = (decode.IMPOSSIBLE, decode.N_FLUSH_READINGS, decode.N_CROSSED, decode.N_UNDEFINED)
+        return Surveyed(n, calls, fault, *(int(reading.state[count]) for count in counts))
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location as batches of columns (`converters.base.Source`)."""

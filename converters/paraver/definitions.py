@@ -26,6 +26,9 @@ _COUNTER = re.compile(r"(\S+)\s*(?:\[(.*)\])?.*")
 
 MASK = (1 << 64) - 1
 
+MOST_COMMUNICATORS = 1 << 20
+"""Exclusive upper bound for identifiers of communicators; operations on others are counted."""
+
 FLUSH, PROGRAM = "TRACE BUFFER FLUSH", "program"
 
 
@@ -208,10 +211,9 @@ def tables_for_kernels(
     """Return the decoder's tables of types, by index in `numbers`."""
     place = {number: k for k, number in enumerate(counters)}
     found = [types.types_of(n) for n in numbers]
-    rows = np.full(max(communicators, default=-1) + 1 if max(communicators, default=0) < 1 << 20 else 0, -1, np.int64)
-    for identifier, row in communicators.items():
-        if identifier < rows.size:
-            rows[identifier] = row
+    small = {identifier: row for identifier, row in communicators.items() if 0 <= identifier < MOST_COMMUNICATORS}
+    rows = np.full(max(small, default=-1) + 1, -1, np.int64)
+    rows[list(small)] = list(small.values())
     is_user = [t is not None and t.action == types.REGION and t.paradigm == "user" for t in found]
     return decode.Tables(
         np.array([place.get(n, -1) for n in numbers], np.int64),

@@ -439,6 +439,21 @@ def test_a_trace_without_records__is_empty(tmp_path):
         assert store.manifest["clock"]["resolution"] == resolution
 
 
+@pytest.mark.parametrize(
+    ("defined", "used", "known"), [(1, 99, False), (1, 1, True), (1 << 40, 1, True), (1, 1 << 40, False)]
+)
+def test_operations__on_communicators_that_are_not_defined_are_counted(tmp_path, defined, used, known):
+    """A large identifier of one communicator does not affect others."""
+    head = header(100, [1, 1], [[0, 1], [1, 0]]).replace("c:1:2:", f"c:1:{max(defined, 2)}:")
+    text = head + "".join(
+        f"2:1:1:{task}:1:{task}:50000002:8:50100004:{used}\n2:1:1:{task}:1:9:50000002:0\n" for task in (1, 2)
+    )
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace"))
+    assert len(trace.collectives) == int(known)
+    told = "2 participations in collective operations on communicators that the header does not define"
+    assert any(note.startswith(told) for note in trace.manifest["source"]["notes"]) == (not known)
+
+
 def test_headers__may_state_the_end_with_leading_zeros(tmp_path):
     """Emulators that write the end last reserve 20 digits for it; they know no nodes."""
     path = write(
