@@ -30,6 +30,10 @@ from tracecols.work.jobs import n_jobs
 ROWS = 1 << 18
 """Events per batch, and so per row group of the store."""
 
+LEAST_GAP = 1e-3
+"""Records that end earlier than the header states by more than this share of the time are reported: a file that is cut
+between two lines looks complete otherwise."""
+
 COLUMNS: dict[K, list[str]] = {
     K.MPI_SEND: ["peer", "communicator", "tag", "length"],
     K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
@@ -147,6 +151,12 @@ class Archive:
         if without_functions:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"
+            )
+        last, end = self._index.last, header.duration
+        if self._index.n_records and end - last > end * LEAST_GAP:
+            notes.append(
+                f"the records end at {last / header.resolution:,.6f} s, and the header states "
+                f"{end / header.resolution:,.6f} s: the trace may be cut"
             )
         n_undefined = sum(s.n_undefined for s in self._surveyed)
         if n_undefined:

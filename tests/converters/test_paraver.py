@@ -352,6 +352,14 @@ def test_truncated_files__are_refused_or_salvaged(tmp_path):
     assert trace.store.n_rows("events") > 1000
 
 
+def test_files_that_end_between_lines__are_told(tmp_path):
+    text = header(10**9, [1]) + "1:1:1:1:1:0:400000000:1\n"
+    note = "the records end at 0.400000 s, and the header states 1.000000 s: the trace may be cut"
+    assert note in registry.open_source(write(tmp_path / "x.prv", text)).properties["notes"]
+    whole = registry.open_source(write(tmp_path / "y.prv", text + "1:1:1:1:1:400000000:1000000000:1\n"))
+    assert not any("header" in note for note in whole.properties["notes"])
+
+
 def test_types_without_meaning__are_counted(tmp_path):
     text = HEAD + "2:1:1:1:1:5:77000001:1:77000001:2:30000001:9\n1:1:1:1:1:5:10:1\n"
     store = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace")).store
