@@ -148,6 +148,16 @@ class Archive:
             }[ending]
             for ending in missing
         ]
+        d = self._definitions
+        if d.regions.n_unnamed and ".pcf" not in missing:
+            notes.append(
+                f"{stem}.pcf does not name {counted(d.regions.n_unnamed, 'call')} of MPI: what they do is not known"
+            )
+        if d.n_names != len(d.is_device) and ".row" not in missing:
+            notes.append(
+                f"{stem}.row names {counted(d.n_names, 'thread')}, and the trace has {len(d.is_device):,}: its names "
+                "are not used, and streams of devices are not known"
+            )
         if without_functions:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"

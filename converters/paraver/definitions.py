@@ -41,6 +41,8 @@ class Regions:
         self.rows: dict[tuple[str, str, str, str, int], int] = {}
         self._pairs: list[tuple[int, int, int]] = []
         self._patterns = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in REGION_NAMES]
+        self.n_unnamed = 0
+        """Number of MPI calls that `.pcf` does not name."""
         self.program = self._row(PROGRAM, "function", "user")
         known = {found.action for n in numbers if (found := types.types_of(n)) is not None}
         self.flush = self._row(FLUSH, "artificial", "measurement_system") if types.FLUSH in known else -1
@@ -73,6 +75,7 @@ class Regions:
         role, paradigm = found.role, found.paradigm
         if found.action == types.CALL:
             role = self._role(label, role)
+            self.n_unnamed += not label
         line = _LINE.fullmatch(self._names.values.get(number + types.LINES_AFTER, {}).get(value & MASK, ""))
         where = (line[2], int(line[1])) if line and found.action == types.FUNCTION else ("", 0)
         self._pairs.append((number, value, self._row(label or f"{number}:{value & MASK}", role, paradigm, *where)))
@@ -127,6 +130,8 @@ class Definitions(DefinitionTables):
         Location of the first thread of every task.
     is_device : list of bool
         By location, whether it is a stream of a device.
+    n_names : int
+        Number of threads that `.row` names.
     """
 
     def __init__(
@@ -159,6 +164,7 @@ class Definitions(DefinitionTables):
     def _locations(self, header: Header, names: Names) -> None:
         total = sum(n for n, _ in header.threads)
         given = names.rows.get("THREAD", [])
+        self.n_names = len(given)
         self.first: list[int] = []
         self.is_device: list[bool] = []
         for task, (n, node) in enumerate(header.threads):

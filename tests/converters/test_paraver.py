@@ -380,6 +380,16 @@ def test_files_beside__may_be_missing(tmp_path):
     assert [note.split(" are known at")[0] for note in source.properties["notes"]] == ["functions of the program"]
 
 
+def test_files_beside__that_do_not_fit_are_told(tmp_path):
+    """Files of another trace may lie beside it."""
+    row = "LEVEL THREAD SIZE 1\nTHREAD 1.1.1\n"
+    source = registry.open_source(write(tmp_path / "x.prv", random_program(3, 2, 1), PCF.replace("MPI_Init", ""), row))
+    assert source.properties["notes"][:2] == [
+        "x.pcf does not name 1 call of MPI: what they do is not known",
+        "x.row names 1 thread, and the trace has 2: its names are not used, and streams of devices are not known",
+    ]
+
+
 OF_CUDA = """EVENT_TYPE
 0 63000001 CUDA library call
 VALUES
