@@ -277,7 +277,8 @@ def _bytes(member: Member, operation: Operation, place: Mapping[int, int]) -> tu
             sum(p.size for p in member.payloads if p.function == name) for name in ("ncclSend", "ncclRecv")
         )
         return -1, sent, received
-    sent, received = p.size, p.size
+    # a group of operations of one kind may be one kernel
+    sent = received = sum(p.size for p in member.payloads if find_operation(p.function) == operation) or p.size
     if operation.function == "ncclAllGather":
         received *= len(place)
     if operation.function == "ncclReduceScatter":

@@ -16,6 +16,8 @@ from tracecols.converters.nsight import tables
 from tracecols.errors import SourceError
 from tracecols.schema import NAMES
 
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
 
 def events_of(source, location):
     """Return time, kind and region of the events of a location."""
@@ -327,6 +329,19 @@ def test_operations__that_do_not_overlap_are_not_joined(tmp_path):
     assert "6 kernels of NCCL cannot be joined with those of other ranks" in found["notes"]
 
 
+def test_groups__of_operations_in_one_kernel_send_the_bytes_of_all(tmp_path):
+    export = Export().schemas()
+    for rank in (0, 1):
+        for k, size in enumerate((100, 28)):
+            data = payload(5, 5, size, 0)
+            export.range(10 + 2 * k, 11 + 2 * k, "ncclAllReduce", rank + 1, domain=1, payload=data)
+        export.range(14, 20, "ncclGroupEnd", rank + 1, domain=1)
+        export.call(15, 16, correlation=1, pid=rank + 1)
+        export.kernel(20, 30, ALL_REDUCE, 1, pid=rank + 1, device=rank, context=1)
+    sides = all_of(opened(export, tmp_path))[1][1]
+    assert (sides["collectives.sent"][1], sides["collectives.received"][1]) == (128, 128)
+
+
 @pytest.mark.parametrize("has_payloads", [False, True])
 def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, has_payloads):
     export = Export().schemas() if has_payloads else Export()
@@ -334,7 +349,7 @@ def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, ha
         if has_payloads:
             export.range(begin - 8, begin - 1, "ncclAllReduce", tid=2 + device, domain=1, payload=payload(5, 77, 64, 0))
         export.call(begin - 5, begin - 2, correlation=device, tid=2 + device)
-        export.kernel(begin, 100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", device, device=device, context=device)
+        export.kernel(begin, 100, ALL_REDUCE, device, device=device, context=device)
     source = opened(export, tmp_path)
     assert "operations of NCCL" not in source.properties
     assert any(
