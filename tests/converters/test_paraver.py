@@ -436,6 +436,15 @@ def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
     assert "regions left with the one around them" not in source.properties
 
 
+@pytest.mark.parametrize("name", ["CUDA-D1.S1-box", "HIP-D1.S1-box", "GPU-D1.S1", "GPU_a2f80454.1"])
+def test_streams__have_names_of_all_versions(tmp_path, name):
+    row = f"LEVEL THREAD SIZE 2\nTHREAD 1.1.1\n{name}\n"
+    source = registry.open_source(write(tmp_path / "x.prv", header(100, [2]) + "1:1:1:1:2:0:100:1\n", PCF, row))
+    assert source.definitions["locations"]["type"] == ["cpu_thread", "gpu"]
+    # a stream does not execute the program
+    assert events_of(source, 1) == []
+
+
 def test_formats__are_recognised_by_what_files_hold(tmp_path):
     text = random_program(3, 2, 1)
     odd = write(tmp_path / "trace.txt", text, pcf=None)
