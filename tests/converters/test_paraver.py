@@ -445,6 +445,17 @@ def test_streams__have_names_of_all_versions(tmp_path, name):
     assert events_of(source, 1) == []
 
 
+def test_streams__of_different_devices_are_told_apart_by_their_names(tmp_path):
+    """Two kernels at the same time, each on its own device, and one on another stream of the first."""
+    streams = ("CUDA-D1.S1-box", "CUDA-D2.S1-box", "CUDA-D1.S2-box", "GPU_a2f80454.1", "GPU_a2f80454.2")
+    text = header(100, [6]) + "1:1:1:1:1:0:100:1\n"
+    text += "".join(f"2:1:1:1:{k}:10:63000019:12\n2:1:1:1:{k}:50:63000019:0\n" for k in range(2, 7))
+    row = "LEVEL THREAD SIZE 6\nTHREAD 1.1.1\n" + "\n".join(streams) + "\n"
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, OF_CUDA, row), tmp_path / "x.trace"))
+    assert trace.model.locations.device_names == ("CUDA-D1", "CUDA-D2", "GPU_a2f80454")
+    assert trace.model.locations.device.tolist() == [-1, 0, 1, 0, 2, 2]
+
+
 def test_formats__are_recognised_by_what_files_hold(tmp_path):
     text = random_program(3, 2, 1)
     odd = write(tmp_path / "trace.txt", text, pcf=None)
