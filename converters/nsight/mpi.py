@@ -105,7 +105,9 @@ class Communicators:
         names = ("rank", "timestamp", "commHandle", "localRank", "size", "groupRoot", "groupRootUid")
         parts = []
         for content, offset in zip(contents, offsets, strict=True):
-            for found in content.rows("MPI_COMMUNICATORS", dict.fromkeys(names, pa.int64())):
+            # without these columns, communicators of different processes cannot be related
+            are_related = all(content.has("MPI_COMMUNICATORS", name) for name in ("groupRoot", "groupRootUid"))
+            for found in content.rows("MPI_COMMUNICATORS", dict.fromkeys(names, pa.int64())) if are_related else ():
                 part = np.stack([found[name] for name in names], axis=1)
                 part[:, 1] += offset
                 parts.append(part)
@@ -149,9 +151,15 @@ class Communicators:
         return result
 
     def of(self, process: Ints, handle: Ints, time: Ints) -> Ints:
-        """Return the communicator of calls; -1 if it is not defined."""
+        """Return the communicator of calls; -1 if it is not defined.
+
+        Without definitions, it is the world for calls of processes that use a single handle; others do not say which of
+        their communicators is the world.
+        """
         if not self._are_defined:
-            return np.zeros(process.size, np.int64)
+            used = np.unique(np.stack([process, handle], axis=1)[handle != NOTHING], axis=0)
+            several = used[1:, 0][used[1:, 0] == used[:-1, 0]]
+            return np.where(np.isin(process, several) & (handle != NOTHING), -1, 0)
         n = self._process.size
         # definitions and calls sorted together, each call after the definitions of its time
         order = np.lexsort(

@@ -459,6 +459,21 @@ def test_mpi__messages_that_rows_do_not_describe_are_counted(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("has_rows", [False, True])
+@pytest.mark.parametrize(("handles", "known"), [((5, 5), True), ((5, 6), False)])
+def test_mpi__several_communicators_that_cannot_be_related_are_not_the_world(tmp_path, handles, known, has_rows):
+    """Two operations of two ranks; exports may lack the table of communicators, or its columns that relate them."""
+    export = Export()
+    for pid in (1, 2):
+        export.row("MPI_RANKS", globalTid=thread(pid), rank=pid - 1)
+        for time, handle in zip((10, 30), handles, strict=True):
+            export.mpi(time, time + 5, "MPI_Barrier", pid, "COLLECTIVES", commHandle=handle)
+            if has_rows:
+                export.row("MPI_COMMUNICATORS", rank=pid - 1, timestamp=0, commHandle=handle, localRank=pid - 1, size=2)
+    source = opened(export, tmp_path)
+    assert source.properties.get("messages and operations of MPI with unknown partners", 0) == (0 if known else 4)
+
+
 def test_mpi__calls_may_be_divided(tmp_path, monkeypatch):
     expected = all_of(opened(messages(), tmp_path))
     monkeypatch.setattr(tables, "ROWS", 1)
