@@ -574,6 +574,23 @@ def test_damage__is_an_error(tmp_path):
     shutil.rmtree(folder)
 
 
+def test_damage__of_texts_in_the_database_is_an_error(tmp_path):
+    """SQLite quotes what is wrong, and that need not be text."""
+    path = small().write(tmp_path / "x.sqlite")
+    data = path.read_bytes().replace(b"NVTX_EVENTS", b"NVTX_\xffVENTS")
+    path.write_bytes(data.replace(b"CREATE TABLE NVTX", b"CREATE TABEL NVTX"))
+    with pytest.raises(SourceError, match=r"x\.sqlite"):
+        registry.open_source(path)
+
+
+@pytest.mark.parametrize("utc", [(1 << 63) - 1, 1 << 61, -5])
+def test_times__of_day_that_are_impossible_are_unknown(tmp_path, utc):
+    export = small()
+    export.tables["TARGET_INFO_SESSION_START_TIME"][0]["utcEpochNs"] = utc
+    trace = tracecols.open(tracecols.convert(export.write(tmp_path / "x.sqlite"), tmp_path / "x.trace"))
+    assert trace.manifest["clock"]["realtime"] == -1
+
+
 # -- recorded ----------------------------------------------------------------------------------------------------------
 
 
