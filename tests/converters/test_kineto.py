@@ -477,6 +477,11 @@ def test_ranks__come_from_names_of_files_if_they_say_nothing(tmp_path):
         trace.rank = 5 - trace.rank
     source = registry.open_source(write_run(tmp_path / "run", traces))
     assert source.definitions["processes"]["rank"] == [4, 5]
+    assert not any("numbered" in note for note in source.properties.get("notes", ()))
+    for number, trace in enumerate(traces):
+        trace.write(tmp_path / f"{number}.json")
+    notes = registry.open_source([tmp_path / "0.json", tmp_path / "1.json"]).properties["notes"]
+    assert "neither files nor their names state ranks: they are numbered in the order of the files" in notes
 
 
 def refused(tmp_path, traces):
