@@ -42,8 +42,8 @@ class Archive:
             self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
             self._definitions = d = Definitions(self._recording, places)
             # a process without a rank, as a program that a rank has started, takes no part in MPI
-            outside = set(places.unranked) if len(places.unranked) < len(places.processes) else set()
-            by_rank = {rank: p for p, rank in places.ranks.items() if p not in outside}
+            self._outside = set(places.unranked) if len(places.unranked) < len(places.processes) else set()
+            by_rank = {rank: p for p, rank in places.ranks.items() if p not in self._outside}
             mpi_communicators = Communicators(contents, by_rank, offsets)
         finally:
             for content in contents:
@@ -127,7 +127,8 @@ class Archive:
         return joined, mpi
 
     def _add_programs(self) -> None:
-        """Add the region of the program around all intervals of each thread; that of a master spans its report."""
+        """Add the region of the program around all intervals of each thread; that of a master spans its report, but if
+        only other processes have ranks, it is not known to run outside of its intervals."""
         r, places = self._recording, self._places
         programs = {
             row: value
@@ -141,7 +142,7 @@ class Archive:
             if number < 0 or stream is not None:
                 continue
             low, high = r.intervals.span(number)
-            if row == places.master(process):
+            if row == places.master(process) and places.processes[process] not in self._outside:
                 first, last = r.spans[report[places.processes[process]]]
                 low, high = min(low, first), max(high, last)
             found = np.full(1, c.NOTHING, INTERVAL)

@@ -407,6 +407,8 @@ def test_mpi__ranks_are_kept_beside_processes_without_a_rank(tmp_path, trace_of)
     assert trace.store.definitions["processes"]["rank"].to_pylist() == [0, 1, 2]
     columns = ["tag", "length", "send_location", "recv_location"]
     assert trace.messages[columns].to_dict("list") == expected[columns].to_dict("list")
+    # it ran for 5 ns, and is not said to compute from begin to end
+    assert [event[0] for event in events_of(registry.open_source(tmp_path / "y.sqlite"), 2)] == [0, 0, 5, 5]
     assert [note for note in trace.store.manifest["source"]["notes"] if "rank" in note] == [
         "1 process without a rank: numbered after the others, in the order of their identifiers"
     ]
