@@ -48,9 +48,14 @@ _FITS = tuple(
 GROUP = next(operation for _, operation in _FITS if operation.function == "ncclGroup")
 """Sends and receives in one kernel, which also make up all-to-all, gather and scatter."""
 
-_KERNEL = re.compile(r"(?:void )?(?:nccl|rccl|oneccl|ccl)(?:Dev)?(?:Kernel)?_?([A-Za-z]+)")
+_KERNEL = re.compile(
+    r"(?:void )?(?:nccl|rccl|oneccl|ccl)(?:Symk?)?(?:Dev)?(?:Kernel)?_?"
+    r"([A-Za-z]+?)(?:(?:(?:Ring|Tree|CollNet)(?:LL128|LL)?)?Kernel)?(?![A-Za-z])"
+)
 
-_COMMUNICATES = re.compile(r"(void )?(nccl|rccl)(Dev)?Kernel")
+_COMMUNICATES = re.compile(r"(void )?(nccl|rccl)([A-Z]\w*?)?Kernel(?![a-z])")
+"""All names of kernels: `ncclAllReduceRingLLKernel_sum_f32` up to NCCL 2.7, then `ncclKernel_AllReduce_RING_LL_...` and
+`ncclDevKernel_...`; from 2.27 on also `ncclSymDevKernel_...` and `ncclSymkDevKernel_...` for symmetric memory."""
 
 
 @cache

@@ -60,7 +60,7 @@ class Archive:
                     "  expected a trace of the PyTorch profiler: events with ph X and a category such as cpu_op or "
                     "kernel"
                 )
-        ranks = _ranks_of(recordings)
+        ranks, self._are_numbered = _ranks_of(recordings)
         order = sorted(range(len(ranks)), key=lambda k: ranks[k])
         self._recordings, self._ranks = [recordings[k] for k in order], [ranks[k] for k in order]
         self._world = _world_size(self._recordings, self._ranks)
@@ -171,8 +171,15 @@ class Archive:
     def _notes(self, found: Operations) -> Iterator[str]:
         """Yield notes for the user."""
         n = len(self._ranks)
+        if self._are_numbered:
+            yield "neither files nor their names state ranks: they are numbered in the order of the files"
         if self._world > n:
             yield f"{n} of {self._world} ranks are given: waits for other ranks are lower bounds"
+        elif n_single := sum(len(i.members) == 1 for i in found.instances):
+            yield (
+                f"{counted(n_single, 'operation')} between ranks have a single participant, such as those of ranks "
+                "whose files are not given: waits in them are not known"
+            )
         for what, name in (
             ("threads", "slices of threads moved or shortened so that they nest"),
             ("streams", "slices of streams end where the next one begins"),
@@ -252,9 +259,10 @@ def _whole(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else -1
 
 
-def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
-    """Return the ranks of files, from their content, else their names, else their order. Raises SourceError if a rank
-    has two files."""
+def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], bool]:
+    """Return the ranks of files, from their content, else their names, else their order, and whether it is the order of
+    several. Raises SourceError if a rank has two files."""
+    are_numbered = False
     ranks = [_whole(_info(recording).get("rank")) for recording in recordings]
     if -1 in ranks:
         if len(recordings) > 1 and max(ranks) >= 0:
@@ -266,14 +274,14 @@ def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
         names = [_RANK.findall(recording.path.name) for recording in recordings]
         ranks = [int(found[-1]) if found else -1 for found in names]
         if -1 in ranks or len(set(ranks)) < len(ranks):
-            ranks = list(range(len(recordings)))
+            ranks, are_numbered = list(range(len(recordings))), len(recordings) > 1
     twice = [rank for rank, n in Counter(ranks).items() if n > 1]
     if twice:
         files = [str(r.path) for r, rank in zip(recordings, ranks, strict=True) if rank == twice[0]]
         raise SourceError(
             f"rank {twice[0]} has {len(files)} files: {', '.join(files)}\n  give one file of each rank of one run"
         )
-    return ranks
+    return ranks, are_numbered
 
 
 def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:

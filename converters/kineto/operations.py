@@ -3,7 +3,8 @@
 Operations of several ranks are joined by the first of these keys that all of their members have: the identifier of the
 operation (`Comms Id`); process group and sequence number (`Seq`); process group and order; stream and order. Order is
 trusted only within training steps in which all ranks have the same operations, counting only those launched within the
-recording, and only if no operation that waits for all members ends before its last member begins.
+recording, and only if no operation that waits for all members ends before its last member begins. Operations that a
+rank executes on several devices are not joined.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Member:
     given: dict[str, Any]
     """Its parameters."""
     stream: int
+    device: int
+    """`stream` and `device`: numbers; of gloo GLOO, and its process."""
     sent: int = 1
     received: int = 1
     """`sent` and `received`: bytes; 1 if unknown."""
@@ -157,6 +160,7 @@ def members_of(number: int, recording: Recording) -> list[Member]:
             None,
             given,
             GLOO if place.is_gloo else place.tid,
+            place.pid,
         )
         title = _name_of(recording, around) if around is not None else ""
         _understand(m, recording.names[int(s.name[d.row])][1], title, around.given if around is not None else {})
@@ -379,6 +383,7 @@ def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[
                 result.counts[what] += 1
             else:
                 groups[_group_key(m, configured)][number].append(m)
+    _leave_out_several_devices(groups, result)
     of_rank = {rank: number for number, rank in enumerate(ranks)}
     joinings = []
     for key, of in groups.items():
@@ -392,6 +397,27 @@ def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[
     return result
 
 
+def _leave_out_several_devices(groups: dict[Key, dict[int, list[Member]]], result: Operations) -> None:
+    """Take the groups whose operations a rank executes on several devices as operations that are not joined: each of
+    these devices is a participant of its own."""
+    devices: dict[tuple[Key, int], set[int]] = defaultdict(set)
+    # without process groups, any two streams may belong to one group
+    scope = {key: key if key[0] == "group" or key[1] == GLOO else ("streams",) for key in groups}
+    for key, of in groups.items():
+        for number, members in of.items():
+            devices[scope[key], number].update(m.device for m in members)
+    for key in [key for key, of in groups.items() if any(len(devices[scope[key], number]) > 1 for number in of)]:
+        left = [m for members in groups.pop(key).values() for m in members]
+        result.others += left
+        result.counts["operations that are not joined: their rank executes them on several devices"] += len(left)
+        result.distrusted.append(f"{_title(key)}: a rank executes them on several devices")
+
+
+def _title(key: Key) -> str:
+    """Return the name of a group for people."""
+    return f"process group {key[1]}" if key[0] == "group" else "gloo" if key[1] == GLOO else f"stream {key[1]}"
+
+
 def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int]) -> None:
     """Add the operations of a group to the result; if they are not trusted, as ones that are not joined."""
     numbers = list(joining.of)
@@ -402,7 +428,12 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
         )
         joining.left += [m for i in joining.instances for m in i]
         joining.instances = []
-    name = f"process group {key[1]}" if key[0] == "group" else "gloo" if key[1] == GLOO else f"stream {key[1]}"
+    size = max((_number(m.given.get("Group size")) for i in joining.instances for m in i), default=-1)
+    if 0 < size < len(numbers):
+        joining.why = f"{len(numbers)} ranks execute operations of a group of {size}"
+        joining.left += [m for i in joining.instances for m in i]
+        joining.instances = []
+    name = _title(key)
     if joining.left:
         result.others += joining.left
         result.counts["operations that are not joined: not all given ranks hold them"] += len(joining.left)
@@ -418,7 +449,6 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
         ),
         "",
     )
-    size = max((_number(m.given.get("Group size")) for m in joining.instances[0]), default=-1)
     result.groups.append(Group(name, description, numbers, key[2], max(size, len(key[2]), len(numbers)), joining.key))
     result.instances += [Instance(len(result.groups) - 1, members) for members in joining.instances]
 

@@ -14,7 +14,7 @@ from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.intervals import INTERVAL, Nested, Sorted, Writer
 from tracecols.converters.nesting import CALLS, KERNELS, OperationEvents
 from tracecols.converters.nsight import content as c
-from tracecols.converters.nsight.content import Content
+from tracecols.converters.nsight.content import MOST_RANKS, Content
 from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
 from tracecols.converters.nsight.gather import ROOT_LEVEL, Recording
 from tracecols.converters.nsight.mpi import Communicators, Found, write_calls
@@ -41,13 +41,16 @@ class Archive:
             payloads = self._payloads()
             self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
             self._definitions = d = Definitions(self._recording, places)
-            by_rank = {rank: p for p, rank in places.ranks.items()}
+            # a process without a rank, as a program that a rank has started, takes no part in MPI
+            self._outside = set(places.unranked) if len(places.unranked) < len(places.processes) else set()
+            by_rank = {rank: p for p, rank in places.ranks.items() if p not in self._outside}
             mpi_communicators = Communicators(contents, by_rank, offsets)
         finally:
             for content in contents:
                 content.tables.close()
         self.format = f"Nsight Systems {contents[0].facts.get('EXPORT_SCHEMA_VERSION', '')}".rstrip()
         self._find_span(realtime)
+        self._n_ranks = max([mpi_communicators.size, *(payload.n_ranks for _, _, payload in payloads)])
         joined, mpi = self._join(payloads, mpi_communicators)
         self._add_programs()
         regions = self._recording.regions
@@ -104,12 +107,12 @@ class Archive:
         hints = np.concatenate([np.zeros((0, 4), np.int64), *r.hints])
         members = find_members(kernels, r.regions.communicates, launches, hints, r.regions.hints, payloads)
         of_stream = {number: p for (p, _), number in r.streams.items()}
-        process = np.array([of_stream[i] for i in kernels[:, 0].tolist()], np.int64)
+        process, device = (np.array([of[i] for i in kernels[:, 0].tolist()], np.int64) for of in (of_stream, r.devices))
         is_launched = np.zeros(len(members), bool)
         is_launched[launches[:, 0]] = True
         events = OperationEvents()
         joined, operations = join_members(
-            members, kernels, process, is_launched, Ranks(self._ranks, self._places.ranks), events
+            members, kernels, process, device, is_launched, Ranks(self._ranks, self._places.ranks), events
         )
         for communicator in joined.communicators:
             communicator.members = [self._places.rows[number] for number in communicator.members]
@@ -124,7 +127,8 @@ class Archive:
         return joined, mpi
 
     def _add_programs(self) -> None:
-        """Add the region of the program around all intervals of each thread; that of a master spans its report."""
+        """Add the region of the program around all intervals of each thread; that of a master spans its report, but if
+        only other processes have ranks, it is not known to run outside of its intervals."""
         r, places = self._recording, self._places
         programs = {
             row: value
@@ -138,7 +142,7 @@ class Archive:
             if number < 0 or stream is not None:
                 continue
             low, high = r.intervals.span(number)
-            if row == places.master(process):
+            if row == places.master(process) and places.processes[process] not in self._outside:
                 first, last = r.spans[report[places.processes[process]]]
                 low, high = min(low, first), max(high, last)
             found = np.full(1, c.NOTHING, INTERVAL)
@@ -226,9 +230,16 @@ class Archive:
                 "hosts are as exact "
                 "as their clocks agree"
             )
-        if not self._places.are_known and len(self._places.processes) > 1:
+        if (n := len(self._places.unranked)) and len(self._places.processes) > 1:
             given = "in the order of the reports and of" if len(contents) > 1 else "in the order of"
-            yield f"ranks are not recorded: processes are numbered {given} their process identifiers"
+            if n < len(self._places.processes):
+                given = f"after the others, {given}"
+                yield f"{counted(n, 'process', 'processes')} without a rank: numbered {given} their identifiers"
+            else:
+                yield f"ranks are not recorded: processes are numbered {given} their process identifiers"
+        n_ranked = len(self._places.processes) - n or n
+        if n_ranked < self._n_ranks < MOST_RANKS:
+            yield f"{n_ranked:,} of {self._n_ranks:,} ranks are given: waits for other ranks are lower bounds"
         if joined.n_without_bytes:
             yield (
                 f"it is not recorded how much is sent in {counted(joined.n_without_bytes, 'kernel')} of NCCL: each "
@@ -237,6 +248,16 @@ class Archive:
             )
         if joined.n_alone:
             yield f"{counted(joined.n_alone, 'kernel')} of NCCL cannot be joined with those of other ranks"
+        if joined.n_within:
+            yield (
+                f"{counted(joined.n_within, 'kernel')} of NCCL are of processes with several devices: operations "
+                "between devices of one process are not joined, and waits in them are not known"
+            )
+        if joined.n_single and len(self._places.processes) >= self._n_ranks:
+            yield (
+                f"{counted(joined.n_single, 'kernel')} of NCCL have no others to be joined with, such as those in "
+                "reports that are not given: waits in them are not known"
+            )
         for on_streams, what in ((True, "kernels of a stream"), (False, "ranges and calls of a thread")):
             cut = self._cut(on_streams)
             if cut.n_cut:
@@ -248,8 +269,7 @@ class Archive:
         if mpi.n_unknown:
             yield (
                 f"partners or communicators of {counted(mpi.n_unknown, 'call')} of MPI are not recorded "
-                "(MPI_ANY_SOURCE): "
-                "their messages are left out"
+                "(MPI_ANY_SOURCE, MPI_Sendrecv, persistent requests): their messages are left out"
             )
         if skipped:
             yield "rows left out: " + ", ".join(f"{n:,} {what}" for what, n in skipped.items())

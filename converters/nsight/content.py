@@ -148,7 +148,7 @@ class Content:
     def utc(self) -> int | None:
         """Return the nanoseconds since 1970 at time 0; None if not recorded."""
         for rows in self.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": _INT, "systemClockNs": _INT}):
-            if len(rows) and rows["utcEpochNs"][0] > 0:
+            if len(rows) and 0 < rows["utcEpochNs"][0] < LARGEST:
                 return int(rows["utcEpochNs"][0]) - max(int(rows["systemClockNs"][0]), 0)
         return None
 

@@ -25,7 +25,7 @@ class Places:
     processes : list of int
         Numbers of the processes, in rank order.
     ranks : dict of int to int
-        Rank by the number of the process.
+        Rank by the number of the process; processes of which it is not recorded follow the others.
     locations : list of int
         Numbers of the locations by row; -1 for a thread without events.
     rows : dict of int to int
@@ -36,16 +36,20 @@ class Places:
         Identifiers of threads, by row; -1 for streams.
     streams : list of Stream or None
         Streams, by row; None for threads.
-    are_known : bool
-        Whether the ranks are recorded.
+    unranked : list of int
+        Processes whose rank is not recorded; all of them if recorded ranks contradict each other.
     """
 
     def __init__(self, recording: Recording, recorded: Mapping[int, int]) -> None:
         keys = {number: key for key, number in recording.processes.items()}
         used = {process for process, _ in (*recording.threads, *recording.streams)}
-        self.are_known = set(recorded) >= used and len(set(recorded.values())) == len(recorded)
-        self.processes = sorted(used, key=(lambda p: recorded[p]) if self.are_known else (lambda p: keys[p]))
-        self.ranks = {p: recorded[p] if self.are_known else k for k, p in enumerate(self.processes)}
+        known = {p: rank for p, rank in recorded.items() if p in used}
+        if len(set(known.values())) < len(known) or max(known.values(), default=0) + len(used) > MOST_RANKS:
+            known = {}
+        self.unranked = sorted(used - set(known), key=lambda p: keys[p])
+        self.processes = [*sorted(known, key=lambda p: known[p]), *self.unranked]
+        free = max(known.values(), default=-1) + 1
+        self.ranks = known | {p: free + k for k, p in enumerate(self.unranked)}
         self.locations: list[int] = []
         self.process: list[int] = []
         self.identifiers: list[int] = []

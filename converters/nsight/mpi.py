@@ -2,7 +2,8 @@
 
 Communicator handles belong to a process and are reused: a call refers to the last definition before it, and definitions
 with the same root of the group and the same number there are one communicator. Request handles are reused as well: a
-request ends with the last call that names its handle before the handle is used for the next request.
+request ends with the last call that names its handle before the handle is used for the next request, which may be that
+of a collective operation.
 """
 
 from __future__ import annotations
@@ -28,21 +29,24 @@ P2P, COLLECTIVES, START_WAIT, OTHERS = (f"MPI_{name}_EVENTS" for name in ("P2P",
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     P2P: ("commHandle", "tag", "remoteRank", "size", "requestHandle"),
-    COLLECTIVES: ("commHandle", "rootRank", "size", "recvSize"),
+    COLLECTIVES: ("commHandle", "rootRank", "size", "recvSize", "requestHandle"),
     START_WAIT: ("requestHandle",),
     OTHERS: (),
 }
 """Columns of each table other than times, thread and name."""
 
-SEND, RECEIVE, START_SEND, START_RECEIVE, WAIT, PLAIN, FIRST_COLLECTIVE = range(7)
-"""Kinds of calls; a collective operation is FIRST_COLLECTIVE plus its index in `COLLECTIVE_OPS`."""
+SEND, RECEIVE, START_SEND, START_RECEIVE, EXCHANGE, WAIT, START_OTHER, PLAIN, FIRST_COLLECTIVE = range(9)
+"""Kinds of calls; EXCHANGE are those whose rows do not say which messages they send and receive. A collective operation
+is FIRST_COLLECTIVE plus its index in `COLLECTIVE_OPS`."""
 
 _WHAT = (
     (SEND, "mpi_[bsr]?send"),
     (RECEIVE, "mpi_m?recv"),
     (START_SEND, "mpi_i[bsr]?send"),
     (START_RECEIVE, "mpi_im?recv"),
+    (EXCHANGE, "mpi_i?sendrecv(_replace)?|mpi_start(all)?"),
     (WAIT, "mpi_(wait|test)(all|any|some)?"),
+    (START_OTHER, "mpi_i(?!nit)[a-z_]+"),
 )
 
 
@@ -86,37 +90,76 @@ class Found:
 
 
 class Communicators:
-    """The MPI communicators, in `all`; their members are processes."""
+    """The MPI communicators.
+
+    Attributes
+    ----------
+    all : list of Communicator
+        Members are the processes of the given reports, in rank order.
+    size : int
+        Largest number of ranks of a communicator, given or not; 0 unknown.
+    """
 
     def __init__(self, contents: list[Content], process_of_rank: Mapping[int, int], offsets: list[int]) -> None:
         self.all: list[Communicator] = []
-        names = ("rank", "timestamp", "commHandle", "localRank", "groupRoot", "groupRootUid")
+        names = ("rank", "timestamp", "commHandle", "localRank", "size", "groupRoot", "groupRootUid")
         parts = []
         for content, offset in zip(contents, offsets, strict=True):
-            for found in content.rows("MPI_COMMUNICATORS", dict.fromkeys(names, pa.int64())):
+            # without these columns, communicators of different processes cannot be related
+            are_related = all(content.has("MPI_COMMUNICATORS", name) for name in ("groupRoot", "groupRootUid"))
+            for found in content.rows("MPI_COMMUNICATORS", dict.fromkeys(names, pa.int64())) if are_related else ():
                 part = np.stack([found[name] for name in names], axis=1)
                 part[:, 1] += offset
                 parts.append(part)
         rows = np.concatenate([np.zeros((0, len(names)), np.int64), *parts])
         process = np.array([process_of_rank.get(rank, -1) for rank in rows[:, 0].tolist()], np.int64)
-        identity, number = np.unique(rows[:, 4:], axis=0, return_inverse=True)
+        identity, number = np.unique(rows[:, 5:], axis=0, return_inverse=True)
         number = number.reshape(-1)
+        self.size = int(rows[:, 4].max(initial=0))
+        self._ranks: list[Ints] = []
         for k in range(identity.shape[0]):
-            mine = rows[number == k]
-            order = np.argsort(mine[:, 3], kind="stable")
-            members = dict.fromkeys(process[number == k][order].tolist())
-            self.all.append(Communicator("", [p for p in members if p >= 0]))
+            mine = (number == k) & (process >= 0)
+            self._add("", dict(zip(process[mine].tolist(), rows[mine, 3].tolist(), strict=True)))
         self._are_defined = rows.shape[0] > 0
         if not self._are_defined and process_of_rank:
-            self.all.append(Communicator("MPI_COMM_WORLD", [process_of_rank[r] for r in sorted(process_of_rank)]))
+            self._add("MPI_COMM_WORLD", {p: rank for rank, p in process_of_rank.items()})
         order = np.lexsort((rows[:, 1], rows[:, 2], process))
         self._process, self._handle, self._time = process[order], rows[order, 2], rows[order, 1]
         self._number = number[order]
 
+    def _add(self, name: str, rank: Mapping[int, int]) -> None:
+        """Add a communicator, given the rank of each process in it."""
+        members = sorted(rank, key=lambda p: rank[p])
+        are_known = all(0 <= r < MOST_RANKS for r in rank.values())
+        self.all.append(Communicator(name, members))
+        self._ranks.append(np.array([rank[p] if are_known else k for k, p in enumerate(members)], np.int64))
+
+    def positions(self, communicator: Ints, rank: Ints) -> Ints:
+        """Return the positions of ranks among the members of communicators; positions after the last member for ranks
+        whose report is not given, NOTHING for unknown ranks and communicators."""
+        size = np.array([ranks.size for ranks in self._ranks], np.int64)
+        starts = np.cumsum(size) - size
+        keys = np.repeat(np.arange(size.size), size) * MOST_RANKS + np.concatenate(
+            [np.zeros(0, np.int64), *self._ranks]
+        )
+        known = np.flatnonzero((communicator >= 0) & (rank >= 0) & (rank < MOST_RANKS))
+        of, wanted = communicator[known], rank[known]
+        at = np.searchsorted(keys, of * MOST_RANKS + wanted)
+        is_given = np.append(keys, NOTHING)[at] == of * MOST_RANKS + wanted
+        result = np.full(rank.size, NOTHING)
+        result[known] = np.where(is_given, at - starts[of], np.minimum(size[of] + wanted, MOST_RANKS - 1))
+        return result
+
     def of(self, process: Ints, handle: Ints, time: Ints) -> Ints:
-        """Return the communicator of calls; -1 if it is not defined."""
+        """Return the communicator of calls; -1 if it is not defined.
+
+        Without definitions, it is the world for calls of processes that use a single handle; others do not say which of
+        their communicators is the world.
+        """
         if not self._are_defined:
-            return np.zeros(process.size, np.int64)
+            used = np.unique(np.stack([process, handle], axis=1)[handle != NOTHING], axis=0)
+            several = used[1:, 0][used[1:, 0] == used[:-1, 0]]
+            return np.where(np.isin(process, several) & (handle != NOTHING), -1, 0)
         n = self._process.size
         # definitions and calls sorted together, each call after the definitions of its time
         order = np.lexsort(
@@ -153,11 +196,12 @@ def write_calls(
     row = np.where(communicator >= 0, communicator + first_row, -1)
     request = _requests(c)
     what = c["what"]
-    is_known = (c["remoteRank"] >= 0) & (c["remoteRank"] < MOST_RANKS) & (row >= 0)
-    is_message = what <= START_RECEIVE
-    root = np.where(np.abs(c["rootRank"]) < MOST_RANKS, c["rootRank"], NOTHING)
+    peer = communicators.positions(communicator, c["remoteRank"])
+    root = communicators.positions(communicator, c["rootRank"])
+    is_message = what <= EXCHANGE
+    is_known = (peer >= 0) & (what != EXCHANGE)
     found.n_unknown = int((is_message & ~is_known).sum() + ((what >= FIRST_COLLECTIVE) & (row < 0)).sum())
-    message = [c["remoteRank"], row, np.where(c["tag"] >= 0, c["tag"], 0), np.maximum(c["size"], 0)]
+    message = [peer, row, np.where(c["tag"] >= 0, c["tag"], 0), np.maximum(c["size"], 0)]
 
     def add(mask: NDArray[np.bool_], at_end: bool, kind: K, *columns: Ints) -> None:
         events.add_many(c["operation"][mask], at_end, kind, *(column[mask] for column in columns))
@@ -191,6 +235,7 @@ def _requests(c: dict[str, Ints]) -> Ints:
     """Return the request that each call starts or ends, as the index of the call that starts it; NOTHING if none."""
     result = np.full(c["what"].size, NOTHING)
     starts = np.isin(c["what"], (START_SEND, START_RECEIVE))
+    starts |= np.isin(c["what"], (EXCHANGE, START_OTHER)) & (c["requestHandle"] != NOTHING)
     ends = (c["what"] == WAIT) & (c["requestHandle"] != NOTHING)
     result[starts] = np.flatnonzero(starts)
     some = np.flatnonzero(starts | ends)

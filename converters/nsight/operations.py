@@ -3,6 +3,9 @@
 The operation is found from the name of the kernel, the payloads of the library (`nsys export --include-blobs=true`) and
 the ranges around the launch. Without payloads, no communicator is recorded: then the k-th NCCL streams of all
 processes, in the order of their use, belong together, if the same operations are on them.
+
+A participant is a process. Kernels that a process executes for one communicator on several devices are not joined: each
+of its devices is a rank of its own.
 """
 
 from __future__ import annotations
@@ -155,6 +158,10 @@ class Joined:
     """Number of collective operations."""
     n_alone: int = 0
     """Number of kernels whose partners are unknown, or which are no collective operation."""
+    n_within: int = 0
+    """Number of those kernels that a process executes for one communicator on several devices."""
+    n_single: int = 0
+    """Number of kernels in operations with a single participant, since reports of the others are not given."""
     n_without_bytes: int = 0
     """Number of kernels for which the bytes sent and received are unknown."""
     n_before: int = 0
@@ -165,16 +172,26 @@ def join_members(
     members: Sequence[Member],
     kernels: Ints,
     process: Ints,
+    device: Ints,
     is_launched: NDArray[np.bool_],
     ranks: Ranks,
     events: OperationEvents,
 ) -> tuple[Joined, dict[int, Operation]]:
     """Join the kernels of each communicator, the k-th of every rank; also return the operations of the joined kernels.
 
-    `members`, `process` and `is_launched` are by kernel (`find_members`); the last is whether its launch is recorded.
+    `members`, `process`, `device` and `is_launched` are by kernel (`find_members`); the last is whether its launch is
+    recorded.
     """
     joined, operations = Joined(), dict[int, Operation]()
-    for name, of_process in _communicators(members, kernels, process):
+    groups = _communicators(members, kernels, process)
+    devices: dict[tuple[int, int], set[int]] = {}
+    for name, of_process in groups:
+        for p, row in of_process.items():
+            devices.setdefault((name, p), set()).update(device[row].tolist())
+    for name, of_process in groups:
+        if any(len(devices[name, p]) > 1 for p in of_process):
+            joined.n_within += sum(len(row) for row in of_process.values())
+            continue
         order = sorted(of_process, key=lambda p: ranks.of(name, p))
         rows = [of_process[p] for p in order]
         aligned, n_before = _align(rows, members, kernels, is_launched)
@@ -185,6 +202,7 @@ def join_members(
             joined.communicators.append(Communicator(text, [int(kernels[r[0], 0]) for r in rows if r]))
             mine = [i for row in aligned for i in row]
             operations |= {i: members[i].operation or GROUP for i in mine}
+            joined.n_single += len(mine) if len(rows) == 1 else 0
             joined.n_without_bytes += sum(not members[i].payloads for i in mine)
             place = {ranks.of(name, p)[0]: k for k, p in enumerate(order)}
             _write(mine, members, place, number, events)
@@ -259,7 +277,8 @@ def _bytes(member: Member, operation: Operation, place: Mapping[int, int]) -> tu
             sum(p.size for p in member.payloads if p.function == name) for name in ("ncclSend", "ncclRecv")
         )
         return -1, sent, received
-    sent, received = p.size, p.size
+    # a group of operations of one kind may be one kernel
+    sent = received = sum(p.size for p in member.payloads if find_operation(p.function) == operation) or p.size
     if operation.function == "ncclAllGather":
         received *= len(place)
     if operation.function == "ncclReduceScatter":

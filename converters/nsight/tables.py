@@ -27,6 +27,9 @@ ENDING = ".sqlite"
 
 DAMAGED = "the export is damaged or incomplete; make it again: nsys export --type sqlite REPORT.nsys-rep"
 
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""Errors of a damaged database; the second one if SQLite's message quotes bytes that are no text."""
+
 Types = Mapping[str, pa.DataType]
 """Requested columns and their types."""
 
@@ -106,7 +109,7 @@ class Database:
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
             ).fetchall()
             self._columns = {str(name): self._named(str(name)) for (name,) in names}
-        except sqlite3.Error as error:
+        except ERRORS as error:
             raise self._error("", error) from error
 
     def _named(self, table: str) -> list[str]:
@@ -124,7 +127,7 @@ class Database:
         """Return the number of rows of a table."""
         try:
             (n,) = self._connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()
-        except sqlite3.Error as error:
+        except ERRORS as error:
             raise self._error(table, error) from error
         return int(n)
 
@@ -138,7 +141,7 @@ class Database:
             cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(table)}")
             while rows := cursor.fetchmany(ROWS):
                 yield _batch(self.path, table, dict(zip(columns, zip(*rows, strict=True), strict=True)), columns)
-        except (sqlite3.Error, OverflowError) as error:
+        except (*ERRORS, OverflowError) as error:
             raise self._error(table, error) from error
 
     def _error(self, table: str, error: Exception) -> SourceError:

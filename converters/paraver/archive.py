@@ -22,12 +22,17 @@ from tracecols.converters.paraver.index import Index, type_table
 from tracecols.converters.paraver.operations import Calls, Operations
 from tracecols.converters.paraver.teams import ThreadEvents, find_teams
 from tracecols.errors import SourceError
+from tracecols.given.quantities import counted
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind as K
 from tracecols.work.jobs import n_jobs
 
 ROWS = 1 << 18
 """Events per batch, and so per row group of the store."""
+
+LEAST_GAP = 1e-3
+"""Records that end earlier than the header states by more than this share of the time are reported: a file that is cut
+between two lines looks complete otherwise."""
 
 COLUMNS: dict[K, list[str]] = {
     K.MPI_SEND: ["peer", "communicator", "tag", "length"],
@@ -81,8 +86,10 @@ class Surveyed:
     n_impossible: int
     n_flush_readings: int
     n_crossed: int
-    """`n_impossible`, `n_flush_readings` and `n_crossed`: impossible counter values, counter readings at the end of
-    buffer flushes, and regions that were left because an enclosing region was left."""
+    n_undefined: int
+    """`n_impossible`, `n_flush_readings`, `n_crossed` and `n_undefined`: impossible counter values, counter readings at
+    the end of buffer flushes, regions that were left because an enclosing region was left, and collective operations
+    without a communicator of the header."""
 
 
 @dataclass
@@ -141,9 +148,31 @@ class Archive:
             }[ending]
             for ending in missing
         ]
+        d = self._definitions
+        if d.regions.n_unnamed and ".pcf" not in missing:
+            notes.append(
+                f"{stem}.pcf does not name {counted(d.regions.n_unnamed, 'call')} of MPI: what they do is not known"
+            )
+        if d.n_names != len(d.is_device) and ".row" not in missing:
+            notes.append(
+                f"{stem}.row names {counted(d.n_names, 'thread')}, and the trace has {len(d.is_device):,}: its names "
+                "are not used, and streams of devices are not known"
+            )
         if without_functions:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"
+            )
+        last, end = self._index.last, header.duration
+        if self._index.n_records and end - last > end * LEAST_GAP:
+            notes.append(
+                f"the records end at {last / header.resolution:,.6f} s, and the header states "
+                f"{end / header.resolution:,.6f} s: the trace may be cut"
+            )
+        n_undefined = sum(s.n_undefined for s in self._surveyed)
+        if n_undefined:
+            notes.append(
+                f"{counted(n_undefined, 'participation', 'participations')} in collective operations on communicators "
+                "that the header does not define: waits in them are not known"
             )
         left_out = {
             "messages within a task": self._index.n_within,
@@ -217,10 +246,8 @@ class Archive:
             n += last.events["time"].size
             if "collectives" in last.sides:
                 calls.add(last.sides["collectives"], last.events["time"], n)
-        s = reading.state
-        return Surveyed(
-            n, calls, fault, int(s[decode.IMPOSSIBLE]), int(s[decode.N_FLUSH_READINGS]), int(s[decode.N_CROSSED])
-        )
+        counts = (decode.IMPOSSIBLE, decode.N_FLUSH_READINGS, decode.N_CROSSED, decode.N_UNDEFINED)
+        return Surveyed(n, calls, fault, *(int(reading.state[count]) for count in counts))
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location as batches of columns (`converters.base.Source`)."""

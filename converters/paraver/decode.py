@@ -50,9 +50,10 @@ from tracecols.schema.kinds import EventKind
     IMPOSSIBLE,
     N_FLUSH_READINGS,
     N_CROSSED,
+    N_UNDEFINED,
     WHAT,
     DECODE_STATE,
-) = range(32)
+) = range(33)
 
 # status of a decoding
 (END, MORE, BUFFERS_FULL, NO_BEGIN, OVERLAP) = range(5)
@@ -377,6 +378,8 @@ def open_call(i, n, group, types_table, tables, regions, mail, stack, events, si
     state[OPERATION] = regions.operation[region]
     if state[OPERATION] >= 0 and state[COMMUNICATOR] >= 0:
         put_side(COLLECTIVE_BEGIN, 0, 0, 0, 0, 0, events, sides, state)
+    elif state[OPERATION] >= 0:
+        state[N_UNDEFINED] += 1
     put_sends(regions.starts[region] != 0, mail, events, sides, state)
 
 

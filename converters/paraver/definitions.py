@@ -26,6 +26,9 @@ _COUNTER = re.compile(r"(\S+)\s*(?:\[(.*)\])?.*")
 
 MASK = (1 << 64) - 1
 
+MOST_COMMUNICATORS = 1 << 20
+"""Exclusive upper bound for identifiers of communicators; operations on others are counted."""
+
 FLUSH, PROGRAM = "TRACE BUFFER FLUSH", "program"
 
 
@@ -38,6 +41,8 @@ class Regions:
         self.rows: dict[tuple[str, str, str, str, int], int] = {}
         self._pairs: list[tuple[int, int, int]] = []
         self._patterns = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in REGION_NAMES]
+        self.n_unnamed = 0
+        """Number of MPI calls that `.pcf` does not name."""
         self.program = self._row(PROGRAM, "function", "user")
         known = {found.action for n in numbers if (found := types.types_of(n)) is not None}
         self.flush = self._row(FLUSH, "artificial", "measurement_system") if types.FLUSH in known else -1
@@ -70,6 +75,7 @@ class Regions:
         role, paradigm = found.role, found.paradigm
         if found.action == types.CALL:
             role = self._role(label, role)
+            self.n_unnamed += not label
         line = _LINE.fullmatch(self._names.values.get(number + types.LINES_AFTER, {}).get(value & MASK, ""))
         where = (line[2], int(line[1])) if line and found.action == types.FUNCTION else ("", 0)
         self._pairs.append((number, value, self._row(label or f"{number}:{value & MASK}", role, paradigm, *where)))
@@ -124,6 +130,8 @@ class Definitions(DefinitionTables):
         Location of the first thread of every task.
     is_device : list of bool
         By location, whether it is a stream of a device.
+    n_names : int
+        Number of threads that `.row` names.
     """
 
     def __init__(
@@ -156,6 +164,7 @@ class Definitions(DefinitionTables):
     def _locations(self, header: Header, names: Names) -> None:
         total = sum(n for n, _ in header.threads)
         given = names.rows.get("THREAD", [])
+        self.n_names = len(given)
         self.first: list[int] = []
         self.is_device: list[bool] = []
         for task, (n, node) in enumerate(header.threads):
@@ -208,10 +217,9 @@ def tables_for_kernels(
     """Return the decoder's tables of types, by index in `numbers`."""
     place = {number: k for k, number in enumerate(counters)}
     found = [types.types_of(n) for n in numbers]
-    rows = np.full(max(communicators, default=-1) + 1 if max(communicators, default=0) < 1 << 20 else 0, -1, np.int64)
-    for identifier, row in communicators.items():
-        if identifier < rows.size:
-            rows[identifier] = row
+    small = {identifier: row for identifier, row in communicators.items() if 0 <= identifier < MOST_COMMUNICATORS}
+    rows = np.full(max(small, default=-1) + 1, -1, np.int64)
+    rows[list(small)] = list(small.values())
     is_user = [t is not None and t.action == types.REGION and t.paradigm == "user" for t in found]
     return decode.Tables(
         np.array([place.get(n, -1) for n in numbers], np.int64),

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.paraver.types import LATEST
 from tracecols.converters.temporary import BAD_GZIP
 from tracecols.errors import SourceError
 from tracecols.given.files import advice, open_regular, read_bytes
@@ -141,7 +142,7 @@ UNITS = {"_ns": 10**9, "_us": 10**6, "_ms": 10**3, "": 10**6}
 
 _FIRST = re.compile(
     r"#Paraver "
-    r"\((?P<recorded>[^)]*)\):(?P<end>\d{1,19})(?P<unit>_[a-z]+)?:(?P<nodes>\d+(?:\([\d,]*\))?):(?P<n>\d+)(?P<rest>.*)"
+    r"\((?P<recorded>[^)]*)\):(?P<end>\d{1,20})(?P<unit>_[a-z]+)?:(?P<nodes>\d+(?:\([\d,]*\))?):(?P<n>\d+)(?P<rest>.*)"
 )
 _APPLICATION = re.compile(r":(?P<n>\d+)\((?P<tasks>[\d:,]+)\)(?:,(?P<comms>\d+))?")
 _TASK = re.compile(r"(\d{1,9}):(\d{1,9})")
@@ -187,6 +188,8 @@ def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
     unit = found["unit"] or ""
     if unit not in UNITS:
         raise wrong(f"the header has times in {unit[1:]!r}, expected ns, us or ms")
+    if int(found["end"]) > LATEST:
+        raise wrong(f"the trace ends at {found['end']}, which is impossibly large")
     if int(found["n"]) != 1:
         raise wrong(f"the trace has {int(found['n']):,} applications, and only traces of one are read")
     application = _APPLICATION.fullmatch(found["rest"])

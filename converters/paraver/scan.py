@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.paraver.types import IGNORED, SKIPPED, WITH_REGIONS
+from tracecols.converters.paraver.types import IGNORED, LATEST, SKIPPED, WITH_REGIONS
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 # state of a scan: its position and its results
@@ -30,9 +30,6 @@ STATE_WORDS = 4
 
 OPEN = -1
 """End of a state that was open when the recording ended."""
-
-LATEST = (1 << 62) - 1
-"""Upper bound for times, in ticks."""
 
 CACHE = 1 << 12
 """Entries of the cache of noted values: a value that names a region is noted again only if it was evicted."""

@@ -113,6 +113,9 @@ TYPES: tuple[Types, ...] = (
 )  # fmt: skip
 """All types with a meaning. Others are counted."""
 
+LATEST = (1 << 62) - 1
+"""Upper bound for times, in ticks."""
+
 LINES_AFTER = 100
 """Offset from a type to the type of the source lines of its functions."""
 
@@ -127,8 +130,9 @@ NO_FUNCTION = ("End", "Unresolved", "_NOT_Found")
 CRITICAL_WANTS, CRITICAL_HAS, CRITICAL_LEAVES = 3, 6, 5
 """Values of CRITICAL."""
 
-DEVICE_STREAMS = ("CUDA", "HIP", "OpenCL", "OpenACC")
-"""Prefixes of the names of threads that are streams of devices."""
+DEVICE_STREAMS = ("CUDA", "HIP", "OpenCL", "OpenACC", "GPU-", "GPU_")
+"""Prefixes of the names of threads that are streams of devices; newer versions of Extrae name them `GPU-D1.S1`, or
+`GPU_a2f80454.1` by the identifier of the device."""
 
 
 def types_of(number: int) -> Types | None:

@@ -345,6 +345,34 @@ def test_operations__that_the_kernel_does_not_execute_are_plain_kernels(tmp_path
     assert any("4 kernels that execute several operations" in n for n in trace.store.manifest["source"]["notes"])
 
 
+@pytest.mark.parametrize("given", [None, nccl])
+def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, given):
+    """As in torch.nn.DataParallel, where each device is a participant."""
+    trace = Trace(0, 1).step(3, 0, 100)
+    for device, begin in ((0, 10), (1, 40)):
+        arguments = {"correlation": device, **(given() if given is not None else {})}
+        trace.host(begin - 5, begin - 3, "cudaLaunchKernel", "cuda_runtime", correlation=device)
+        trace.add("X", "kernel", ALL_REDUCE, device, 20 + device, begin, dur=60 - begin, args=arguments)
+    source = registry.open_source(trace.write(tmp_path / "x.json"))
+    assert not source.definitions["communicators"]["id"]
+    assert "2 operations that are not joined: their rank executes them on several devices" in source.properties["notes"]
+
+
+def test_operations__of_groups_that_share_a_name_are_not_joined(tmp_path):
+    """Groups that ranks make of their own have the same name; lists of more than 30 ranks are cut off."""
+    traces = []
+    for rank in range(4):
+        trace = Trace(rank, 4).step(3, 0, 100)
+        for name, begin in (("0", 10), ("1", 60)):
+            ranks = {"Process Group Ranks": "[0, 1, ...]" if name == "1" else "[0, 1, 2, 3]"}
+            size = {"Group size": 2 if name == "1" else 4}
+            trace.launch(begin, begin + 5 + rank, begin + 20, ALL_REDUCE, **nccl(group=name, **ranks, **size))
+        traces.append(trace)
+    source = registry.open_source(write_run(tmp_path / "run", traces))
+    assert source.definitions["communicators"]["name"] == ["process group 0 (default_pg)"]
+    assert "operations of process group 1: 4 ranks execute operations of a group of 2" in source.properties["notes"]
+
+
 def test_operations__with_a_root(tmp_path):
     traces = []
     for rank in (0, 1):
@@ -435,6 +463,13 @@ def test_ranks__that_are_missing_are_told(tmp_path):
     assert len(registry.open_source(tmp_path / "run" / "rank1.json").definitions["processes"]["rank"]) == 1
 
 
+def test_ranks__that_are_missing_are_told_if_files_do_not_say_how_many_there_are(tmp_path):
+    trace = two_ranks(None)[0]
+    trace.head["distributedInfo"] = {}
+    notes = registry.open_source(trace.write(tmp_path / "x.json")).properties["notes"]
+    assert any(note.startswith("2 operations between ranks have a single participant") for note in notes)
+
+
 def test_ranks__come_from_names_of_files_if_they_say_nothing(tmp_path):
     traces = two_ranks()
     for trace in traces:
@@ -442,6 +477,11 @@ def test_ranks__come_from_names_of_files_if_they_say_nothing(tmp_path):
         trace.rank = 5 - trace.rank
     source = registry.open_source(write_run(tmp_path / "run", traces))
     assert source.definitions["processes"]["rank"] == [4, 5]
+    assert not any("numbered" in note for note in source.properties.get("notes", ()))
+    for number, trace in enumerate(traces):
+        trace.write(tmp_path / f"{number}.json")
+    notes = registry.open_source([tmp_path / "0.json", tmp_path / "1.json"]).properties["notes"]
+    assert "neither files nor their names state ranks: they are numbered in the order of the files" in notes
 
 
 def refused(tmp_path, traces):

@@ -16,6 +16,8 @@ from tracecols.converters.nsight import tables
 from tracecols.errors import SourceError
 from tracecols.schema import NAMES
 
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
 
 def events_of(source, location):
     """Return time, kind and region of the events of a location."""
@@ -252,6 +254,24 @@ def test_all_to_all__waits_for_the_last_rank(trace_of):
     assert any("each counts as 1 byte" in note for note in trace.store.manifest["source"]["notes"])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ncclAllReduceRingLLKernel_sum_f32", "ncclKernel_AllReduce_RING_LL_Sum_float",
+        "ncclSymDevKernel_AllReduce_RSxLD_AGxST_sum_bf16", "ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32",
+    ],
+)  # fmt: skip
+def test_operations__are_known_by_the_names_of_kernels_of_all_versions(trace_of, name):
+    export = Export()
+    for pid, begin in ((1, 10), (2, 40)):
+        export.call(begin - 5, begin - 2, correlation=1, pid=pid)
+        export.kernel(begin, 100, name, 1, pid=pid, device=pid - 1, context=pid)
+    trace = trace_of(export)
+    assert trace.collectives[["op_name", "n_members", "latest_begin_time"]].to_dict("records") == [
+        {"op_name": "allreduce", "n_members": 2, "latest_begin_time": 40}
+    ]
+
+
 def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
     export = Export().schemas()
     for rank in (0, 1):
@@ -309,6 +329,40 @@ def test_operations__that_do_not_overlap_are_not_joined(tmp_path):
     assert "6 kernels of NCCL cannot be joined with those of other ranks" in found["notes"]
 
 
+def test_groups__of_operations_in_one_kernel_send_the_bytes_of_all(tmp_path):
+    export = Export().schemas()
+    for rank in (0, 1):
+        for k, size in enumerate((100, 28)):
+            data = payload(5, 5, size, 0)
+            export.range(10 + 2 * k, 11 + 2 * k, "ncclAllReduce", rank + 1, domain=1, payload=data)
+        export.range(14, 20, "ncclGroupEnd", rank + 1, domain=1)
+        export.call(15, 16, correlation=1, pid=rank + 1)
+        export.kernel(20, 30, ALL_REDUCE, 1, pid=rank + 1, device=rank, context=1)
+    sides = all_of(opened(export, tmp_path))[1][1]
+    assert (sides["collectives.sent"][1], sides["collectives.received"][1]) == (128, 128)
+
+
+@pytest.mark.parametrize("has_payloads", [False, True])
+def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, has_payloads):
+    export = Export().schemas() if has_payloads else Export()
+    for device, begin in ((0, 10), (1, 40)):
+        if has_payloads:
+            export.range(begin - 8, begin - 1, "ncclAllReduce", tid=2 + device, domain=1, payload=payload(5, 77, 64, 0))
+        export.call(begin - 5, begin - 2, correlation=device, tid=2 + device)
+        export.kernel(begin, 100, ALL_REDUCE, device, device=device, context=device)
+    source = opened(export, tmp_path)
+    assert "operations of NCCL" not in source.properties
+    assert any(
+        note.startswith("2 kernels of NCCL are of processes with several") for note in source.properties["notes"]
+    )
+    assert not source.definitions["communicators"]["id"]
+
+
+def test_operations__of_a_single_rank_are_told(tmp_path):
+    notes = opened(all_to_all(ranks=1), tmp_path).properties["notes"]
+    assert any(note.startswith("3 kernels of NCCL have no others to be joined with") for note in notes)
+
+
 def test_operations__launched_before_the_recording_are_left_out_where_others_lack_them(tmp_path):
     export = all_to_all(instances=3)
     export.kernel(-900, -850, "ncclDevKernel_SendRecv", 99, pid=1, device=0, context=1)
@@ -343,6 +397,83 @@ def test_mpi__messages_requests_and_operations(trace_of):
     regions = trace.store.definitions["regions"].to_pydict()
     roles = dict(zip(regions["name"], zip(regions["role"], regions["paradigm"], strict=True), strict=True))
     assert roles["MPI_Allreduce"] == ("coll_all2all", "mpi")
+
+
+def test_mpi__ranks_are_kept_beside_processes_without_a_rank(tmp_path, trace_of):
+    """A rank may start other programs, with ranges or kernels of their own."""
+    expected = trace_of(messages()).messages
+    export = messages().range(0, 5, "helper", pid=0)
+    trace = tracecols.open(tracecols.convert(export.write(tmp_path / "y.sqlite"), tmp_path / "y.trace"))
+    assert trace.store.definitions["processes"]["rank"].to_pylist() == [0, 1, 2]
+    columns = ["tag", "length", "send_location", "recv_location"]
+    assert trace.messages[columns].to_dict("list") == expected[columns].to_dict("list")
+    # it ran for 5 ns, and is not said to compute from begin to end
+    assert [event[0] for event in events_of(registry.open_source(tmp_path / "y.sqlite"), 2)] == [0, 0, 5, 5]
+    assert [note for note in trace.store.manifest["source"]["notes"] if "rank" in note] == [
+        "1 process without a rank: numbered after the others, in the order of their identifiers"
+    ]
+
+
+def test_mpi__partners_are_ranks_in_the_run_if_only_some_reports_are_given(tmp_path):
+    """Ranks 1 and 2 of 4 send to the next rank, receive from the previous one, and broadcast from rank 2."""
+    paths = []
+    for rank in (1, 2):
+        export = Export().row("MPI_RANKS", globalTid=thread(1), rank=rank)
+        export.row(
+            "MPI_COMMUNICATORS", rank=rank, timestamp=0, commHandle=5, localRank=rank, size=4, groupRoot=0, groupRootUid=1
+        )  # fmt: skip
+        export.mpi(0, 10, "MPI_Send", 1, "P2P", commHandle=5, tag=0, remoteRank=rank + 1, size=100 + rank)
+        export.mpi(10, 20, "MPI_Recv", 1, "P2P", commHandle=5, tag=0, remoteRank=rank - 1, size=99 + rank)
+        export.mpi(30, 40, "MPI_Bcast", 1, "COLLECTIVES", commHandle=5, rootRank=2, size=8, recvSize=8)
+        paths.append(export.write(tmp_path / f"{rank}.sqlite"))
+    trace = tracecols.open(tracecols.convert(paths, tmp_path / "x.trace"))
+    found = trace.messages
+    assert list(zip(found.length, found.send_location, found.recv_location, strict=True)) == [(101, 0, 1)]
+    members = trace.collective_members
+    assert dict(zip(members.location, members.is_root, strict=True)) == {0: False, 1: True}
+    assert "2 of 4 ranks are given: waits for other ranks are lower bounds" in trace.store.manifest["source"]["notes"]
+
+
+def test_mpi__handles_of_messages_are_reused_by_other_requests(tmp_path):
+    """The Isend ends in the first MPI_Wait; the second one is for a collective operation with the same handle."""
+    export = Export().row("MPI_RANKS", globalTid=thread(1), rank=0)
+    peer = {"commHandle": 5, "tag": 0, "remoteRank": 0, "size": 8}
+    export.mpi(0, 1, "MPI_Isend", 1, "P2P", **peer, requestHandle=7)
+    export.mpi(2, 3, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
+    export.mpi(4, 5, "MPI_Iallreduce", 1, "COLLECTIVES", commHandle=5, size=8, recvSize=8, requestHandle=7)
+    export.mpi(6, 9, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
+    events = events_of(opened(export, tmp_path), 0)
+    assert [time for time, kind, _ in events if kind == "MPI_ISEND_COMPLETE"] == [3]
+
+
+def test_mpi__messages_that_rows_do_not_describe_are_counted(tmp_path):
+    """A row has one partner and one size, but MPI_Sendrecv has two; those of persistent requests are in other rows."""
+    export = Export().row("MPI_RANKS", globalTid=thread(1), rank=0)
+    peer = {"commHandle": 5, "tag": 0, "remoteRank": 0, "size": 8}
+    export.mpi(0, 1, "MPI_Sendrecv", 1, "P2P", **peer)
+    export.mpi(2, 3, "MPI_Send_init", 1, "P2P", **peer, requestHandle=7)
+    export.mpi(4, 5, "MPI_Start", 1, "START_WAIT", requestHandle=7)
+    export.mpi(6, 9, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
+    source = opened(export, tmp_path)
+    assert source.properties["messages and operations of MPI with unknown partners"] == 2
+    assert [note.split(" (")[0] for note in source.properties["notes"]] == [
+        "partners or communicators of 2 calls of MPI are not recorded"
+    ]
+
+
+@pytest.mark.parametrize("has_rows", [False, True])
+@pytest.mark.parametrize(("handles", "known"), [((5, 5), True), ((5, 6), False)])
+def test_mpi__several_communicators_that_cannot_be_related_are_not_the_world(tmp_path, handles, known, has_rows):
+    """Two operations of two ranks; exports may lack the table of communicators, or its columns that relate them."""
+    export = Export()
+    for pid in (1, 2):
+        export.row("MPI_RANKS", globalTid=thread(pid), rank=pid - 1)
+        for time, handle in zip((10, 30), handles, strict=True):
+            export.mpi(time, time + 5, "MPI_Barrier", pid, "COLLECTIVES", commHandle=handle)
+            if has_rows:
+                export.row("MPI_COMMUNICATORS", rank=pid - 1, timestamp=0, commHandle=handle, localRank=pid - 1, size=2)
+    source = opened(export, tmp_path)
+    assert source.properties.get("messages and operations of MPI with unknown partners", 0) == (0 if known else 4)
 
 
 def test_mpi__calls_may_be_divided(tmp_path, monkeypatch):
@@ -443,6 +574,23 @@ def test_damage__is_an_error(tmp_path):
     with pytest.raises(SourceError, match=r"NVTX_EVENTS\.parquet"):
         registry.open_source(folder)
     shutil.rmtree(folder)
+
+
+def test_damage__of_texts_in_the_database_is_an_error(tmp_path):
+    """SQLite quotes what is wrong, and that need not be text."""
+    path = small().write(tmp_path / "x.sqlite")
+    data = path.read_bytes().replace(b"NVTX_EVENTS", b"NVTX_\xffVENTS")
+    path.write_bytes(data.replace(b"CREATE TABLE NVTX", b"CREATE TABEL NVTX"))
+    with pytest.raises(SourceError, match=r"x\.sqlite"):
+        registry.open_source(path)
+
+
+@pytest.mark.parametrize("utc", [(1 << 63) - 1, 1 << 61, -5])
+def test_times__of_day_that_are_impossible_are_unknown(tmp_path, utc):
+    export = small()
+    export.tables["TARGET_INFO_SESSION_START_TIME"][0]["utcEpochNs"] = utc
+    trace = tracecols.open(tracecols.convert(export.write(tmp_path / "x.sqlite"), tmp_path / "x.trace"))
+    assert trace.manifest["clock"]["realtime"] == -1
 
 
 # -- recorded ----------------------------------------------------------------------------------------------------------

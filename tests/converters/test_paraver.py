@@ -285,6 +285,7 @@ HEAD = header(100, [2, 1], [[0, 1]])
         ("#Otf 1\n", "is not a Paraver trace"),
         ("#Paraver (x):100_ns:1(1):1\n", "line 1: the header does not say"),
         ("#Paraver (x):100_s:1(1):1:1(1:1)\n", "times in 's'"),
+        ("#Paraver (x):9999999999999999999_ns:1(1):1:1(1:1)\n", "line 1: the trace ends at 9999999999999999999, which is imp"),
         ("#Paraver (x):100_ns:1(1):2:1(1:1):1(1:1)\n", "2 applications"),
         ("#Paraver (x):100_ns:1(1):1:3(1:1)\n", "says 3 tasks, and lists 1"),
         ("#Paraver (x):100_ns:1(1):1:1(0:1)\n", "task 1 no threads"),
@@ -351,6 +352,14 @@ def test_truncated_files__are_refused_or_salvaged(tmp_path):
     assert trace.store.n_rows("events") > 1000
 
 
+def test_files_that_end_between_lines__are_told(tmp_path):
+    text = header(10**9, [1]) + "1:1:1:1:1:0:400000000:1\n"
+    note = "the records end at 0.400000 s, and the header states 1.000000 s: the trace may be cut"
+    assert note in registry.open_source(write(tmp_path / "x.prv", text)).properties["notes"]
+    whole = registry.open_source(write(tmp_path / "y.prv", text + "1:1:1:1:1:400000000:1000000000:1\n"))
+    assert not any("header" in note for note in whole.properties["notes"])
+
+
 def test_types_without_meaning__are_counted(tmp_path):
     text = HEAD + "2:1:1:1:1:5:77000001:1:77000001:2:30000001:9\n1:1:1:1:1:5:10:1\n"
     store = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace")).store
@@ -369,6 +378,16 @@ def test_files_beside__may_be_missing(tmp_path):
     assert source.definitions["system_tree_nodes"]["name"] == ["machine", "box"]
     # functions of the program are not recorded
     assert [note.split(" are known at")[0] for note in source.properties["notes"]] == ["functions of the program"]
+
+
+def test_files_beside__that_do_not_fit_are_told(tmp_path):
+    """Files of another trace may lie beside it."""
+    row = "LEVEL THREAD SIZE 1\nTHREAD 1.1.1\n"
+    source = registry.open_source(write(tmp_path / "x.prv", random_program(3, 2, 1), PCF.replace("MPI_Init", ""), row))
+    assert source.properties["notes"][:2] == [
+        "x.pcf does not name 1 call of MPI: what they do is not known",
+        "x.row names 1 thread, and the trace has 2: its names are not used, and streams of devices are not known",
+    ]
 
 
 OF_CUDA = """EVENT_TYPE
@@ -417,6 +436,26 @@ def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
     assert "regions left with the one around them" not in source.properties
 
 
+@pytest.mark.parametrize("name", ["CUDA-D1.S1-box", "HIP-D1.S1-box", "GPU-D1.S1", "GPU_a2f80454.1"])
+def test_streams__have_names_of_all_versions(tmp_path, name):
+    row = f"LEVEL THREAD SIZE 2\nTHREAD 1.1.1\n{name}\n"
+    source = registry.open_source(write(tmp_path / "x.prv", header(100, [2]) + "1:1:1:1:2:0:100:1\n", PCF, row))
+    assert source.definitions["locations"]["type"] == ["cpu_thread", "gpu"]
+    # a stream does not execute the program
+    assert events_of(source, 1) == []
+
+
+def test_streams__of_different_devices_are_told_apart_by_their_names(tmp_path):
+    """Two kernels at the same time, each on its own device, and one on another stream of the first."""
+    streams = ("CUDA-D1.S1-box", "CUDA-D2.S1-box", "CUDA-D1.S2-box", "GPU_a2f80454.1", "GPU_a2f80454.2")
+    text = header(100, [6]) + "1:1:1:1:1:0:100:1\n"
+    text += "".join(f"2:1:1:1:{k}:10:63000019:12\n2:1:1:1:{k}:50:63000019:0\n" for k in range(2, 7))
+    row = "LEVEL THREAD SIZE 6\nTHREAD 1.1.1\n" + "\n".join(streams) + "\n"
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, OF_CUDA, row), tmp_path / "x.trace"))
+    assert trace.model.locations.device_names == ("CUDA-D1", "CUDA-D2", "GPU_a2f80454")
+    assert trace.model.locations.device.tolist() == [-1, 0, 1, 0, 2, 2]
+
+
 def test_formats__are_recognised_by_what_files_hold(tmp_path):
     text = random_program(3, 2, 1)
     odd = write(tmp_path / "trace.txt", text, pcf=None)
@@ -436,6 +475,31 @@ def test_a_trace_without_records__is_empty(tmp_path):
         store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace", force=True)).store
         assert store.n_rows("events") == 0
         assert store.manifest["clock"]["resolution"] == resolution
+
+
+@pytest.mark.parametrize(
+    ("defined", "used", "known"), [(1, 99, False), (1, 1, True), (1 << 40, 1, True), (1, 1 << 40, False)]
+)
+def test_operations__on_communicators_that_are_not_defined_are_counted(tmp_path, defined, used, known):
+    """A large identifier of one communicator does not affect others."""
+    head = header(100, [1, 1], [[0, 1], [1, 0]]).replace("c:1:2:", f"c:1:{max(defined, 2)}:")
+    text = head + "".join(
+        f"2:1:1:{task}:1:{task}:50000002:8:50100004:{used}\n2:1:1:{task}:1:9:50000002:0\n" for task in (1, 2)
+    )
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace"))
+    assert len(trace.collectives) == int(known)
+    told = "2 participations in collective operations on communicators that the header does not define"
+    assert any(note.startswith(told) for note in trace.manifest["source"]["notes"]) == (not known)
+
+
+def test_headers__may_state_the_end_with_leading_zeros(tmp_path):
+    """Emulators that write the end last reserve 20 digits for it; they know no nodes."""
+    path = write(
+        tmp_path / "x.prv", "#Paraver (19/01/38 at 03:14):00000000000000000100_ns:0:1:1(2:1)\n1:0:1:1:2:0:-1:1\n"
+    )
+    source = registry.open_source(path)
+    assert source.clock.length == 100
+    assert events_of(source, 1) == [(0, "ENTER", "program", ()), (100, "EXIT", "program", ())]
 
 
 def test_open_states__end_with_the_trace(tmp_path):

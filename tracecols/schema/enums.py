@@ -91,8 +91,14 @@ COPIED_BYTES = "COPIED_BYTES"
 STREAM_NAME = re.compile(r"\s*([^\[\]]*?)\s*\[(\d+):")
 """Pattern of the names that Score-P gives to streams: `CUDA[device:stream]`."""
 
+_STREAM_OF_EXTRAE = re.compile(r"(\w+-D\d+)\.S\d+|(GPU_[^.\s]+)")
+"""Pattern of the names that Extrae gives to streams: `CUDA-D1.S2-host`, `GPU_a2f80454.1`."""
+
 
 def device_label(stream: str) -> str:
-    """Return the device name that the name of a stream contains: `CUDA[0]` of `CUDA[0:7]`; empty if there is none."""
-    found = STREAM_NAME.match(stream)
-    return f"{found[1]}[{found[2]}]" if found else ""
+    """Return the device name that the name of a stream contains: `CUDA[0]` of `CUDA[0:7]`, `CUDA-D1` of
+    `CUDA-D1.S2-host`; empty if there is none."""
+    if found := STREAM_NAME.match(stream):
+        return f"{found[1]}[{found[2]}]"
+    found = _STREAM_OF_EXTRAE.match(stream)
+    return found[1] or found[2] if found else ""
