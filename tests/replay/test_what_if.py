@@ -21,6 +21,13 @@ from tracecols.testing import Program
 NAMES = ["coll", "hybrid_2x3", "late_sender", "omp_basic"]
 
 
+def test_prediction__of_a_trace_without_events_gains_nothing():
+    with Program(2).trace() as trace:
+        prediction = trace.what_if()
+        assert (prediction.recorded_runtime, prediction.runtime, prediction.shortest) == (0, 0, 0)
+        assert prediction.gains[["runtime", "saving"]].eq(0).all(axis=None)
+
+
 def two_steps():
     """Return two ranks: `fast` takes 10 and 30 s, then `slow` 40 and 20 s, each followed by a barrier that ends 2 s
     after the last enters."""
