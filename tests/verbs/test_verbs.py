@@ -136,11 +136,22 @@ def test_answers__are_drawn(name, hybrid, gloo):
     assert ax.get_xlabel()
     assert ax.get_ylabel()
     figure, own = plt.subplots()
-    # selected rows are an answer as well; an empty answer is not drawn
+    # selected rows are an answer as well
     assert found.head(2).plot(ax=own) is own
-    if question(name) not in ("comm_matrix", "late_senders", "waits_by_cause", "comm_over_time", "time_profile"):
-        found.head(0).plot(ax=plt.figure().add_subplot())
     figure.canvas.draw()
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_answers__without_rows_are_drawn_as_axes_with_labels(name, hybrid, gloo, recwarn):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    found = QUESTIONS[name](gloo if question(name) in OF_DEVICES else hybrid)
+    drawn = found.head(0).plot()
+    drawn.figure.canvas.draw()
+    assert drawn.get_xlabel()
+    assert drawn.get_ylabel()
+    assert [str(warning.message) for warning in recwarn] == []
     plt.close("all")
 
 

@@ -42,16 +42,17 @@ class Picture:
 def _matrix(
     frame: pd.DataFrame, ax: Any, rows: list[str], columns: list[str], values: str, labels: tuple[str, str, str]
 ) -> Any:
-    """Draw sums by two groupings as a matrix; cells without data are empty."""
+    """Draw sums by two groupings as a matrix; cells without data are empty. Without rows there are only labels."""
     rows, columns = ([c for c in some if c in frame] for some in (rows, columns))
     table = pd.DataFrame(frame).pivot_table(index=rows, columns=columns, values=values, aggfunc="sum", observed=True)
-    image = ax.imshow(table.to_numpy(float, na_value=np.nan), aspect="auto", cmap="viridis")
+    if table.size:
+        image = ax.imshow(table.to_numpy(float, na_value=np.nan), aspect="auto", cmap="viridis")
+        ax.figure.colorbar(image, ax=ax, label=labels[2])
     for axis, index, label in ((ax.yaxis, table.index, labels[0]), (ax.xaxis, table.columns, labels[1])):
         step = -(-len(index) // 32) or 1
         names = [".".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in index]
         axis.set_ticks(range(0, len(index), step), names[::step])
         axis.set_label_text(label)
-    ax.figure.colorbar(image, ax=ax, label=labels[2])
     return ax
 
 
@@ -121,7 +122,7 @@ def draw_histogram(frame: pd.DataFrame, ax: Any) -> Any:
 
 def draw_comm_over_time(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw bytes per second over time."""
-    edges = [*frame.begin_seconds, *frame.end_seconds[-1:]]
+    edges = [*frame.begin_seconds, *frame.end_seconds[-1:]] if len(frame) else [0.0]
     width = (frame.end_seconds - frame.begin_seconds).to_numpy()
     for column, label in (("bytes_sent", "sent"), ("bytes_received", "received")):
         ax.stairs(np.divide(frame[column], width, out=np.zeros(width.size), where=width > 0), edges, label=label)
@@ -161,11 +162,12 @@ def draw_time_profile(frame: pd.DataFrame, ax: Any) -> Any:
     shown = {_short(str(name)): table[name].to_numpy() for name in table.columns[:SERIES]}
     if table.shape[1] > SERIES:
         shown["others"] = table.iloc[:, SERIES:].sum(axis=1).to_numpy()
-    ax.stackplot(table.index, *shown.values(), labels=list(shown), step="post")
     ax.set_xlabel("seconds")
     ax.set_ylabel("share of all CPU threads")
     ax.set_ylim(0, 1)
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    if shown:
+        ax.stackplot(table.index, *shown.values(), labels=list(shown), step="post")
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
 
 
