@@ -155,6 +155,28 @@ def test_answers__without_rows_are_drawn_as_axes_with_labels(name, hybrid, gloo,
     plt.close("all")
 
 
+def test_pictures__show_names_as_they_are():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    # a formula that matplotlib cannot read, one that it can, a name that legends leave out, and two that differ in
+    # the middle only
+    names = ["$a_$", "$x$", "_start", f"{'l' * 30}1{'r' * 30}", f"{'l' * 30}2{'r' * 30}", "two\nlines"]
+    shown = ["$a_$", "$x$", "_start", *2 * [f"{'l' * 18}...{'r' * 18}"], "two\\nlines"]
+    program = Program()
+    for i, name in enumerate(names):
+        program.masters[0].call(10 * i, 10 * i + 9 - i, name)
+    with program.trace() as trace:
+        profile = trace.flat_profile().plot()
+        over_time = trace.time_profile(3, by="region").plot()
+    profile.figure.canvas.draw()
+    over_time.figure.canvas.draw()
+    assert [label.get_text().replace(r"\$", "$") for label in profile.get_yticklabels()] == shown
+    legend = over_time.get_legend().get_texts()
+    assert [label.get_text().replace(r"\$", "$").strip() for label in legend] == shown
+    assert len(over_time.collections) == len(names)
+    plt.close("all")
+
+
 def test_plot__is_that_of_pandas_where_it_is_asked_for_or_columns_are_gone(hybrid):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
