@@ -451,6 +451,14 @@ def test_show_and_export__take_cubes_of_other_tools(saved):
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize("options", [("--table", "messages"), ("--table", "events"), ("--raw",)])
+def test_export__of_a_cube_has_no_tables_of_the_trace(options, saved):
+    result = CliRunner().invoke(group, ["export", str(saved / "after.severity"), str(saved / "x.csv"), *options])
+    assert result.exit_code == 1
+    assert "after.severity holds severities, and no tables of a trace\n  give the store that was" in result.output
+    assert not (saved / "x.csv").exists()
+
+
 def test_export__of_a_store_has_no_severities(tmp_path, data):
     store = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
     result = CliRunner().invoke(group, ["export", str(store), str(tmp_path / "x.cubex")])

@@ -131,7 +131,7 @@ def export(
     run(
         source,
         output,
-        table.table or "events",
+        table.table,
         table.wide,
         force=force,
         unfolds=table.unfolds,
