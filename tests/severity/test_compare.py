@@ -300,6 +300,15 @@ def run(*arguments):
     return CliRunner().invoke(group, ["compare", *(str(a) for a in arguments)])
 
 
+def test_command__refuses_an_output_of_an_unknown_format_before_it_reads_runs(tmp_path):
+    result = run(tmp_path / "before.trace", tmp_path / "after.trace", "-o", tmp_path / "x.xml")
+    assert result.exit_code == 1
+    assert result.output == (
+        "error: cannot write a comparison to x.xml: no format ends in '.xml'\n"
+        "  there are .severity, .cubex, .cube, .html, .parquet, .csv, .json\n"
+    )
+
+
 def test_command__prints_what_changed(saved):
     result = run(saved / "before.severity", saved / "after.severity")
     assert result.exit_code == 0, result.output
