@@ -49,6 +49,30 @@ def steps():
         yield trace
 
 
+@pytest.mark.parametrize("factor", [1, 20, 40, 1_000, 10**6])
+def test_slack__of_a_run_that_becomes_longer(steps, factor):
+    found = steps.what_if({"fast": factor, "slow": factor}).slack()
+    assert found.path.tolist() == ["main/slow", "main/fast"]
+    assert found.critical.tolist() == pytest.approx([40 * factor, 30 * factor])
+    assert found.limit.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale": {"fast": 1e18}},
+        {"scale": {"main": 1e10, "slow": 1e10}},
+        {"transfer": 1e300},
+        {"openmp": 1e300},
+        {"latency": 1e300},
+        {"latency": 4e18},
+    ],
+)
+def test_prediction__of_times_beyond_64_bits_is_refused(steps, changes):
+    with pytest.raises(AnalysisError, match="the predicted times could exceed 64 bits\n  give smaller factors"):
+        steps.what_if(**changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "runtime"),
     [

@@ -192,6 +192,12 @@ class Graph:
         maxplus.sweep(self._order, given, changes, may_drop, now, change, times, begin, end, found)
         return begin[:k], end[:k], found
 
+    @once
+    def span(self) -> int:
+        """Ticks that no recorded time or weight exceeds, at least 1."""
+        since = self.time - self.time.min(initial=0)
+        return int(max(since.max(initial=1), self.weight.max(initial=1)))
+
     def without_contradictions(self) -> Graph:
         """Return the graph without the inferred edges that make nodes wait for themselves, which happens only if clocks
         disagree. Raises AnalysisError if nodes wait for themselves without them."""

@@ -327,8 +327,8 @@ class Replay(Replayable):
 
         graph = self.graph_of(changes.conventions)
         given = self.scenario(changes)
-        span = int(max((graph.time - graph.time.min(initial=0)).max(initial=1), graph.weight.max(initial=1)))
-        fine = max(1, (1 << 58) // max(span, 1))
+        # times after the changes may be longer than the recorded ones
+        fine = max(1, (1 << 58) // max(graph.span, int(times_of(self, given).max(initial=0))))
         chosen = self._largest(self._computed_after(changes), changes, n, within)
         masks = [self._only(i) for i in chosen]
 
