@@ -49,6 +49,16 @@ def steps():
         yield trace
 
 
+def test_notes__of_a_prediction_count_one_in_the_singular():
+    program = Program(2)
+    program.masters[0].enter(0, "main").enter(1, "MPI_Send").send(2, 1).leave(3).leave(9)
+    program.masters[1].enter(0, "main").leave(9)
+    with program.trace() as trace:
+        assert trace.what_if().notes == ["1 send without receive"]
+        printed = CliRunner().invoke(group, ["efficiency", str(trace.path), "--ideal", "replay"])
+        assert f"note: {trace.path}: 1 send without receive\n" in printed.output
+
+
 @pytest.mark.parametrize("factor", [1, 20, 40, 1_000, 10**6])
 def test_slack__of_a_run_that_becomes_longer(steps, factor):
     found = steps.what_if({"fast": factor, "slow": factor}).slack()

@@ -39,6 +39,7 @@ from tracecols.replay.scenarios import (
     times_of,
     without_transfer,
 )
+from tracecols.schema.notes import note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -360,7 +361,7 @@ class Replay(Replayable):
 
 def notes(counts: Mapping[str, int]) -> list[str]:
     """Return notes on what a replay does not know."""
-    return [f"{n:,} {what}" for what, n in counts.items() if n]
+    return [note(n, what) for what, n in counts.items() if n]
 
 
 def as_changes(**given: Any) -> Changes:
