@@ -59,6 +59,13 @@ def test_notes__of_a_prediction_count_one_in_the_singular():
         assert f"note: {trace.path}: 1 send without receive\n" in printed.output
 
 
+@pytest.mark.parametrize("options", [("--collectives", "dimemas"), ("--eager", "32KiB")])
+def test_command__names_the_options_of_an_ideal_network(steps, options):
+    result = CliRunner().invoke(group, ["what-if", str(steps.path), *options])
+    assert result.exit_code == 1
+    assert result.output.endswith("\n  give --transfer 0 besides, and neither --latency nor --bandwidth\n")
+
+
 @pytest.mark.parametrize("factor", [1, 20, 40, 1_000, 10**6])
 def test_slack__of_a_run_that_becomes_longer(steps, factor):
     found = steps.what_if({"fast": factor, "slow": factor}).slack()

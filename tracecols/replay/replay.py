@@ -107,7 +107,8 @@ class Changes:
                 "collectives as Dimemas has them are" if self.collectives == DIMEMAS else "limits of eager messages are"
             )
             raise AnalysisError(
-                f"{what} for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
+                f"{what} for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth",
+                in_shell="give --transfer 0 besides, and neither --latency nor --bandwidth",
             )
 
     @property
