@@ -206,6 +206,7 @@ def test_commands__from_the_cube_to_the_exit_code(tmp_path, nightly):
     )
     listed = run("runs", "list", folder)
     assert re.search(r"run-1 .* 8 +big one", listed.output), listed.output
+    assert listed.output.startswith("run     added (UTC)")
     shown = run("runs", "show", folder, "--rows", "1")
     assert re.search(r"Time +main/solve +800 ms +1.6 s", shown.output), shown.output
     assert run("runs", "list", folder, "--where", "size=16", "--json").output.count('"run"') == 1
