@@ -212,6 +212,7 @@ def test_plot__without_matplotlib_says_what_to_install(hybrid, monkeypatch):
         (lambda t: t.load_imbalance(over="node"), "there are rank, thread"),
         (lambda t: t.time_profile(by="regions"), "did you mean region"),
         (lambda t: t.time_profile(0), "0 is not a number of intervals"),
+        (lambda t: t.time_profile(10**9), "1000000000 is not a number of intervals .*\n.* from 1 to 1,048,576"),
         (lambda t: t.comm_over_time("10"), "'10' is not a number of intervals"),
         (lambda t: t.message_histogram([3, 2]), "not bins of lengths"),
         (lambda t: t.message_histogram([0, 100]), "6 messages are shorter than 0 or not shorter than 100 bytes"),
