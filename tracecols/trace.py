@@ -499,7 +499,8 @@ class Trace(OpenedTrace):
         Raises
         ------
         StoreError
-            If a column or location does not exist, a time is not a finite number, or the store is damaged.
+            If a column or location does not exist, a time is not a finite number, the range of times ends before it
+            starts, or the store is damaged.
         """
         wanted = list(EVENT_COLUMNS) if columns is None else as_texts(columns, "columns", StoreError)
         unknown = set(wanted) - set(EVENT_COLUMNS)
@@ -509,6 +510,10 @@ class Trace(OpenedTrace):
             raise StoreError(f"events have no column {', '.join(sorted(unknown))}\n  {hint}")
         chosen = self._chosen(locations, rank, thread)
         first, last = (None if at is None else self.ticks(at) for at in (start, stop))
+        if first is not None and last is not None and last < first:
+            raise StoreError(
+                f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
+            )
         spans = find_spans(self.store, chosen, first, last)
         n = sum(map(len, spans))
         self._check_frame("events", n * bytes_of(wanted))
@@ -1233,7 +1238,8 @@ class Trace(OpenedTrace):
         MissingExtraError
             If DuckDB is not installed.
         StoreError
-            If something other than a regular file is in the place of a file of the store.
+            If the query holds no statement, or something other than a regular file is in the place of a file of the
+            store.
 
         Examples
         --------

@@ -16,6 +16,8 @@ import tracecols
 from tracecols.cli import group
 from tracecols.converters import registry
 from tracecols.converters.registry import open_source
+from tracecols.errors import AnalysisError
+from tracecols.testing import Program
 
 
 @pytest.fixture(scope="module")
@@ -386,3 +388,24 @@ def test_info__tells_by_how_much_root_causes_differ_from_those_of_scalasca(tmp_p
         group, ["analyze", str(trace), "-p", "mpi_latesender", "-o", str(tmp_path / "r.severity")]
     )
     assert "Nothing of what is looked at costs as much as 0.5 %" in only.stderr
+
+
+def test_messages__count_one_in_the_singular(tmp_path):
+    program = Program(2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(5, "MPI_Send").send(6, 1).leave(7).leave(9)
+    receiver.enter(0, "main").enter(1, "MPI_Recv").receive(7, 0).leave(8).leave(9)
+    with program.trace() as trace:
+        for words, printed in (
+            (("enhance", trace.path, "messages"), "messages: 1 row, "),
+            (("analyze", trace.path, "-o", tmp_path / "x.severity", "--bins", 1), "by 1 bin of time\n"),
+            (
+                ("export", trace.path, tmp_path / "x.pftrace", "--around", "late sender"),
+                "around 1 instance of Late Sender",
+            ),
+        ):
+            assert printed in run(*words).output
+    program = Program()
+    program.masters[0].call(3, 3, "main")
+    with program.trace() as trace, pytest.raises(AnalysisError, match=r"lasts 1 tick \(1 s\) would have no width"):
+        trace.analyze(bins=2)

@@ -107,6 +107,19 @@ def test_waits__are_the_same_in_sql_and_python(trace):
     assert sum(trace.scan("waits").counts) == len(expected)
 
 
+@pytest.mark.parametrize("query", ["", "-- only a comment", " ;"])
+def test_sql__of_no_statement_is_refused(trace, query):
+    pytest.importorskip("duckdb")
+    with pytest.raises(StoreError, match=r"the query returns nothing\n  give a statement such as select"):
+        trace.sql(query)
+
+
+def test_read_events__of_a_time_range_that_ends_before_it_starts_is_refused(trace):
+    assert trace.read_events(0, start=0.2, stop=0.2).empty
+    with pytest.raises(StoreError, match=r"nothing lies between 0.3 s and 0.2 s\n  the end has to be later"):
+        trace.read_events(start=0.3, stop=0.2)
+
+
 def test_sql__row_is_the_number_of_a_row_and_no_column_of_a_table(trace):
     """If a table had a column named row, SQL would rename one of the two to row_1, and `row` would not be the index of
     the frame."""

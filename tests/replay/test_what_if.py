@@ -21,6 +21,13 @@ from tracecols.testing import Program
 NAMES = ["coll", "hybrid_2x3", "late_sender", "omp_basic"]
 
 
+def test_prediction__of_a_trace_without_events_gains_nothing():
+    with Program(2).trace() as trace:
+        prediction = trace.what_if()
+        assert (prediction.recorded_runtime, prediction.runtime, prediction.shortest) == (0, 0, 0)
+        assert prediction.gains[["runtime", "saving"]].eq(0).all(axis=None)
+
+
 def two_steps():
     """Return two ranks: `fast` takes 10 and 30 s, then `slow` 40 and 20 s, each followed by a barrier that ends 2 s
     after the last enters."""
@@ -40,6 +47,47 @@ def two_steps():
 def steps():
     with two_steps().trace() as trace:
         yield trace
+
+
+def test_notes__of_a_prediction_count_one_in_the_singular():
+    program = Program(2)
+    program.masters[0].enter(0, "main").enter(1, "MPI_Send").send(2, 1).leave(3).leave(9)
+    program.masters[1].enter(0, "main").leave(9)
+    with program.trace() as trace:
+        assert trace.what_if().notes == ["1 send without receive"]
+        printed = CliRunner().invoke(group, ["efficiency", str(trace.path), "--ideal", "replay"])
+        assert f"note: {trace.path}: 1 send without receive\n" in printed.output
+
+
+@pytest.mark.parametrize("options", [("--collectives", "dimemas"), ("--eager", "32KiB")])
+def test_command__names_the_options_of_an_ideal_network(steps, options):
+    result = CliRunner().invoke(group, ["what-if", str(steps.path), *options])
+    assert result.exit_code == 1
+    assert result.output.endswith("\n  give --transfer 0 besides, and neither --latency nor --bandwidth\n")
+
+
+@pytest.mark.parametrize("factor", [1, 20, 40, 1_000, 10**6])
+def test_slack__of_a_run_that_becomes_longer(steps, factor):
+    found = steps.what_if({"fast": factor, "slow": factor}).slack()
+    assert found.path.tolist() == ["main/slow", "main/fast"]
+    assert found.critical.tolist() == pytest.approx([40 * factor, 30 * factor])
+    assert found.limit.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale": {"fast": 1e18}},
+        {"scale": {"main": 1e10, "slow": 1e10}},
+        {"transfer": 1e300},
+        {"openmp": 1e300},
+        {"latency": 1e300},
+        {"latency": 4e18},
+    ],
+)
+def test_prediction__of_times_beyond_64_bits_is_refused(steps, changes):
+    with pytest.raises(AnalysisError, match="the predicted times could exceed 64 bits\n  give smaller factors"):
+        steps.what_if(**changes)
 
 
 @pytest.mark.parametrize(
@@ -437,7 +485,7 @@ def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     for changes in ({}, {"transfer": 0}, {"scale": {"*": 0.5}}):
         with pytest.raises(
-            AnalysisError, match=r"of 1 kernels and copies .* it is not recorded which calls launch them"
+            AnalysisError, match="it is not recorded which calls launch 1 kernel or copy on streams of devices"
         ):
             trace.what_if(**changes)
     result = run("what-if", trace.path, "--scale", "*=0.1")

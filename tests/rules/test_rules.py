@@ -14,6 +14,7 @@ import tracecols
 from tracecols.cli import group
 from tracecols.errors import RuleError, SeverityError
 from tracecols.rules import RULES, evaluate, frame, read_settings
+from tracecols.testing import Program
 
 TRACES = sorted(p.parent for p in DATA.glob("*/traces.otf2"))
 TRACES += [f for n in ("wrong_order", "cart", "sweep3d_4", "hybrid_multi") if (f := SHARED / "otf2" / n).is_dir()]
@@ -432,6 +433,36 @@ def test_command__says_what_is_wrong(cube, arguments, code, words):
     result = CliRunner().invoke(group, ["rules", str(cube), *arguments])
     assert result.exit_code == code
     assert words in result.output
+
+
+@pytest.mark.parametrize(
+    ("calls", "focus"),
+    [
+        # without MPI there is nothing to be set apart, unless contexts of devices are created
+        (["work"], ""),
+        (["cuCtxCreate_v2", "work"], "the run without device contexts"),
+        (["MPI_Init", "work", "MPI_Finalize"], "MPI_Init to MPI_Finalize"),
+        (["MPI_Init", "cuCtxCreate_v2", "work", "MPI_Finalize"], "MPI_Init to MPI_Finalize without device contexts"),
+    ],
+)
+def test_command__says_what_the_focus_is(calls, focus, tmp_path):
+    program = Program(2)
+    program.stream(0)
+    for one in program.masters:
+        one.enter(0, "main")
+        for at, call in enumerate(calls):
+            one.call(10 * at + 1, 10 * at + 9, call)
+        one.leave(100)
+    with program.trace() as trace:
+        cube = trace.analyze().save(tmp_path / "c.severity")
+        for source in (trace.path, cube):
+            printed = [
+                CliRunner().invoke(group, ["rules", str(source), *more]).output for more in ([], ["--with-startup"])
+            ]
+            assert (f"focus: {focus}; --with-startup counts the rest\n" in printed[0]) == bool(focus)
+            assert ("focus" in printed[0], "focus" in printed[1]) == (bool(focus), False)
+    compared = CliRunner().invoke(group, ["compare", str(cube), str(cube)]).output
+    assert (f"focus: {focus}; --with-startup compares all\n" in compared) == ("focus" in compared) == bool(focus)
 
 
 def test_command__needs_a_cube_or_a_store(tmp_path):

@@ -206,8 +206,14 @@ def test_commands__from_the_cube_to_the_exit_code(tmp_path, nightly):
     )
     listed = run("runs", "list", folder)
     assert re.search(r"run-1 .* 8 +big one", listed.output), listed.output
+    assert listed.output.startswith("run     added (UTC)")
     shown = run("runs", "show", folder, "--rows", "1")
     assert re.search(r"Time +main/solve +800 ms +1.6 s", shown.output), shown.output
+    of_two = [
+        run("runs", "show", folder, *names).output for names in (("-p", "time, mpi"), ("-p", "time", "-p", "mpi"))
+    ]
+    assert of_two[0] == of_two[1]
+    assert "Mpi " in of_two[0]
     assert run("runs", "list", folder, "--where", "size=16", "--json").output.count('"run"') == 1
     failed = run("runs", "trend", nightly.folder, "--require", "growth<=2%", "-o", tmp_path / "s.md")
     assert failed.exit_code == 3

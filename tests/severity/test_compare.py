@@ -300,6 +300,15 @@ def run(*arguments):
     return CliRunner().invoke(group, ["compare", *(str(a) for a in arguments)])
 
 
+def test_command__refuses_an_output_of_an_unknown_format_before_it_reads_runs(tmp_path):
+    result = run(tmp_path / "before.trace", tmp_path / "after.trace", "-o", tmp_path / "x.xml")
+    assert result.exit_code == 1
+    assert result.output == (
+        "error: cannot write a comparison to x.xml: no format ends in '.xml'\n"
+        "  there are .severity, .cubex, .cube, .html, .parquet, .csv, .json\n"
+    )
+
+
 def test_command__prints_what_changed(saved):
     result = run(saved / "before.severity", saved / "after.severity")
     assert result.exit_code == 0, result.output
@@ -449,6 +458,14 @@ def test_show_and_export__take_cubes_of_other_tools(saved):
         assert pd.read_csv(saved / "wide.csv").columns.tolist() == [
             "call_path", "rank", "thread", "time", "mpi", "visits",
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [("--table", "messages"), ("--table", "events"), ("--raw",)])
+def test_export__of_a_cube_has_no_tables_of_the_trace(options, saved):
+    result = CliRunner().invoke(group, ["export", str(saved / "after.severity"), str(saved / "x.csv"), *options])
+    assert result.exit_code == 1
+    assert "after.severity holds severities, and no tables of a trace\n  give the store that was" in result.output
+    assert not (saved / "x.csv").exists()
 
 
 def test_export__of_a_store_has_no_severities(tmp_path, data):

@@ -18,6 +18,7 @@ from tracecols.errors import AnalysisError, ForeignCubeWarning, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.severity.algebra import mean
 from tracecols.severity.formulas import definition, parse, specification
+from tracecols.testing import Program
 
 VALUES = {"a": 3.5, "b": -2.0, "zero": 0.0, "PAPI_L1:x": 7.0, "any name 1": 0.25}
 
@@ -280,3 +281,21 @@ def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch)
     assert tree.exit_code == 0 and "Computed: time / visits." in tree.output
     wrong = run(group, ["show", "x.severity", "--metric", "nothing"])
     assert wrong.exit_code == 1 and "cannot read the metrics of nothing" in wrong.output
+
+
+def test_show__of_a_metric_that_is_not_a_number(tmp_path):
+    program = Program(1)
+    program.masters[0].enter(0, "main").call(3, 10, "part").leave(15)
+    with program.trace() as trace:
+        cube = trace.analyze().save(tmp_path / "c.severity")
+
+    def shown(formula):
+        result = CliRunner().invoke(group, ["show", str(cube), "-p", "m", "--metric", f"m = {formula}"])
+        assert result.exit_code == 0
+        assert "m (m)  nan " in result.output
+        assert "--min-share" not in result.output
+        return result.output
+
+    assert shown("time / 0").endswith("nothing to show: no value is a number other than zero\n")
+    # the whole is 15 / 0, the part 7 / -0.5
+    assert " -14 sec/1  part\n" in shown("time / (time - 15 * visits / 2)")

@@ -9,11 +9,14 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from conftest import SHARED
 from oracles import device_answers, kineto_causes
 from support.device_program import Rank, Simulation
 
 import tracecols
+from tracecols.cli import group
+from tracecols.errors import AnalysisError
 from tracecols.testing import Program
 
 PARTS = ["compute_seconds", "overlapped_seconds", "exposed_seconds", "copy_seconds", "idle_seconds"]
@@ -105,6 +108,15 @@ def test_answers__of_traces_without_devices_are_empty():
 @pytest.fixture(scope="module")
 def gloo(tmp_path_factory, data):
     return tracecols.convert(data / "kineto_gloo_3", tmp_path_factory.mktemp("gloo") / "gloo.trace", jobs=1)
+
+
+def test_steps__of_an_unknown_region_are_refused_in_the_words_of_python_or_of_the_shell(gloo):
+    message = "no call path enters a region 'xyz'\n  "
+    with pytest.raises(AnalysisError, match=message + "see trace.call_paths"):
+        tracecols.open(gloo).training_steps("xyz")
+    printed = CliRunner().invoke(group, ["devices", str(gloo), "--steps", "xyz"])
+    assert printed.exit_code == 1
+    assert printed.output == f"error: {message}tracecols show CUBE -p visits shows where regions are entered\n"
 
 
 @pytest.mark.slow

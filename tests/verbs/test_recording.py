@@ -13,6 +13,7 @@ from support.otf2_writer import Archive
 import tracecols
 from tracecols.cli import group
 from tracecols.export.filters import KEYWORDS, as_pattern, filter_text
+from tracecols.testing import Program
 from tracecols.verbs.recording import recording_of
 
 N = 1_200
@@ -42,6 +43,16 @@ def program(path, n=N):
 @pytest.fixture
 def store(tmp_path):
     return tracecols.convert(program(tmp_path).write(), tmp_path / "x.trace")
+
+
+def test_recording_costs__of_times_whose_sum_exceeds_64_bits():
+    program = Program(2)
+    for one in program.masters:
+        one.call(0, 3 << 61, "main")
+    with program.trace() as trace:
+        table = trace.recording_costs()
+        assert table.mean_seconds.tolist() == [float(3 << 61)]
+        assert recording_of(trace.model).all_ticks == 3 << 62
 
 
 def test_recording_costs__are_those_of_the_events(store):

@@ -136,11 +136,44 @@ def test_answers__are_drawn(name, hybrid, gloo):
     assert ax.get_xlabel()
     assert ax.get_ylabel()
     figure, own = plt.subplots()
-    # selected rows are an answer as well; an empty answer is not drawn
+    # selected rows are an answer as well
     assert found.head(2).plot(ax=own) is own
-    if question(name) not in ("comm_matrix", "late_senders", "waits_by_cause", "comm_over_time", "time_profile"):
-        found.head(0).plot(ax=plt.figure().add_subplot())
     figure.canvas.draw()
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_answers__without_rows_are_drawn_as_axes_with_labels(name, hybrid, gloo, recwarn):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    found = QUESTIONS[name](gloo if question(name) in OF_DEVICES else hybrid)
+    drawn = found.head(0).plot()
+    drawn.figure.canvas.draw()
+    assert drawn.get_xlabel()
+    assert drawn.get_ylabel()
+    assert [str(warning.message) for warning in recwarn] == []
+    plt.close("all")
+
+
+def test_pictures__show_names_as_they_are():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    # a formula that matplotlib cannot read, one that it can, a name that legends leave out, and two that differ in
+    # the middle only
+    names = ["$a_$", "$x$", "_start", f"{'l' * 30}1{'r' * 30}", f"{'l' * 30}2{'r' * 30}", "two\nlines"]
+    shown = ["$a_$", "$x$", "_start", *2 * [f"{'l' * 18}...{'r' * 18}"], "two\\nlines"]
+    program = Program()
+    for i, name in enumerate(names):
+        program.masters[0].call(10 * i, 10 * i + 9 - i, name)
+    with program.trace() as trace:
+        profile = trace.flat_profile().plot()
+        over_time = trace.time_profile(3, by="region").plot()
+    profile.figure.canvas.draw()
+    over_time.figure.canvas.draw()
+    assert [label.get_text().replace(r"\$", "$") for label in profile.get_yticklabels()] == shown
+    legend = over_time.get_legend().get_texts()
+    assert [label.get_text().replace(r"\$", "$").strip() for label in legend] == shown
+    assert len(over_time.collections) == len(names)
     plt.close("all")
 
 
@@ -179,6 +212,7 @@ def test_plot__without_matplotlib_says_what_to_install(hybrid, monkeypatch):
         (lambda t: t.load_imbalance(over="node"), "there are rank, thread"),
         (lambda t: t.time_profile(by="regions"), "did you mean region"),
         (lambda t: t.time_profile(0), "0 is not a number of intervals"),
+        (lambda t: t.time_profile(10**9), "1000000000 is not a number of intervals .*\n.* from 1 to 1,048,576"),
         (lambda t: t.comm_over_time("10"), "'10' is not a number of intervals"),
         (lambda t: t.message_histogram([3, 2]), "not bins of lengths"),
         (lambda t: t.message_histogram([0, 100]), "6 messages are shorter than 0 or not shorter than 100 bytes"),

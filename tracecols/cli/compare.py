@@ -27,6 +27,19 @@ def growth(_ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return share(_ctx, param, value)
 
 
+def check_ending(output: Path) -> None:
+    """Refuse an output in an unknown format. Raises ExportError."""
+    from tracecols.errors import ExportError
+    from tracecols.export.tables import CUBES, TABLES
+
+    endings = (".severity", *CUBES, ".html", *TABLES)
+    if output.suffix not in endings:
+        raise ExportError(
+            f"cannot write a comparison to {output.name}: no format ends in '{output.suffix}'\n"
+            f"  there are {', '.join(endings)}"
+        )
+
+
 class How(NamedTuple):
     """Options for the comparison and its output."""
 
@@ -113,6 +126,7 @@ def compare(
         raise click.UsageError("a difference is of two cubes; of more there are mean, minimum, maximum and merge.")
     operation = operation or ("difference" if len(cubes) == 2 else "mean")
     for output in outputs:
+        check_ending(output)
         check_not_read(output, *cubes)
     runs = Comparison([cube_of(path, jobs) for path in cubes], run_names(cubes), how.by, how.with_startup)
     head = runs.united[0]

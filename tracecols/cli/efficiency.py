@@ -116,6 +116,7 @@ def efficiencies_of(
         if part.is_piece:
             raise SeverityError(f"{source} is a cube, and has no events\n  --from and --to are for traces")
         return read_cube(source).efficiencies(part.within, ideal=ideal, with_startup=with_startup)
+    from tracecols.replay.replay import notes
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store:
@@ -124,6 +125,6 @@ def efficiencies_of(
             part.within, ideal=ideal, start=part.start, stop=part.stop, with_startup=with_startup
         )
         if not part.is_piece and ideal == "replay":
-            for what, n in trace.replay.counts.items():
-                echo(f"note: {source}: {n:,} {what}", err=True)
+            for note in notes(trace.replay.counts):
+                echo(f"note: {source}: {note}", err=True)
         return table

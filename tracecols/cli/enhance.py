@@ -31,6 +31,7 @@ def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None)
     from tracecols.cli.progress import progress
     from tracecols.errors import StoreError
     from tracecols.frames.catalog import Catalog
+    from tracecols.given.quantities import counted
     from tracecols.model.model import enhance as scan
     from tracecols.model.table_files import ENHANCED
     from tracecols.store import Store
@@ -46,4 +47,4 @@ def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None)
         catalog = Catalog(opened, lambda: scan(opened, n_jobs(jobs), scanning))
         made = catalog.enhanced(tables or ENHANCED, again=again, in_store=True, progress=writing)
     for table in made.values():
-        echo(f"{table.files[0].parent}: {len(table):,} rows, {table.n_bytes:,} bytes")
+        echo(f"{table.files[0].parent}: {counted(len(table), 'row')}, {table.n_bytes:,} bytes")

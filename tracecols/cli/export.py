@@ -131,7 +131,7 @@ def export(
     run(
         source,
         output,
-        table.table or "events",
+        table.table,
         table.wide,
         force=force,
         unfolds=table.unfolds,
@@ -213,4 +213,4 @@ def _timeline(source: Path, output: Path, cut: Cut, timeline: Timeline, **how: A
     for id, n in ((id, n) for id, n in shown.n_waits.items() if n or by_name):
         echo(f"wait states of {id}: {n:,}", err=True)
     for what, n in shown.left_out.items():
-        echo(f"left out: {n:,} {what}", err=True)
+        echo(f"left out: {note(n, what)}", err=True)

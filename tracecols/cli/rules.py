@@ -72,9 +72,8 @@ def rules(
     from tracecols.report.screen import Screen
     from tracecols.report.text import text_width
     from tracecols.rules.display import render
-    from tracecols.rules.evaluate import RULES, evaluate, find_rule, plain, read_settings
-    from tracecols.severity.cube import SeverityCube
-    from tracecols.severity.focus import set_apart
+    from tracecols.rules.evaluate import RULES, choose_rules, evidence_of, judge, plain, read_settings
+    from tracecols.severity.focus import words_of
 
     if listed:
         for rule in RULES.values():
@@ -86,16 +85,16 @@ def rules(
         raise click.UsageError("Missing argument 'CUBE|STORE' (or --list).")
     try:
         read_settings(given)
-        chosen = [find_rule(name).id for name in names] or None
+        chosen = choose_rules(names or None)
     except RuleError as error:
         raise click.UsageError(str(error)) from None
-    opened = open_source(source, jobs)
-    found = evaluate(opened, chosen, given, call_path=within, conventions=conventions, with_startup=with_startup)
+    evidence = evidence_of(open_source(source, jobs), chosen, given, within, conventions, with_startup=with_startup)
+    found = judge(evidence, chosen)
     if as_json:
         echo_json(plain(found))
         return
     console = Screen(soft_wrap=True)
-    if within is None and not with_startup and (not isinstance(opened, SeverityCube) or set_apart(opened).any()):
-        console.print("focus: MPI_Init to MPI_Finalize; --with-startup counts the rest\n", style="yellow")
+    if (focus := words_of(evidence.cube.facts)) and within is None and not with_startup:
+        console.print(f"focus: {focus}; --with-startup counts the rest\n", style="yellow")
     for part in render(found, rows, text_width()):
         console.print(part)

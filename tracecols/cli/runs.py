@@ -50,8 +50,10 @@ class Asked(NamedTuple):
         """Read the selected runs as a series."""
         from tracecols.runs import Experiment
 
-        names = [name for text in self.properties for name in text.split(",")] or ["time"]
-        return Experiment(folder).series(names, self.along, self.where, self.last, with_startup=self.with_startup)
+        names = [name.strip() for text in self.properties for name in text.split(",") if name.strip()]
+        return Experiment(folder).series(
+            names or ["time"], self.along, self.where, self.last, with_startup=self.with_startup
+        )
 
 
 def series_options(command: Any) -> Any:

@@ -83,7 +83,7 @@ TERMS = {
         Term(
             "properties",
             ("-p", "--property"),
-            "A property, by id or title; several separated by commas, or one per -p.",
+            "A property, by id or title; but for show and view, several separated by commas, or one per -p.",
             "P",
             {"multiple": True},
         ),

@@ -25,6 +25,7 @@ from tracecols.kernels import clocks as kernels
 from tracecols.model.model import Model, Progress
 from tracecols.once import once
 from tracecols.replay.replay import check_number
+from tracecols.schema.notes import note
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.slices.source import StoreSource
 
@@ -125,7 +126,7 @@ class Correction(RewrittenTrace):
     @property
     def notes(self) -> list[str]:
         """What had to be left out."""
-        return [f"{n:,} {what}" for what, n in self._counts.items()]
+        return [note(n, what) for what, n in self._counts.items()]
 
     @once
     def change(self) -> Change:

@@ -203,7 +203,7 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
 def export(
     source: Path,
     output: Path,
-    table: str = "events",
+    table: str | None = None,
     wide: bool = False,
     *,
     force: bool = False,
@@ -218,8 +218,8 @@ def export(
     ----------
     output : Path
         Ends in .parquet, .csv or .json; for a cube also in .cubex, .cube or .severity.
-    table : str
-        For a store: `events` (with pointer columns), a compound table, a side table or a definition table
+    table : str, optional
+        For a store: `events` (with pointer columns; the default), a compound table, a side table or a definition table
         (`tracecols.frames.catalog`).
     wide : bool
         For a cube, as .parquet or .csv: a column per property instead of a row per value.
@@ -238,7 +238,8 @@ def export(
     Raises
     ------
     ExportError
-        If the format is unknown, or the file cannot be written or must not be replaced.
+        If the format is unknown, the source has no such contents, or the file cannot be written or must not be
+        replaced.
     """
     whole = {".severity", *CUBES}
     if output.suffix not in {*TABLES, *whole}:
@@ -248,6 +249,11 @@ def export(
             f"{', '.join(sorted(whole))}"
         )
     if is_cube(source):
+        if table is not None or raw:
+            raise ExportError(
+                f"{source} holds severities, and no tables of a trace\n  give the store that was analysed",
+                in_shell="give the store that was analysed, or neither --table nor --raw",
+            )
         cube = read_cube(source)
         if unfolds:
             cube = cube.with_phases_as_call_paths()
@@ -270,7 +276,7 @@ def export(
     from tracecols.trace import Trace
 
     trace = Trace(Store(source).path)
-    table = trace.catalog.check(table)
+    table = trace.catalog.check(EVENTS.name if table is None else table)
     declared = trace.catalog.declared(table)
     units = units_of(declared, raw=raw or table in DEFINITIONS or table == CALL_PATHS.name)
     table_output(output, list(units), force=force).check()

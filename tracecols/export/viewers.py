@@ -13,6 +13,7 @@ from tracecols.export.chrome import ChromeWriter
 from tracecols.export.outputs import text_output
 from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.timeline import Samples, Timeline, TrackEvents
+from tracecols.given.quantities import counted
 from tracecols.model.model import Model, enhance
 from tracecols.schema.severity import DEFAULT
 from tracecols.slices.source import chosen_locations, open_store, time_range_ticks
@@ -156,7 +157,7 @@ def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[in
     start, stop = readable.seconds(np.array([first - margin, last + margin + 1]))
     path = readable.paths(found["call_path"][:1], or_numbers=True)[0]
     where = (
-        f"around {int(together.sum()):,} instances of {p.title}, the worst {worst} on {waits}{by}, in {path}\n"
+        f"around {counted(int(together.sum()), 'instance')} of {p.title}, the worst {worst} on {waits}{by}, in {path}\n"
         f"from {start:.9f} s to {stop:.9f} s"
     )
     return first - margin, last + margin + 1, where

@@ -313,7 +313,10 @@ class Catalog:
                 made = (*tables.values(), *([] if events is None else [events]))
                 folders = dict.fromkeys([self.store.path, *(file.parent for table in made for file in table.files)])
                 return run_bounded(duckdb, db, query, bounds, folders)
-            frame: pd.DataFrame = db.sql(query).df()
+            # DuckDB returns no relation for a text without statements
+            if (found := db.sql(query)) is None:
+                raise StoreError("the query returns nothing\n  give a statement such as select, describe or show")
+            frame: pd.DataFrame = found.df()
             return frame
 
     def _declared(self, table: Table) -> str:

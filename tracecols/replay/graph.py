@@ -160,8 +160,8 @@ class Graph:
     def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
         """Sweep the graph in some scenarios, `maxplus.LANES` at most, side by side.
 
-        Returns the begin and the end of the runtime of each, in ticks, and the times of nodes and hubs in the first
-        scenario, empty if not `is_whole`.
+        Returns the begin and the end of the runtime of each, in ticks, both 0 without nodes, and the times of nodes and
+        hubs in the first scenario, empty if not `is_whole`.
         """
         return self._swept(self._weights(), changes, changes.factor.shape[0], is_whole=is_whole)
 
@@ -183,13 +183,20 @@ class Graph:
         self, given: maxplus.Weights, changes: maxplus.Changes, k: int, *, is_whole: bool
     ) -> tuple[Rows, Rows, Rows]:
         lanes = maxplus.LANES
-        begin, end = np.full(lanes, -maxplus.NEVER), np.full(lanes, maxplus.NEVER)
+        never = maxplus.NEVER if self.time.size else 0
+        begin, end = np.full(lanes, -never), np.full(lanes, never)
         times = np.full((self._n_places, lanes), maxplus.NEVER)
         found = np.empty(self.time.size if is_whole else 0, np.int64)
         may_drop = bool((changes.factor[:, :, maxplus.WAITING] == 0).any())
         now, change = np.empty(lanes, np.int64), np.empty(lanes)
         maxplus.sweep(self._order, given, changes, may_drop, now, change, times, begin, end, found)
         return begin[:k], end[:k], found
+
+    @once
+    def span(self) -> int:
+        """Ticks that no recorded time or weight exceeds, at least 1."""
+        since = self.time - self.time.min(initial=0)
+        return int(max(since.max(initial=1), self.weight.max(initial=1)))
 
     def without_contradictions(self) -> Graph:
         """Return the graph without the inferred edges that make nodes wait for themselves, which happens only if clocks

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import AnalysisError
+from tracecols.given.quantities import counted
 from tracecols.once import once
 from tracecols.replay.device_edges import WITHOUT_LAUNCH
 from tracecols.replay.replay import Changes, Replay, notes
@@ -141,8 +142,8 @@ def check_devices(replay: Replay) -> None:
     n_unknown = int(replay.counts.get(WITHOUT_LAUNCH, 0))
     if n_unknown:
         raise AnalysisError(
-            f"the run cannot be predicted: of {n_unknown:,} kernels and copies on streams of devices it is not "
-            "recorded which calls launch them\n"
+            "the run cannot be predicted: it is not recorded which calls launch "
+            f"{counted(n_unknown, 'kernel or copy', 'kernels and copies')} on streams of devices\n"
             "  devices that wait for hosts would not follow the changes\n"
             "  tracecols analyze shows how long devices idle and hosts wait for them"
         )

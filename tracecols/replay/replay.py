@@ -39,6 +39,7 @@ from tracecols.replay.scenarios import (
     times_of,
     without_transfer,
 )
+from tracecols.schema.notes import note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +107,8 @@ class Changes:
                 "collectives as Dimemas has them are" if self.collectives == DIMEMAS else "limits of eager messages are"
             )
             raise AnalysisError(
-                f"{what} for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
+                f"{what} for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth",
+                in_shell="give --transfer 0 besides, and neither --latency nor --bandwidth",
             )
 
     @property
@@ -327,8 +329,8 @@ class Replay(Replayable):
 
         graph = self.graph_of(changes.conventions)
         given = self.scenario(changes)
-        span = int(max((graph.time - graph.time.min(initial=0)).max(initial=1), graph.weight.max(initial=1)))
-        fine = max(1, (1 << 58) // max(span, 1))
+        # times after the changes may be longer than the recorded ones
+        fine = max(1, (1 << 58) // max(graph.span, int(times_of(self, given).max(initial=0))))
         chosen = self._largest(self._computed_after(changes), changes, n, within)
         masks = [self._only(i) for i in chosen]
 
@@ -360,7 +362,7 @@ class Replay(Replayable):
 
 def notes(counts: Mapping[str, int]) -> list[str]:
     """Return notes on what a replay does not know."""
-    return [f"{n:,} {what}" for what, n in counts.items() if n]
+    return [note(n, what) for what, n in counts.items() if n]
 
 
 def as_changes(**given: Any) -> Changes:

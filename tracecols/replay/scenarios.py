@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.errors import AnalysisError
 from tracecols.kernels import maxplus
 from tracecols.replay.conventions import AS_RECORDED, Conventions
 from tracecols.replay.costs import delays
@@ -153,7 +154,7 @@ def without_waiting(call_paths: Mask | None = None, locations: Mask | None = Non
 
 def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int64]:
     """Return the runtimes of scenarios in ticks, several in one sweep of the graph (`Trace.replay`). Raises
-    AnalysisError if the trace cannot be replayed."""
+    AnalysisError if the trace cannot be replayed, or times could exceed 64 bits."""
     result = np.zeros(len(scenarios), np.int64)
     for conventions in dict.fromkeys(scenario.conventions for scenario in scenarios):
         some = [i for i, scenario in enumerate(scenarios) if scenario.conventions == conventions]
@@ -166,7 +167,10 @@ def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario],
 
     def of(some: Sequence[Scenario]) -> NDArray[np.int64]:
         replay.model.executor.go_on()
-        begin, end, _ = graph.run(changes_of(replay, some, fine))
+        changes = changes_of(replay, some, fine)
+        if fine == 1:
+            check_range(graph, changes)
+        begin, end, _ = graph.run(changes)
         return end - begin
 
     sweeps = [scenarios[at : at + maxplus.LANES] for at in range(0, len(scenarios), maxplus.LANES)]
@@ -179,9 +183,30 @@ def recorded_runtime(replay: Replayable) -> int:
 
 
 def times_of(replay: Replayable, scenario: Scenario) -> NDArray[np.int64]:
-    """Return the times of all nodes in a scenario; (n_nodes,) int64 ticks."""
+    """Return the times of all nodes in a scenario; (n_nodes,) int64 ticks. Raises AnalysisError if they could exceed 64
+    bits."""
     graph: Graph = replay.graph_of(scenario.conventions)
-    return graph.run(changes_of(replay, [scenario]), is_whole=True)[2][: len(graph.nodes)]
+    changes = changes_of(replay, [scenario])
+    check_range(graph, changes)
+    return graph.run(changes, is_whole=True)[2][: len(graph.nodes)]
+
+
+def check_range(graph: Graph, changes: maxplus.Changes) -> None:
+    """Refuse scenarios in which times could exceed 64 bits: no path takes longer than all of the run times the largest
+    factor, and the transfer of all messages, one after the other. Raises AnalysisError."""
+    factor = changes.factor.max(initial=1.0)
+    if factor == 1 and not changes.delay.size:
+        return
+    with np.errstate(over="ignore"):
+        longest = np.full(changes.factor.shape[0], factor * graph.span)
+        if changes.delay.size:
+            steps, length = graph.edges.steps.astype(np.float64), graph.edges.length
+            latency, bandwidth, resolution = changes.delay.T
+            longest += (steps.sum() * latency + (steps @ length) / bandwidth) * resolution
+    if not (longest < -maxplus.NEVER).all():
+        raise AnalysisError(
+            "the predicted times could exceed 64 bits\n  give smaller factors, a smaller latency or a larger bandwidth"
+        )
 
 
 def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1) -> maxplus.Changes:

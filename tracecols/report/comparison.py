@@ -13,6 +13,7 @@ from rich.text import Text
 from tracecols.report.tables import TextTable, plain_rows
 from tracecols.severity.comparison import COLUMNS, Comparison
 from tracecols.severity.efficiencies import ratio
+from tracecols.severity.focus import words_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,8 +66,9 @@ class ComparisonDisplay:
             measured = [f"{runtime:,.6f} s", *(gained if self.runs.is_of_equal_parts else ["", ""])]
             made.add(name, f"{processes:,}", f"{threads:,}", *(measured if math.isfinite(speedup) else [""] * 3))
         yield made
-        if any("focus" in cube.facts for cube in self.runs.cubes):
-            yield Text("focus: MPI_Init to MPI_Finalize; --with-startup compares all", "yellow")
+        focus = dict.fromkeys(filter(None, (words_of(cube.facts) for cube in self.runs.cubes)))
+        if focus:
+            yield Text(f"focus: {', or '.join(focus)}; --with-startup compares all", "yellow")
         for note in self.runs.notes:
             yield Text(f"note: {note}", "yellow")
         yield ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -428,7 +429,9 @@ class Display:
             for i in range(size.size - 1, -1, -1):
                 if parent[i] >= 0:
                     size[parent[i]] = max(size[parent[i]], size[i])
-        large = np.flatnonzero(size >= self.threshold * abs(whole)) if whole else np.zeros(0, np.int64)
+        # the whole of a computed metric may be not a number where parts of it are
+        reached = size > 0 if math.isnan(whole) else size >= self.threshold * abs(whole)
+        large = np.flatnonzero(reached) if whole else np.zeros(0, np.int64)
         shown = large[depth[large] < self.depth]
         n_smaller = max(shown.size - self.rows, 0)
         if n_smaller:
@@ -440,8 +443,9 @@ class Display:
             branches[i] = Tree(label(i), guide_style="bright_black") if above is None else above.add(label(i))
             if above is None:
                 trees.append(branches[i])
-        if not size.any():
-            yield Text("nothing to show: all values are zero", "yellow")
+        if not (size > 0).any():
+            what = "all values are zero" if not np.isnan(size).any() else "no value is a number other than zero"
+            yield Text(f"nothing to show: {what}", "yellow")
             return
         if not trees and self.rows:
             yield Text(f"all of it is less than {self.threshold:.4g} of the whole: --min-share 0 shows it", "yellow")

@@ -107,9 +107,28 @@ def evaluate(
     >>> found = tracecols.rules.evaluate(trace, settings={"big_messages.threshold": "1MB"})  # doctest: +SKIP
     >>> tracecols.rules.frame(found).sort_values("severity")  # doctest: +SKIP
     """
-    names = as_texts(rules, "rules", RuleError) if rules is not None else list(RULES)
-    chosen = [find_rule(name) for name in names]
-    chosen = [r for r in RULES.values() if r in chosen]
+    chosen = choose_rules(rules)
+    return judge(evidence_of(source, chosen, settings, call_path, conventions, with_startup=with_startup), chosen)
+
+
+def choose_rules(names: str | Iterable[str] | None = None) -> list[Rule]:
+    """Return rules by id, in the order of `RULES`; all by default. Raises RuleError if one does not exist."""
+    given = as_texts(names, "rules", RuleError) if names is not None else list(RULES)
+    chosen = [find_rule(name) for name in given]
+    return [r for r in RULES.values() if r in chosen]
+
+
+def evidence_of(
+    source: SeverityCube | Trace,
+    rules: Iterable[Rule],
+    settings: Mapping[str, float | str] | None = None,
+    call_path: str | None = None,
+    conventions: str = DEFAULT,
+    *,
+    with_startup: bool = False,
+) -> Evidence:
+    """Return the input of rules, as `evaluate` takes it: a trace is analysed. The facts of its cube describe the focus
+    if there is one."""
     parameters = read_settings(settings or {})
     if isinstance(source, SeverityCube):
         cube, trace = source, None
@@ -120,7 +139,7 @@ def evaluate(
 
         check_conventions(conventions)
         family = Family("rules")
-        more = [p for r in chosen if r.properties for p in r.properties(**parameters[r.id])]
+        more = [p for r in rules if r.properties for p in r.properties(**parameters[r.id])]
         family.properties = [replace(p, conventions=conventions, family=family.name) for p in more]
         cube, trace = analyze_model(source.model_of(with_focus=True), conventions, [family]), source
     within = np.ones(len(cube.call_paths), bool)
@@ -129,9 +148,13 @@ def evaluate(
     elif not with_startup:
         within = ~set_apart(cube)
         cube = cube.focused()
-    evidence = Evidence(cube, trace, within, parameters)
+    return Evidence(cube, trace, within, parameters)
+
+
+def judge(evidence: Evidence, rules: Iterable[Rule]) -> list[Verdict]:
+    """Evaluate rules on what `evidence_of` returned for them."""
     whole = evidence.seconds(evidence.cells("time"))
-    return [_verdict(evidence, rule, whole) for rule in chosen]
+    return [_verdict(evidence, rule, whole) for rule in rules]
 
 
 def _verdict(evidence: Evidence, rule: Rule, whole: float) -> Verdict:

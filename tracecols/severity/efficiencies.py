@@ -20,7 +20,7 @@ from tracecols.errors import SeverityError
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.schema import properties as ids
 from tracecols.severity.cells import Cells
-from tracecols.severity.focus import below, focused, mpi_call_paths
+from tracecols.severity.focus import below, focused, mpi_call_paths, words_of
 from tracecols.severity.queries import Severities
 
 if TYPE_CHECKING:
@@ -503,8 +503,7 @@ def _window(cube: Severities, within: str | None) -> str:
         return " ".join(
             f"{word} {narrowed[at]:g} s" for word, at in (("from", "start"), ("to", "stop")) if at in narrowed
         )
-    focus = cube.facts.get("focus")
-    return str(focus.get("words", "")) or "MPI_Init to MPI_Finalize" if focus else "whole run"
+    return words_of(cube.facts) or "whole run"
 
 
 def _runtime(cube: Severities, total: NDArray[np.float64], master: NDArray[np.int64]) -> float:

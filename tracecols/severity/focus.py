@@ -212,9 +212,13 @@ def _period_cells_inside(
     return cells[name] - outside[name]
 
 
+def words_of(facts: Mapping[str, Any]) -> str:
+    """Return what the focus of a cube covers, such as MPI_Init to MPI_Finalize; empty if it has none."""
+    focus = facts.get("focus")
+    return str(focus.get("words", "")) or "MPI_Init to MPI_Finalize" if focus else ""
+
+
 def in_words(facts: Mapping[str, Any]) -> str:
     """Describe the focus of a cube; empty if it has none."""
-    focus = facts.get("focus")
-    if not focus:
-        return ""
-    return f"focus: {focus.get('words', 'MPI_Init to MPI_Finalize')}, {focus['share']:.1%} of the time"
+    words = words_of(facts)
+    return f"focus: {words}, {facts['focus']['share']:.1%} of the time" if words else ""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tracecols.given.quantities import counted
 from tracecols.schema.facts import NARROWED, wrong_fact
 from tracecols.schema.severity import DEFAULT
 
@@ -76,7 +77,7 @@ def in_words(facts: Mapping[str, Any]) -> str:
     if "phases" in found:
         words.append(f"by phase {found['phases']}")
     if "bins" in found:
-        words.append(f"by {found['bins']} bins of time")
+        words.append(f"by {counted(found['bins'], 'bin')} of time")
     if "bin_width" in found:
         words.append(f"by bins of {found['bin_width']:.9g} s")
     return ", ".join(words + [f"with {p}" for p in _parameters(found)])

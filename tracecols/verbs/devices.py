@@ -18,7 +18,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before
 from tracecols.enhance.dataflow.steps import CAUSES, SPENT, SWEEP, WITHIN
 from tracecols.enhance.scan.paths import named_or_numbered
 from tracecols.errors import AnalysisError
-from tracecols.given.arguments import did_you_mean, show
+from tracecols.given.arguments import show
 from tracecols.model.model import Model
 from tracecols.model.readable import nullable
 from tracecols.patterns.candidates import Merged
@@ -26,6 +26,7 @@ from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import answers
 from tracecols.schema.enums import NCCL
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.choice import no_region
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import check_choice
 from tracecols.verbs.times import instances_of
@@ -63,8 +64,7 @@ def find_steps(trace: OpenedTrace, steps: str | None) -> Steps:
     chosen = regions.is_phase if steps is None else named_or_numbered(regions.name, steps)
     chosen = chosen[tree.region]
     if steps is not None and not chosen.any():
-        hint = did_you_mean(steps, regions.name[tree.region].tolist(), "see trace.regions")
-        raise AnalysisError(f"no call path enters a region {show(steps)}\n  {hint}")
+        raise no_region(steps, regions.name[tree.region].tolist())
     location, path, _, begin, end = instances_of(model, chosen)
     mine = model.locations.is_cpu[location]
     location, path, begin, end = (of[mine] for of in (location, path, begin, end))

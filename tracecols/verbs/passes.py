@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.scan.periods import MOST_BINS
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, is_whole_number, show
 from tracecols.model.model import Model
@@ -69,16 +70,18 @@ def check_grouping(readable: Readable, given: object, known: tuple[str, ...]) ->
     check_choice(given, (*known, SUBDOMAIN), "grouping (by)")
 
 
-def check_count(given: object, what: str) -> int:
-    """Return a number of `what` as int. Raises AnalysisError if it is not a whole number from 1."""
-    if not is_whole_number(given) or given < 1:
-        raise AnalysisError(f"{show(given)} is not a number of {what}\n  give a whole number from 1")
+def check_count(given: object, what: str, most: int | None = None) -> int:
+    """Return a number of `what` as int. Raises AnalysisError if it is not a whole number from 1, to `most` if that is
+    given."""
+    if not is_whole_number(given) or given < 1 or (most is not None and given > most):
+        to = "" if most is None else f" to {most:,}"
+        raise AnalysisError(f"{show(given)} is not a number of {what}\n  give a whole number from 1{to}")
     return int(given)
 
 
 def interval_edges(model: Model, bins: object) -> NDArray[np.int64]:
     """Divide the time of the recording into intervals whose lengths differ by at most one tick; (n_bins + 1,) int64."""
-    n = check_count(bins, "intervals (bins)")
+    n = check_count(bins, "intervals (bins)", MOST_BINS)
     manifest = model.store.manifest
     first, last = int(manifest["first_time"]), int(manifest["last_time"])
     return np.array([first + (last - first) * k // n for k in range(n + 1)], np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tracecols.errors import MissingExtraError
+from tracecols.given.printable import one_line
 
 ROWS = 15
 """Maximum number of bars of a picture."""
@@ -42,16 +43,17 @@ class Picture:
 def _matrix(
     frame: pd.DataFrame, ax: Any, rows: list[str], columns: list[str], values: str, labels: tuple[str, str, str]
 ) -> Any:
-    """Draw sums by two groupings as a matrix; cells without data are empty."""
+    """Draw sums by two groupings as a matrix; cells without data are empty. Without rows there are only labels."""
     rows, columns = ([c for c in some if c in frame] for some in (rows, columns))
     table = pd.DataFrame(frame).pivot_table(index=rows, columns=columns, values=values, aggfunc="sum", observed=True)
-    image = ax.imshow(table.to_numpy(float, na_value=np.nan), aspect="auto", cmap="viridis")
+    if table.size:
+        image = ax.imshow(table.to_numpy(float, na_value=np.nan), aspect="auto", cmap="viridis")
+        ax.figure.colorbar(image, ax=ax, label=labels[2])
     for axis, index, label in ((ax.yaxis, table.index, labels[0]), (ax.xaxis, table.columns, labels[1])):
         step = -(-len(index) // 32) or 1
-        names = [".".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in index]
+        names = [_label(".".join(map(str, key)) if isinstance(key, tuple) else key) for key in index]
         axis.set_ticks(range(0, len(index), step), names[::step])
         axis.set_label_text(label)
-    ax.figure.colorbar(image, ax=ax, label=labels[2])
     return ax
 
 
@@ -62,7 +64,7 @@ def _bars(frame: pd.DataFrame, ax: Any, names: pd.Series, values: dict[str, str]
         width = frame[column].to_numpy(float)[:ROWS]
         ax.barh(np.arange(width.size), width, left=left, label=legend)
         left = left + width
-    ax.set_yticks(np.arange(left.size), [_short(str(name)) for name in names[:ROWS]])
+    ax.set_yticks(np.arange(left.size), [_label(name) for name in names[:ROWS]])
     ax.invert_yaxis()
     ax.set_xlabel(label)
     if len(values) > 1:
@@ -70,10 +72,17 @@ def _bars(frame: pd.DataFrame, ax: Any, names: pd.Series, values: dict[str, str]
     return ax
 
 
-def _short(name: str, most: int = 40) -> str:
-    """Shorten a name in the middle."""
-    half = (most - 3) // 2
-    return name if len(name) <= most else f"{name[:half]}...{name[-half:]}"
+def _label(name: object, most: int = 40) -> str:
+    """Return a name as a label: in one line, shortened in the middle, and with dollars as they are, since matplotlib
+    reads the text between two of them as a formula."""
+    text, half = one_line(str(name)), (most - 3) // 2
+    return (text if len(text) <= most else f"{text[:half]}...{text[-half:]}").replace("$", r"\$")
+
+
+def _legend(name: object) -> str:
+    """Return a name as a label in a legend, from which matplotlib leaves out those that begin with an underscore."""
+    label = _label(name)
+    return f" {label}" if label.startswith("_") else label
 
 
 WAITING = ("waits", "is waited for", "seconds")
@@ -121,7 +130,7 @@ def draw_histogram(frame: pd.DataFrame, ax: Any) -> Any:
 
 def draw_comm_over_time(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw bytes per second over time."""
-    edges = [*frame.begin_seconds, *frame.end_seconds[-1:]]
+    edges = [*frame.begin_seconds, *frame.end_seconds[-1:]] if len(frame) else [0.0]
     width = (frame.end_seconds - frame.begin_seconds).to_numpy()
     for column, label in (("bytes_sent", "sent"), ("bytes_received", "received")):
         ax.stairs(np.divide(frame[column], width, out=np.zeros(width.size), where=width > 0), edges, label=label)
@@ -158,14 +167,16 @@ def draw_time_profile(frame: pd.DataFrame, ax: Any) -> Any:
         index="begin_seconds", columns=by, values="share", aggfunc="sum", fill_value=0.0, observed=True
     )
     table = table[table.sum().sort_values(ascending=False, kind="stable").index]
-    shown = {_short(str(name)): table[name].to_numpy() for name in table.columns[:SERIES]}
+    labels, areas = [_legend(name) for name in table.columns[:SERIES]], [*table.to_numpy().T[:SERIES]]
     if table.shape[1] > SERIES:
-        shown["others"] = table.iloc[:, SERIES:].sum(axis=1).to_numpy()
-    ax.stackplot(table.index, *shown.values(), labels=list(shown), step="post")
+        labels.append("others")
+        areas.append(table.iloc[:, SERIES:].sum(axis=1).to_numpy())
     ax.set_xlabel("seconds")
     ax.set_ylabel("share of all CPU threads")
     ax.set_ylim(0, 1)
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    if areas:
+        ax.stackplot(table.index, *areas, labels=labels, step="post")
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
 
 

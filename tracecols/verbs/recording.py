@@ -36,8 +36,8 @@ class Recording:
     kind: NDArray[np.int8]
     """(n_regions,): number in `KINDS`."""
     visits: NDArray[np.int64]
-    ticks: NDArray[np.int64]
-    """`visits` and `ticks`: (n_regions,), number of visits and exclusive time."""
+    ticks: NDArray[np.float64]
+    """`visits` and `ticks`: (n_regions,), number of visits and exclusive time. The sum of times may exceed 64 bits."""
     n_bytes: NDArray[np.int64]
     """(n_regions,): bytes of the ENTER and LEAVE records in an OTF2 archive, without counters."""
     is_left_out: NDArray[np.bool_]
@@ -65,7 +65,7 @@ def recording_of(model: Model) -> Recording:
     path = model.call_paths.path_of(table.call_path)
     of = number[tree.region[path]]
     n = len(names)
-    visits, ticks = (reduce_at(of, table[c], n).astype(np.int64) for c in ("visits", "exclusive"))
+    visits, ticks = reduce_at(of, table.visits, n).astype(np.int64), reduce_at(of, table.exclusive, n)
     paradigm = np.zeros(n, object)
     paradigm[number[::-1]] = regions.paradigm[::-1]
     kind = _kinds(tree, np.isin(regions.paradigm, RUN_TIME)[tree.region], number[tree.region], n)
@@ -76,7 +76,7 @@ def recording_of(model: Model) -> Recording:
         paradigm,
         kind,
         visits,
-        ticks,
+        ticks.astype(np.float64),
         visits * (RECORDS + 2 * width),
         (kind == 0) & are_tiny(visits, ticks, model.facts.resolution),
         int(model.store.manifest["n_events"]),

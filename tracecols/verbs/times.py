@@ -15,13 +15,13 @@ from tracecols.enhance.scan.instances import scan_charges, scan_location
 from tracecols.enhance.scan.paths import named
 from tracecols.enhance.scan.periods import Divider, divide_intervals
 from tracecols.errors import AnalysisError
-from tracecols.given.arguments import did_you_mean, show
+from tracecols.given.arguments import show
 from tracecols.model.model import Model
 from tracecols.model.readable import Readable
 from tracecols.schema import answers
 from tracecols.schema.properties import IDLE
 from tracecols.schema.severity import DEFAULT
-from tracecols.search.choice import choose, declared_for
+from tracecols.search.choice import choose, declared_for, no_region
 from tracecols.search.cube import analyze_model
 from tracecols.search.matches import states_with_causes
 from tracecols.severity.reduction import LARGEST, reduce_at, widened
@@ -311,8 +311,7 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
         )
     chosen = named(names, region)[tree.region]
     if not chosen.any():
-        hint = did_you_mean(region, names[tree.region].tolist(), "see trace.regions")
-        raise AnalysisError(f"no call path enters a region {show(region)}\n  {hint}")
+        raise no_region(region, names[tree.region].tolist())
     location, _, number, begin, end = instances_of(model, chosen)
     order = np.lexsort((location, readable.thread[location], readable.rank[location], number))
     location, number, begin, end = location[order], number[order], begin[order], end[order]

@@ -13,6 +13,7 @@ from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.paths import named_or_numbered
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, is_whole_number, show
+from tracecols.given.quantities import counted
 from tracecols.kernels import periods as kernels
 from tracecols.kernels import stacks
 
@@ -244,7 +245,8 @@ def _bins(asked: Periods, manifest: Mapping[str, Any]) -> Divider:
         n = asked.bins
         if n > length:
             raise AnalysisError(
-                f"{n:,} bins of a trace that lasts {length:,} ticks ({length / resolution:g} s) would have no width\n"
+                f"{n:,} bins of a trace that lasts {counted(length, 'tick')} ({length / resolution:g} s) would have no "
+                "width\n"
                 f"  give {length:,} at most"
             )
         # Python integers: products exceed 64 bits
