@@ -165,6 +165,27 @@ def late_for_ibcast(rng: random.Random, late: bool) -> Made:
     return w, Truth(("choose_pivot",), root)
 
 
+def late_for_sparse_exchange(rng: random.Random, late: bool) -> Made:
+    """Processes look for messages and test a non-blocking barrier in turn until all have come to it; one is late."""
+    w = World(rng, processes(rng, 3))
+    slow = rng.randrange(w.ranks)
+    for _ in range(rng.choice([15, 40])):
+        w.everyone("find_migrants", 900, slow, 900 * late)
+        last = max(now[0] for now in w.now)
+        w.open("migrate")
+        for r in range(w.ranks):
+            t = w.now[r][0]
+            one = w.at(r).enter(t, "MPI_Ibarrier").start_collective(t + 1, 1).leave(t + 2)
+            t += 4
+            while t < last:
+                one.enter(t, "MPI_Iprobe").leave(t + 2).enter(t + 4, "MPI_Test").leave(t + 6)
+                t += 30
+            one.enter(t, "MPI_Test").complete_collective(t + 2, "barrier", 1).leave(t + 3)
+            w.now[r][0] = t + 5
+        w.close()
+    return w, Truth(("find_migrants",), slow)
+
+
 def in_turns(rng: random.Random, late: bool) -> Made:
     """Two processes are late in turns."""
     w = World(rng, processes(rng, 4))
@@ -688,9 +709,9 @@ def domino_of_sendrecv(rng: random.Random, late: bool) -> Made:
 RARE: dict[str, Make] = {
     make.__name__: make
     for make in (
-        late_post, late_complete, late_for_persistent, late_for_rendezvous, late_for_gather, late_for_ibcast, in_turns,
-        node_of_two, slow_core, read_input, write_in_turn, communicators_again, requests_for_work,
-        alltoall_of_much, late_thread_that_sends, calls_in_turn, triangular_loop, tasks_of_one, master_section,
+        late_post, late_complete, late_for_persistent, late_for_rendezvous, late_for_gather, late_for_ibcast,
+        late_for_sparse_exchange, in_turns, node_of_two, slow_core, read_input, write_in_turn, communicators_again,
+        requests_for_work, alltoall_of_much, late_thread_that_sends, calls_in_turn, triangular_loop, tasks_of_one, master_section,
         many_omp_barriers, alone_on_one_rank, only_masters_communicate, lock_of_openmp,
         nested_teams, taskwait_for_one, barrier_of_conditions, serial_before_threads, coupled_models, hot_spot,
         noise_everywhere, slow_collective_write, domino_of_sendrecv,

@@ -285,7 +285,8 @@ def test_tiny_messages__are_one_cause_where_one_function_sends_and_another_recei
     assert all(f.kind != "messages" for f in others)
 
 
-def test_polling__is_waiting_for_the_last_to_start():
+@pytest.mark.parametrize("polls", [("MPI_Test",), ("MPI_Iprobe", "MPI_Test")])
+def test_polling__is_waiting_for_the_last_to_start(polls):
     op = COLLECTIVE_OPS.index("barrier")
     run = Run(3)
     for _ in range(6):
@@ -298,8 +299,10 @@ def test_polling__is_waiting_for_the_last_to_start():
             one.record(t + 1, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": 1}).leave(t + 2)
             t += 10
             while t < started:
-                one.enter(t, "MPI_Test").leave(t + 2)
-                t += 100
+                for name in polls:
+                    one.enter(t, name).leave(t + 2)
+                    t += 5
+                t += 90
             one.enter(t, "MPI_Test")
             side = {"op": op, "communicator": 0, "root": -1, "sent": 0, "received": 0, "request": 1}
             one.record(t + 3, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side).leave(t + 4).leave(t + 5)
