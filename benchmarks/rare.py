@@ -677,6 +677,21 @@ def noise_everywhere(rng: random.Random, late: bool) -> Made:
     return w, Truth(("smooth",), ANY)
 
 
+def stalls_between_neighbours(rng: random.Random, late: bool) -> Made:
+    """Now and then any process is stalled, for longer than there is computation that could hide it; only neighbours
+    wait for each other, right after they post their messages."""
+    w = World(rng, rng.choice([4, 6]), noise=0.03)
+    for _ in range(60):
+        for r in range(w.ranks):
+            stalled = rng.random() < 0.1
+            w.work(r, "relax", 800 + (4000 * stalled if late else 400))
+        w.open("exchange")
+        w.halo()
+        w.close()
+    w.allreduce()
+    return w, Truth(("relax",), ANY)
+
+
 def slow_collective_write(rng: random.Random, late: bool) -> Made:
     """Writing takes long on all processes alike."""
     w = World(rng, processes(rng, 3), noise=0.03)
@@ -714,7 +729,7 @@ RARE: dict[str, Make] = {
         requests_for_work, alltoall_of_much, late_thread_that_sends, calls_in_turn, triangular_loop, tasks_of_one, master_section,
         many_omp_barriers, alone_on_one_rank, only_masters_communicate, lock_of_openmp,
         nested_teams, taskwait_for_one, barrier_of_conditions, serial_before_threads, coupled_models, hot_spot,
-        noise_everywhere, slow_collective_write, domino_of_sendrecv,
+        noise_everywhere, stalls_between_neighbours, slow_collective_write, domino_of_sendrecv,
     )
 }  # fmt: skip
 """Makers of programs by name of the kind."""

@@ -298,8 +298,7 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     wait = np.maximum(losses[head], 0)
     gap = (m.recv_enter_time - m.recv_post_enter_time)[kept]
     mutual = _mutual(m.send_location[kept], m.send_enter_time[kept], m.recv_location[kept], m.recv_enter_time[kept])
-    after = np.minimum(head + 1, len(nodes) - 1)
-    follows = np.where(nodes.location[after] == nodes.location[head], s.weight[after], 0)
+    follows = _computation_after(s, head)
     found = []
     edges = message_edges(s)
     heads = s.distinct(head)
@@ -308,10 +307,26 @@ def of_overlap(s: Scenarios) -> list[Cause]:
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue
-        less = s.without_weight(of)
-        change = Change(less.node, less.less, edges[np.isin(s.graph.edges.head[edges], of)])
-        found.append(Cause("overlap", where, NOBODY, change, evidence=family))
+        found.append(Cause("overlap", where, NOBODY, _overlapped(s, of, edges), evidence=family))
     return tried(s, found)
+
+
+def _computation_after(s: Scenarios, calls: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the ticks of computation between calls and the next nodes of their locations."""
+    nodes = s.graph.nodes
+    after = np.minimum(calls + 1, len(nodes) - 1)
+    return np.where(nodes.location[after] == nodes.location[calls], s.weight[after], 0)
+
+
+def _overlapped(s: Scenarios, calls: NDArray[np.int64], edges: NDArray[np.int64]) -> Change:
+    """Return the change in which messages are on their way while the computation goes on that follows the calls which
+    complete them: they have to arrive by its end."""
+    calls = calls[_computation_after(s, calls) > 0]
+    less = s.without_weight(calls)
+    moved = edges[np.isin(s.graph.edges.head[edges], calls)]
+    head = s.graph.edges.head[moved].astype(np.int64)
+    # the node at the end of the computation happens its weight after all nodes that it depends on
+    return Change(less.node, less.less, moved=moved, to=head + 1, later=s.weight[head] - s.weight[head + 1])
 
 
 def _mutual(

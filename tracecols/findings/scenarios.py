@@ -62,6 +62,8 @@ class Change:
     moved: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     """`moved` and `to`: (n_moved,) int64, edges that lead to other nodes, and these nodes."""
+    later: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n_moved,) int64: ticks by which the lags of the moved edges grow; empty if they stay."""
 
 
 def together(changes: Sequence[Change]) -> Change:
@@ -167,9 +169,11 @@ class Scenarios:
     def _changed(self, changes: Sequence[Change]) -> tuple[Rows, Rows]:
         """Return weights, which may be negative, and lags after some changes."""
         weight = self.weight.copy() if any(c.node.size for c in changes) else self.weight
-        lag = self.lag.copy() if any(c.cut.size for c in changes) else self.lag
+        lag = self.lag.copy() if any(c.cut.size or c.later.size for c in changes) else self.lag
         for c in changes:
             weight[c.node] -= c.less
+            if c.later.size:
+                lag[c.moved] += c.later
             lag[c.cut] = CUT
         return weight, lag
 
@@ -188,7 +192,7 @@ class Scenarios:
         for i, c in enumerate(changes):
             # moved edges need a graph of their own
             if c.moved.size:
-                (runtime[i],) = self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to)])
+                (runtime[i],) = self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to, later=c.later)])
         return [before - runtime[i] for i in range(len(changes))]
 
     def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
