@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.findings.polling import collapsed
-from tracecols.findings.windows import window_edges
 from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGUN, CUT
@@ -77,13 +75,13 @@ def together(changes: Sequence[Change]) -> Change:
 class Scenarios:
     """A replay, prepared for many small changes.
 
-    In it, calls of one-sided communication wait for others, and each loop of MPI_Test is a single wait.
+    In it, each loop of MPI_Test is a single wait.
 
     Attributes
     ----------
     replay : Replay
     graph : Graph
-        The graph of the replay, with the edges that it lacks (`findings.windows`).
+        The graph of the replay.
     weight, lag : (n_all,), (n_edges,) int64
         Weights of nodes and hubs, lags of edges.
     call_path : (n_nodes,) int64
@@ -95,7 +93,7 @@ class Scenarios:
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
         self.call_path = replay.call_path.astype(np.int64)
-        self.graph = _with_edges(replay.graph, *window_edges(replay))
+        self.graph = replay.graph
         self.lag = self.graph.lags
         self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
         nodes = self.graph.nodes
@@ -305,15 +303,3 @@ def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
     np.cumsum(stop, out=stop)
     start += stop
     return start, int(stop[-1]) if stop.size else 0
-
-
-def _with_edges(graph: Graph, tail: Rows, head: Rows) -> Graph:
-    """Return a graph with further edges; unchanged if these contradict others."""
-    if not tail.size:
-        return graph
-    found = EdgeCollector(len(graph.nodes))
-    found.hubs(graph.n_hubs)
-    found.add_edges(graph.edges)
-    found.add(tail, head, is_inferred=True)
-    result = Graph(graph.nodes, found.edges(), graph.n_hubs, graph.time, graph.counts)
-    return graph if result.stuck.any() else result

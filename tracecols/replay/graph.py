@@ -35,6 +35,7 @@ from tracecols.replay.device_edges import add_device_edges, add_starts
 from tracecols.replay.events import Computation, find_computation, join_computation
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
 from tracecols.replay.task_edges import add_task_edges, with_tasks
+from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 Rows = NDArray[np.int64]
@@ -330,6 +331,7 @@ class GraphBuilder:
         _start_and_end(model, nodes, edges)
         _created_processes(model, nodes, edges)
         _windows(model, nodes, edges)
+        add_window_edges(model, nodes, edges)
         _files(model, nodes, edges)
         return Found(None, edges, {})
 
@@ -700,10 +702,15 @@ def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
     """Count calls that have no edge though they may wait; calls on windows that have one are no longer kept as
     recorded."""
-    is_reached = np.zeros(len(nodes), bool)
-    is_reached[edges.head[edges.head < len(nodes)]] = True
+    n = len(nodes)
+    is_reached, meets = np.zeros(n, bool), np.zeros(n, bool)
+    is_reached[edges.head[edges.head < n]] = True
+    # all wait for all through hubs, one process for another directly
+    meets[edges.head[(edges.head < n) & (edges.tail >= n)]] = True
     is_call = nodes.role & kernels.IS_CALL > 0
-    nodes.kind[is_reached & is_call & (nodes.kind == NodeClass.OPAQUE)] = NodeClass.COLLECTIVE
+    is_opaque = is_call & (nodes.kind == NodeClass.OPAQUE)
+    nodes.kind[is_opaque & is_reached] = NodeClass.OTHER_MPI
+    nodes.kind[is_opaque & meets] = NodeClass.COLLECTIVE
     # probes that do not wait are not counted
     may_wait = nodes.role & (kernels.MAY_WAIT | kernels.IS_IMPATIENT) == kernels.MAY_WAIT
     regions, profile = model.regions, model.profile
