@@ -587,3 +587,26 @@ def test_ideal_network__on_the_command_line(recorded, tmp_path):
         assert result.exit_code == 0 and f"ideal network by {by}" in result.output
     wrong = CliRunner().invoke(group, ["analyze", str(trace.path), "-p", "mpi", "--ideal-network"])
     assert wrong.exit_code == 1 and "leave out --property and --locations, or --ideal-network" in wrong.output
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "said"),
+    [
+        # the times of the other rank would be lost, and all of execution would be computation
+        ({"locations": 0}, "this cube has the times of some only: locations 0"),
+        ({"properties": ["time", "execution"]}, "narrowed to other properties: time, execution"),
+        ({"properties": ["time", "mpi"]}, "or name comp, too"),
+    ],
+)
+def test_efficiencies__of_a_cube_that_lacks_times_or_computation_are_refused(narrowed, said):
+    program = Program(processes=2)
+    for one, ticks in zip(program.masters, (40, 90), strict=True):
+        one.enter(0, "main").enter(ticks, "MPI_Barrier").begin_collective(ticks).end_collective(95, "barrier")
+        one.leave(95).leave(100)
+    with program.trace() as trace:
+        whole = trace.efficiencies().set_index("metric").value
+        with pytest.raises(SeverityError, match=said):
+            trace.analyze(**narrowed).efficiencies()
+        narrow = trace.analyze(properties=["comp"]).efficiencies().set_index("metric").value
+    # 40 + 5 and 90 + 5 of 2 x 100
+    assert whole["parallel_efficiency"] == narrow["parallel_efficiency"] == 0.7
