@@ -67,7 +67,8 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         mine = row[region[user] == where]
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
-            found.append(Cause("tasks", at, NOBODY, s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))))
+            change = s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))
+            found.append(Cause("tasks", at, NOBODY, change, spent=mine))
     return tried(s, found)
 
 
@@ -86,7 +87,7 @@ def of_locking(s: Scenarios) -> list[Cause]:
             "n_taken": int(nodes.size),
             "lost_each": int(ticks[of].sum()) / max(nodes.size, 1) / s.model.resolution,
         }
-        found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family))
+        found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family, spent=rows))
     return tried(s, found)
 
 
