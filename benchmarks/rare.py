@@ -419,6 +419,40 @@ def tasks_of_one(rng: random.Random, late: bool) -> Made:
     return w, Truth(("find_subtree",), 0, 0)
 
 
+def slow_creation(rng: random.Random, late: bool) -> Made:
+    """One thread creates many small tasks, each of which the others can take only when its creation ends."""
+    w = World(rng, 1, 4, noise=0.02)
+    number, n, cost = 0, rng.choice([100, 200]), 14 if late else 1
+    for _ in range(6):
+        w.open("traverse")
+        w.open_team(0, 80)
+        one = w.at(0).enter(w.now[0][0], "!$omp single @tree.c:18").enter(w.now[0][0], "!$omp single sblock @tree.c:18")
+        made = []
+        for _ in range(n):
+            number += 1
+            t = w.now[0][0]
+            one.enter(t, "!$omp create task @tree.c:20").create_task(t, (0, number)).leave(t + cost)
+            w.now[0][0] = t + cost
+            made.append((t + cost, number))
+        one.leave(w.now[0][0]).leave(w.now[0][0])
+        for i in range(4):
+            w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @tree.c:22")
+        for t, task in made:
+            i = min(range(1, 4), key=lambda i: w.now[0][i])
+            begin = w.now[0][i] = max(w.now[0][i], t) + 1
+            w.at(0, i).switch_task(begin, (0, task)).enter(begin, "!$omp task @tree.c:20")
+            w.work(0, "leaf", 12, i)
+            end = w.now[0][i]
+            w.at(0, i).leave(end).complete_task(end, (0, task)).switch_task(end, (i, 0))
+        last = max(w.now[0]) + 2
+        for i in range(4):
+            w.at(0, i).leave(last)
+            w.now[0][i] = last
+        w.close_team(0, 80)
+        w.close()
+    return w, Truth(("traverse",), ANY)
+
+
 def master_section(rng: random.Random, late: bool) -> Made:
     """The master works in a master construct while the others wait at the barrier after it."""
     w = World(rng, rng.choice([1, 2]), 4)
@@ -726,8 +760,8 @@ RARE: dict[str, Make] = {
     for make in (
         late_post, late_complete, late_for_persistent, late_for_rendezvous, late_for_gather, late_for_ibcast,
         late_for_sparse_exchange, in_turns, node_of_two, slow_core, read_input, write_in_turn, communicators_again,
-        requests_for_work, alltoall_of_much, late_thread_that_sends, calls_in_turn, triangular_loop, tasks_of_one, master_section,
-        many_omp_barriers, alone_on_one_rank, only_masters_communicate, lock_of_openmp,
+        requests_for_work, alltoall_of_much, late_thread_that_sends, calls_in_turn, triangular_loop, tasks_of_one,
+        slow_creation, master_section, many_omp_barriers, alone_on_one_rank, only_masters_communicate, lock_of_openmp,
         nested_teams, taskwait_for_one, barrier_of_conditions, serial_before_threads, coupled_models, hot_spot,
         noise_everywhere, stalls_between_neighbours, slow_collective_write, domino_of_sendrecv,
     )

@@ -68,8 +68,23 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
             change = s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))
+            change = together([change, _sooner_begun(s, c.node[mine], c.ticks[mine])])
             found.append(Cause("tasks", at, NOBODY, change, spent=mine))
     return tried(s, found)
+
+
+def _sooner_begun(s: Scenarios, after: NDArray[np.int64], ticks: NDArray[np.int64]) -> Change:
+    """Return the change in which tasks begin sooner that other threads had to wait for: by the part of their creation
+    between its event and its end. The nodes `after` creations follow this part, which takes `ticks`."""
+    nodes, edges, n = s.graph.nodes, s.graph.edges, len(s.graph.nodes)
+    of_creation = np.zeros(n, np.int64)
+    of_creation[after[after > 0] - 1] = ticks[after > 0]
+    edge = np.flatnonzero((edges.head < n) & (s.tail < n))
+    edge = edge[of_creation[s.tail[edge]] > 0]
+    tail, head = s.tail[edge], edges.head[edge].astype(np.int64)
+    waited = ~nodes.is_first[head] & (s.time[tail] + s.lag[edge] > s.time[head - 1])
+    tail, head = tail[waited], head[waited]
+    return Change(head, np.minimum(of_creation[tail], s.weight[head]))
 
 
 def of_locking(s: Scenarios) -> list[Cause]:
