@@ -544,3 +544,17 @@ def test_time_in_run_time_systems__is_explained_by_the_cause_that_it_is(kind, pr
         first, *others = trace.analyze().diagnosis().findings
     assert first.cause_region in truth.regions and first.property == property_
     assert first.share > 0.5 and all(f.share < 0.05 for f in others)
+
+
+@pytest.mark.parametrize("kind", ["slow_created_thread", *slow(["slow_consumer", "barrier_of_conditions"])])
+def test_piece__in_which_threads_are_not_joined_has_their_causes(kind):
+    """The main thread is in pthread_join when the piece ends, which was kept as recorded and hid all gains."""
+    (w, truth), (without, _) = ((BOTTLENECKS | RARE)[kind](Random(f"{kind} 0"), late) for late in (True, False))
+    program = w.finish()
+    without.finish()
+    start, stop = (part * w.runtime / program.resolution for part in (0.25, 0.8))
+    with program.trace() as trace:
+        first = trace.analyze(start=start, stop=stop).diagnosis().findings[0]
+    assert first.cause_region in truth.regions and (first.rank, first.thread) == (truth.rank, truth.thread)
+    lost = 1 - without.runtime / w.runtime
+    assert first.gain == pytest.approx(lost * (stop - start), rel=1 / 3)

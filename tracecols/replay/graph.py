@@ -23,7 +23,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number, posit
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
-from tracecols.enhance.scan.region_rules import CONDITION, is_in
+from tracecols.enhance.scan.region_rules import CONDITION, in_role, is_in
 from tracecols.enhance.threads.locks import lock_order
 from tracecols.errors import AnalysisError
 from tracecols.kernels import maxplus
@@ -41,6 +41,9 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 Rows = NDArray[np.int64]
 
 PAIRWISE = ("alltoallv", "alltoallw")
+
+JOINS = in_role(("thread_wait",))
+"""Rule for the calls that wait for threads which the program has created."""
 
 UNKNOWN_PARTNERS = (
     "calls whose communication partners are not recorded (communicators, non-blocking collectives, MPI_Probe)"
@@ -659,7 +662,27 @@ def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
     nodes.mark[begin[begin >= 0]] |= maxplus.BEGUN
     found.add_in_order(create, begin, nodes.time)
     found.add_in_order(nodes.at(c.end), join, nodes.time)
+    if len(c):
+        _unfinished_joins(model, nodes, found)
     return {ENDLESS: int(((join >= 0) & (c.end < 0)).sum())}
+
+
+def _unfinished_joins(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
+    """Let joins that still wait when the recording ends wait for all threads of their process that are not known to
+    have been joined: else a trace slice would last as long as it does, whatever these threads do in it."""
+    c, calls = model.created_threads, model.get("call_instances")
+    at = np.flatnonzero(is_in(model.facts, calls.call_path, JOINS) & ~np.isin(calls.enter, c.join_enter))
+    leave = nodes.at(calls.exit[at])
+    at, leave = at[leave >= 0], leave[leave >= 0]
+    is_last = nodes.time[leave] == nodes.time[nodes.last_of(calls.location[at])]
+    leave, waits = leave[is_last], calls.location[at[is_last]]
+    end = nodes.at(c.end)
+    running = np.flatnonzero((c.join < 0) & (end >= 0) & ~np.isin(c.location, waits))
+    process = model.facts.process[np.concatenate([c.location[running], waits])].astype(np.int64)
+    node = np.concatenate([end[running], leave])
+    is_end = np.arange(node.size) < running.size
+    # a join is left, and a thread that ends waits for nobody
+    found.all_to_all(process, np.where(is_end, node, node - 1), node, is_end, ~is_end)
 
 
 def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
