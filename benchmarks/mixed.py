@@ -387,6 +387,20 @@ def alternating_slow_rank(rng: random.Random, late: bool) -> Made:
     return w, Truth(("sort_particles",), often)
 
 
+def slow_half_of_threads(rng: random.Random, late: bool) -> Made:
+    """Half of the threads of each process, on another socket, are slower in one of two functions."""
+    w = World(rng, rng.choice([1, 2, 3]), 4, noise=0.05)
+    for _ in range(20):
+        for r in range(w.ranks):
+            w.open("time_step", [r])
+            w.divided(r, 10, "triad", [1000 + (90 if i >= 2 else -90) * late for i in range(4)])
+            w.divided(r, 20, "chemistry", [900] * 4)
+            w.close([r])
+        if w.ranks > 1:
+            w.allreduce()
+    return w, Truth(("triad",), ANY)
+
+
 MIXED: dict[str, Make] = {
     make.__name__: make
     for make in (
@@ -394,6 +408,7 @@ MIXED: dict[str, Make] = {
         computing_in_numbered_steps, one_of_numbered_functions, collectives_in_numbered_steps, messages_in_numbered_steps, on_two_call_paths, two_faults, ramp, slow_link, lock_on_all_ranks, slow_at_the_end,
         serial_part_of_all, compensating, large_reduction, partly_hidden, locks_without_contention, small_writes,
         receives_one_by_one, uneven_threads_of_uneven_ranks, barrier_in_front_of_reduction, alternating_slow_rank,
+        slow_half_of_threads,
     )
 }  # fmt: skip
 """Makers of programs by name of the kind."""

@@ -165,6 +165,27 @@ def late_for_ibcast(rng: random.Random, late: bool) -> Made:
     return w, Truth(("choose_pivot",), root)
 
 
+def late_for_sparse_exchange(rng: random.Random, late: bool) -> Made:
+    """Processes look for messages and test a non-blocking barrier in turn until all have come to it; one is late."""
+    w = World(rng, processes(rng, 3))
+    slow = rng.randrange(w.ranks)
+    for _ in range(rng.choice([15, 40])):
+        w.everyone("find_migrants", 900, slow, 900 * late)
+        last = max(now[0] for now in w.now)
+        w.open("migrate")
+        for r in range(w.ranks):
+            t = w.now[r][0]
+            one = w.at(r).enter(t, "MPI_Ibarrier").start_collective(t + 1, 1).leave(t + 2)
+            t += 4
+            while t < last:
+                one.enter(t, "MPI_Iprobe").leave(t + 2).enter(t + 4, "MPI_Test").leave(t + 6)
+                t += 30
+            one.enter(t, "MPI_Test").complete_collective(t + 2, "barrier", 1).leave(t + 3)
+            w.now[r][0] = t + 5
+        w.close()
+    return w, Truth(("find_migrants",), slow)
+
+
 def in_turns(rng: random.Random, late: bool) -> Made:
     """Two processes are late in turns."""
     w = World(rng, processes(rng, 4))
@@ -396,6 +417,40 @@ def tasks_of_one(rng: random.Random, late: bool) -> Made:
         w.close_team(0, 80)
         w.close()
     return w, Truth(("find_subtree",), 0, 0)
+
+
+def slow_creation(rng: random.Random, late: bool) -> Made:
+    """One thread creates many small tasks, each of which the others can take only when its creation ends."""
+    w = World(rng, 1, 4, noise=0.02)
+    number, n, cost = 0, rng.choice([100, 200]), 14 if late else 1
+    for _ in range(6):
+        w.open("traverse")
+        w.open_team(0, 80)
+        one = w.at(0).enter(w.now[0][0], "!$omp single @tree.c:18").enter(w.now[0][0], "!$omp single sblock @tree.c:18")
+        made = []
+        for _ in range(n):
+            number += 1
+            t = w.now[0][0]
+            one.enter(t, "!$omp create task @tree.c:20").create_task(t, (0, number)).leave(t + cost)
+            w.now[0][0] = t + cost
+            made.append((t + cost, number))
+        one.leave(w.now[0][0]).leave(w.now[0][0])
+        for i in range(4):
+            w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @tree.c:22")
+        for t, task in made:
+            i = min(range(1, 4), key=lambda i: w.now[0][i])
+            begin = w.now[0][i] = max(w.now[0][i], t) + 1
+            w.at(0, i).switch_task(begin, (0, task)).enter(begin, "!$omp task @tree.c:20")
+            w.work(0, "leaf", 12, i)
+            end = w.now[0][i]
+            w.at(0, i).leave(end).complete_task(end, (0, task)).switch_task(end, (i, 0))
+        last = max(w.now[0]) + 2
+        for i in range(4):
+            w.at(0, i).leave(last)
+            w.now[0][i] = last
+        w.close_team(0, 80)
+        w.close()
+    return w, Truth(("traverse",), ANY)
 
 
 def master_section(rng: random.Random, late: bool) -> Made:
@@ -656,6 +711,21 @@ def noise_everywhere(rng: random.Random, late: bool) -> Made:
     return w, Truth(("smooth",), ANY)
 
 
+def stalls_between_neighbours(rng: random.Random, late: bool) -> Made:
+    """Now and then any process is stalled, for longer than there is computation that could hide it; only neighbours
+    wait for each other, right after they post their messages."""
+    w = World(rng, rng.choice([4, 6]), noise=0.03)
+    for _ in range(60):
+        for r in range(w.ranks):
+            stalled = rng.random() < 0.1
+            w.work(r, "relax", 800 + (4000 * stalled if late else 400))
+        w.open("exchange")
+        w.halo()
+        w.close()
+    w.allreduce()
+    return w, Truth(("relax",), ANY)
+
+
 def slow_collective_write(rng: random.Random, late: bool) -> Made:
     """Writing takes long on all processes alike."""
     w = World(rng, processes(rng, 3), noise=0.03)
@@ -688,12 +758,12 @@ def domino_of_sendrecv(rng: random.Random, late: bool) -> Made:
 RARE: dict[str, Make] = {
     make.__name__: make
     for make in (
-        late_post, late_complete, late_for_persistent, late_for_rendezvous, late_for_gather, late_for_ibcast, in_turns,
-        node_of_two, slow_core, read_input, write_in_turn, communicators_again, requests_for_work,
-        alltoall_of_much, late_thread_that_sends, calls_in_turn, triangular_loop, tasks_of_one, master_section,
-        many_omp_barriers, alone_on_one_rank, only_masters_communicate, lock_of_openmp,
+        late_post, late_complete, late_for_persistent, late_for_rendezvous, late_for_gather, late_for_ibcast,
+        late_for_sparse_exchange, in_turns, node_of_two, slow_core, read_input, write_in_turn, communicators_again,
+        requests_for_work, alltoall_of_much, late_thread_that_sends, calls_in_turn, triangular_loop, tasks_of_one,
+        slow_creation, master_section, many_omp_barriers, alone_on_one_rank, only_masters_communicate, lock_of_openmp,
         nested_teams, taskwait_for_one, barrier_of_conditions, serial_before_threads, coupled_models, hot_spot,
-        noise_everywhere, slow_collective_write, domino_of_sendrecv,
+        noise_everywhere, stalls_between_neighbours, slow_collective_write, domino_of_sendrecv,
     )
 }  # fmt: skip
 """Makers of programs by name of the kind."""

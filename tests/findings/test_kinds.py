@@ -285,7 +285,8 @@ def test_tiny_messages__are_one_cause_where_one_function_sends_and_another_recei
     assert all(f.kind != "messages" for f in others)
 
 
-def test_polling__is_waiting_for_the_last_to_start():
+@pytest.mark.parametrize("polls", [("MPI_Test",), ("MPI_Iprobe", "MPI_Test")])
+def test_polling__is_waiting_for_the_last_to_start(polls):
     op = COLLECTIVE_OPS.index("barrier")
     run = Run(3)
     for _ in range(6):
@@ -298,8 +299,10 @@ def test_polling__is_waiting_for_the_last_to_start():
             one.record(t + 1, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": 1}).leave(t + 2)
             t += 10
             while t < started:
-                one.enter(t, "MPI_Test").leave(t + 2)
-                t += 100
+                for name in polls:
+                    one.enter(t, name).leave(t + 2)
+                    t += 5
+                t += 90
             one.enter(t, "MPI_Test")
             side = {"op": op, "communicator": 0, "root": -1, "sent": 0, "received": 0, "request": 1}
             one.record(t + 3, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side).leave(t + 4).leave(t + 5)
@@ -529,3 +532,29 @@ def test_collectives__have_the_advice_of_their_call(call, n_long, advice):
     evidence = {"call": call, "n_calls": 80, "n_long": n_long, "in_long": 0.99 if n_long else 0.0}
     one = wording.Subject("solve", "", "MPI, Collective", call, "rank")
     assert wording.advice({"kind": "collectives", "evidence": evidence}, one).startswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("kind", "property_"), [("small_tasks", "omp_task_creation"), ("locks_without_contention", "pthread_lock_api")]
+)
+def test_time_in_run_time_systems__is_explained_by_the_cause_that_it_is(kind, property_):
+    """It was a second finding, of the property."""
+    w, truth = (BOTTLENECKS | MIXED)[kind](Random(f"{kind} 0"), True)
+    with w.finish().trace() as trace:
+        first, *others = trace.analyze().diagnosis().findings
+    assert first.cause_region in truth.regions and first.property == property_
+    assert first.share > 0.5 and all(f.share < 0.05 for f in others)
+
+
+@pytest.mark.parametrize("kind", ["slow_created_thread", *slow(["slow_consumer", "barrier_of_conditions"])])
+def test_piece__in_which_threads_are_not_joined_has_their_causes(kind):
+    """The main thread is in pthread_join when the piece ends, which was kept as recorded and hid all gains."""
+    (w, truth), (without, _) = ((BOTTLENECKS | RARE)[kind](Random(f"{kind} 0"), late) for late in (True, False))
+    program = w.finish()
+    without.finish()
+    start, stop = (part * w.runtime / program.resolution for part in (0.25, 0.8))
+    with program.trace() as trace:
+        first = trace.analyze(start=start, stop=stop).diagnosis().findings[0]
+    assert first.cause_region in truth.regions and (first.rank, first.thread) == (truth.rank, truth.thread)
+    lost = 1 - without.runtime / w.runtime
+    assert first.gain == pytest.approx(lost * (stop - start), rel=1 / 3)

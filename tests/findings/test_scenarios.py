@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tracecols.findings import scenarios as module
-from tracecols.findings.overheads import _mutual
-from tracecols.findings.scenarios import Change
+from tracecols.findings.overheads import _mutual, of_overlap
+from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.testing import Program
 
 
 def changes_of(s, n, rng):
@@ -83,3 +84,23 @@ def test_mutual__is_whether_a_receiver_has_sent_as_many():
         nth = int((received[receiver == receiver[i]] < received[i]).sum())
         own = sorted(sent[sender == receiver[i]])
         assert found[i] == (nth < len(own) and own[nth] <= received[i])
+
+
+@pytest.mark.parametrize(("transfer", "interior", "hidden"), [(400, 1000, 400), (1000, 600, 600)])
+def test_overlap__gains_what_the_computation_after_the_exchange_can_hide(transfer, interior, hidden):
+    """Two processes post, wait for the transfer, and compute after that, ten times."""
+    program, n = Program(processes=2), 10
+    for r, one in enumerate(program.masters):
+        one.enter(0, "main")
+        for k in range(n):
+            t = k * (10 + transfer + interior)
+            one.enter(t, "exchange").enter(t + 1, "MPI_Irecv").post_receive(t + 1, 1).leave(t + 2)
+            one.enter(t + 3, "MPI_Isend").start_send(t + 3, 1 - r, request=2).leave(t + 4)
+            one.enter(t + 5, "MPI_Waitall").complete_receive(t + 5 + transfer, 1 - r, request=1)
+            one.complete_send(t + 5 + transfer, 2).leave(t + 5 + transfer).leave(t + 6 + transfer)
+            one.enter(t + 7 + transfer, "interior").leave(t + 7 + transfer + interior)
+        one.leave(n * (10 + transfer + interior))
+    with program.trace() as trace:
+        (found,) = of_overlap(Scenarios(trace.replay))
+    # between the exchange and the next one the program computes up to 9 ticks more
+    assert found.gain == pytest.approx(n * hidden, abs=9 * n)

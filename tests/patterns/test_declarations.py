@@ -24,6 +24,7 @@ from tracecols.schema import properties as ids
 from tracecols.schema.causes import CHARGED, DELAY_IDS
 from tracecols.severity import SeverityCube
 from tracecols.severity.axes import PropertyAxis
+from tracecols.severity.efficiencies import times_of
 from tracecols.testing import Program
 
 PACKAGE = Path(tracecols.__file__).parent
@@ -195,9 +196,8 @@ def test_wait_of_a_plugin__is_no_transfer(copies, tmp_path):
     _, cube = copies
     for found in saved(cube, tmp_path):
         assert found.properties.waits("mpi") == ["copy_wait"]
-        times = found.efficiencies(ideal="approximation").set_index(["model", "metric"])["value"]
         # the receiver is in MPI for 47 ticks, of which it waits 35; the sender for 25
-        assert times["run", "ideal_runtime"] == pytest.approx((60 - 47 + 35) / cube.resolution)
+        assert times_of(found, ideal="approximation").ideal == pytest.approx((60 - 47 + 35) / cube.resolution)
 
 
 def test_wait_of_a_plugin__is_a_finding_with_its_heading_advice_and_cause(copies, tmp_path):

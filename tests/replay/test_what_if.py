@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from random import Random
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from support.efficiencies import check_identities
 from support.offload_program import Offload, small
 
 import tracecols
+from benchmarks.bottlenecks import BOTTLENECKS
+from benchmarks.rare import RARE
+from benchmarks.world import World
 from tracecols.cli import group
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.store.outputs import REPLAYED
@@ -496,3 +500,33 @@ def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive
 def test_efficiencies__an_unknown_ideal_is_refused(steps):
     with pytest.raises(AnalysisError, match="there are approximation, replay, dimemas"):
         steps.efficiencies(ideal="perfect")
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5])
+@pytest.mark.parametrize(
+    ("kind", "region"),
+    [("late_post", "prepare_window"), ("late_complete", "in_epoch"), ("window_lock_holder", "modify")],
+)
+def test_windows__the_prediction_is_the_runtime_of_the_changed_program(kind, region, factor, monkeypatch):
+    """Calls that wait for epochs and locks of other processes were kept as they were recorded."""
+
+    def simulated(name=""):
+        work = World.work
+
+        def changed(self, rank, of, ticks, thread=0):
+            noise, self.noise = self.noise, 0.0
+            work(self, rank, of, ticks * factor if of == name else ticks, thread)
+            self.noise = noise
+
+        with monkeypatch.context() as patch:
+            patch.setattr(World, "work", changed)
+            w, _ = (BOTTLENECKS | RARE)[kind](Random(kind), True)
+        w.finish()
+        return w
+
+    recorded = simulated()
+    with recorded.program.trace() as trace:
+        predicted = trace.what_if({region: factor})
+    runtime = simulated(region).runtime / recorded.program.resolution
+    assert abs(runtime - predicted.recorded_runtime) > 0.1 * predicted.recorded_runtime
+    assert predicted.runtime == pytest.approx(runtime, rel=0.01)

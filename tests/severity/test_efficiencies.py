@@ -587,3 +587,48 @@ def test_ideal_network__on_the_command_line(recorded, tmp_path):
         assert result.exit_code == 0 and f"ideal network by {by}" in result.output
     wrong = CliRunner().invoke(group, ["analyze", str(trace.path), "-p", "mpi", "--ideal-network"])
     assert wrong.exit_code == 1 and "leave out --property and --locations, or --ideal-network" in wrong.output
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "said"),
+    [
+        # the times of the other rank would be lost, and all of execution would be computation
+        ({"locations": 0}, "this cube has the times of some only: locations 0"),
+        ({"properties": ["time", "execution"]}, "narrowed to other properties: time, execution"),
+        ({"properties": ["time", "mpi"]}, "or name comp, too"),
+    ],
+)
+def test_efficiencies__of_a_cube_that_lacks_times_or_computation_are_refused(narrowed, said):
+    program = Program(processes=2)
+    for one, ticks in zip(program.masters, (40, 90), strict=True):
+        one.enter(0, "main").enter(ticks, "MPI_Barrier").begin_collective(ticks).end_collective(95, "barrier")
+        one.leave(95).leave(100)
+    with program.trace() as trace:
+        whole = trace.efficiencies().set_index("metric").value
+        with pytest.raises(SeverityError, match=said):
+            trace.analyze(**narrowed).efficiencies()
+        narrow = trace.analyze(properties=["comp"]).efficiencies().set_index("metric").value
+    # 40 + 5 and 90 + 5 of 2 x 100
+    assert whole["parallel_efficiency"] == narrow["parallel_efficiency"] == 0.7
+
+
+def test_creating_tasks__is_no_computation():
+    program = Program(threads=2)
+    program.masters[0].enter(0, "main").fork(10)
+    for i, one in enumerate(program.locations):
+        one.begin_team(10).enter(10, "!$omp parallel @a.c:1")
+        for k in range(3):
+            t = 10 + 20 * k
+            # 8 ticks to create the task, and 12 for the task
+            one.enter(t, "!$omp create task @a.c:2").create_task(t + 1, (i, k + 1)).leave(t + 8)
+            one.switch_task(t + 8, (i, k + 1)).enter(t + 8, "work").leave(t + 20).complete_task(t + 20, (i, k + 1))
+        one.enter(70, "!$omp implicit barrier @a.c:1").leave(71).leave(71).end_team(71)
+    program.masters[0].join(71).leave(100)
+    with program.trace() as trace:
+        cube = trace.analyze()
+        scalasca = trace.analyze("scalasca")
+    assert cube.total("omp_task_creation") == 2 * 3 * 8 / cube.resolution
+    assert scalasca.total("comp") - cube.total("comp") == cube.total("omp_task_creation")
+    # 10 ticks before and 29 after the region on the master, and the tasks of both
+    found = cube.efficiencies().set_index(["model", "metric"]).value
+    assert found["hybrid multiplicative", "parallel_efficiency"] == (10 + 29 + 2 * 3 * 12) / (2 * 100)

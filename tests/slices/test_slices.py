@@ -54,7 +54,7 @@ def by_name(cube, names):
 
 def whole_of(store, names):
     """Return the values of the whole trace, to which those of its pieces must add up."""
-    return by_name(analyze_model(enhance_store(store, 1)), names)
+    return by_name(analyze_model(enhance_store(store, 1), "scalasca"), names)
 
 
 def check_sum(store, cuts, names, whole=None):
@@ -87,7 +87,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     folder = tmp_path_factory.mktemp("p")
     store = RandomProgram(seed, folder / "traces.otf2", 30).store(folder)
     first, last = store.manifest["first_time"], store.manifest["last_time"]
-    cube = analyze_model(enhance_store(store, 1))
+    cube = analyze_model(enhance_store(store, 1), "scalasca")
     # the reference's list of call paths is followed only for whole traces
     names = (*ADD_UP, *OF_IDLE_THREADS) if DISPLACED not in cube.facts["counts"] else ADD_UP[1:]
     check_sum(store, [first + round(cut * (last - first)) for cut in cuts], names, by_name(cube, names))

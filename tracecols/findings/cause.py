@@ -80,6 +80,9 @@ class Cause:
     """The call paths whose computation it is, as spans (begin, end) without the end."""
     partners: tuple[int, ...] = ()
     """Call paths of other functions that take part in it: the other sides of messages."""
+    spent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n,): rows of the computation that it consists of, where this is time in run-time systems, such as in calls that
+    take locks."""
     frees: Change | None = None
     """The change that shows which waits it explains, if that is not the one that mends it."""
 

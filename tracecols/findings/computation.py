@@ -170,6 +170,11 @@ def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
     return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
+def _changes(cause: Cause) -> bool:
+    """Return whether other locations are late each time."""
+    return cause.kind == CHANGING
+
+
 class Computing:
     """The computation of a run by call path, and the causes in it."""
 
@@ -314,7 +319,8 @@ class Computing:
         alone = steps_or_families(self.scenarios, [*alone, *families])
         found = list(alone)
         for nest in self._best(self.nests, True):
-            below = [c for c in alone if self._is_below(c.call_path, nest)]
+            # different locations may be late each time in addition to those that always are
+            below = [c for c in alone if self._is_below(c.call_path, nest) and _changes(c) == _changes(nest)]
             if all(c.gain < DEEPER * nest.gain for c in below):
                 found = [c for c in found if c not in below] + [nest]
         return self._with_slowest(self._joined(found))
@@ -418,7 +424,7 @@ class Computing:
         best: dict[tuple[int, bool], Cause] = {}
         for c in found:
             # different locations may be late each time in addition to those that always are
-            key = c.call_path, c.kind == CHANGING
+            key = c.call_path, _changes(c)
             if key not in best or c.gain > PREFERRED * best[key].gain:
                 best[key] = c
         return list(best.values())

@@ -272,7 +272,7 @@ class Evidence:
         work = with_descendants(role == "task", s.call_paths.end) & ~creates
         return {
             "n_tasks": n,
-            "lost_each": int(c.change.less.sum()) / max(n, 1) / self.resolution,
+            "lost_each": int(comp.ticks[c.spent].sum()) / max(n, 1) / self.resolution,
             "work_each": int(comp.ticks[work[comp.call_path]].sum()) / max(n_all, 1) / self.resolution,
         }
 

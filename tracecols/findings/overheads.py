@@ -67,8 +67,24 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         mine = row[region[user] == where]
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
-            found.append(Cause("tasks", at, NOBODY, s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))))
+            change = s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))
+            change = together([change, _sooner_begun(s, c.node[mine], c.ticks[mine])])
+            found.append(Cause("tasks", at, NOBODY, change, spent=mine))
     return tried(s, found)
+
+
+def _sooner_begun(s: Scenarios, after: NDArray[np.int64], ticks: NDArray[np.int64]) -> Change:
+    """Return the change in which tasks begin sooner that other threads had to wait for: by the part of their creation
+    between its event and its end. The nodes `after` creations follow this part, which takes `ticks`."""
+    nodes, edges, n = s.graph.nodes, s.graph.edges, len(s.graph.nodes)
+    of_creation = np.zeros(n, np.int64)
+    of_creation[after[after > 0] - 1] = ticks[after > 0]
+    edge = np.flatnonzero((edges.head < n) & (s.tail < n))
+    edge = edge[of_creation[s.tail[edge]] > 0]
+    tail, head = s.tail[edge], edges.head[edge].astype(np.int64)
+    waited = ~nodes.is_first[head] & (s.time[tail] + s.lag[edge] > s.time[head - 1])
+    tail, head = tail[waited], head[waited]
+    return Change(head, np.minimum(of_creation[tail], s.weight[head]))
 
 
 def of_locking(s: Scenarios) -> list[Cause]:
@@ -86,7 +102,7 @@ def of_locking(s: Scenarios) -> list[Cause]:
             "n_taken": int(nodes.size),
             "lost_each": int(ticks[of].sum()) / max(nodes.size, 1) / s.model.resolution,
         }
-        found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family))
+        found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family, spent=rows))
     return tried(s, found)
 
 
@@ -298,8 +314,7 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     wait = np.maximum(losses[head], 0)
     gap = (m.recv_enter_time - m.recv_post_enter_time)[kept]
     mutual = _mutual(m.send_location[kept], m.send_enter_time[kept], m.recv_location[kept], m.recv_enter_time[kept])
-    after = np.minimum(head + 1, len(nodes) - 1)
-    follows = np.where(nodes.location[after] == nodes.location[head], s.weight[after], 0)
+    follows = _computation_after(s, head)
     found = []
     edges = message_edges(s)
     heads = s.distinct(head)
@@ -308,10 +323,26 @@ def of_overlap(s: Scenarios) -> list[Cause]:
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue
-        less = s.without_weight(of)
-        change = Change(less.node, less.less, edges[np.isin(s.graph.edges.head[edges], of)])
-        found.append(Cause("overlap", where, NOBODY, change, evidence=family))
+        found.append(Cause("overlap", where, NOBODY, _overlapped(s, of, edges), evidence=family))
     return tried(s, found)
+
+
+def _computation_after(s: Scenarios, calls: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the ticks of computation between calls and the next nodes of their locations."""
+    nodes = s.graph.nodes
+    after = np.minimum(calls + 1, len(nodes) - 1)
+    return np.where(nodes.location[after] == nodes.location[calls], s.weight[after], 0)
+
+
+def _overlapped(s: Scenarios, calls: NDArray[np.int64], edges: NDArray[np.int64]) -> Change:
+    """Return the change in which messages are on their way while the computation goes on that follows the calls which
+    complete them: they have to arrive by its end."""
+    calls = calls[_computation_after(s, calls) > 0]
+    less = s.without_weight(calls)
+    moved = edges[np.isin(s.graph.edges.head[edges], calls)]
+    head = s.graph.edges.head[moved].astype(np.int64)
+    # the node at the end of the computation happens its weight after all nodes that it depends on
+    return Change(less.node, less.less, moved=moved, to=head + 1, later=s.weight[head] - s.weight[head + 1])
 
 
 def _mutual(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.columns import pick
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import NEVER
 from tracecols.model.model import Model
@@ -20,9 +21,10 @@ def collapsed(
     """Return the weights of a graph in which the time between the calls of a polling loop is removed, so that its last
     call waits for the operation that it completes.
 
-    A loop is a series of such calls from one call path, the one before each node, with no other MPI call between them.
-    Computation of the program in between, in other regions, is not waiting, and stays. Outermost MPI calls end at the
-    nodes `leave`; their regions are -1 if unknown.
+    A loop is a series of such calls from one call path, with no other MPI call between them. It may contain several
+    calls, such as MPI_Iprobe and MPI_Test. Computation of the program in between, in other regions, is not waiting, and
+    stays. `call_path` is that of the call before each node. Outermost MPI calls end at the nodes `leave`; their regions
+    are -1 if unknown.
     """
     nodes = graph.nodes
     weight = graph.weight.copy()
@@ -30,18 +32,18 @@ def collapsed(
     if not polls.any() or leave.size < 2:
         return weight
     enter, is_poll = nodes.enter_of(leave), np.append(polls, False)[region]
-    # a loop goes on from one call to the next of the same location and call path
+    # a loop goes on from one call to the next of the same location, called from the same call path
+    parent = model.call_paths.whole.parent.astype(np.int64)
+    caller = pick(parent, call_path[leave])
     goes_on = is_poll[1:] & is_poll[:-1]
     goes_on &= nodes.location[enter[1:]] == nodes.location[enter[:-1]]
-    goes_on &= call_path[leave[1:]] == call_path[leave[:-1]]
+    goes_on &= caller[1:] == caller[:-1]
     # nothing but the call path around it is between the two: no other node
     goes_on &= enter[1:] == leave[:-1] + 1
     # time in regions of their own is computation on another call path
     c = computation
-    parent = model.call_paths.whole.parent.astype(np.int64)
-    around = parent[call_path[leave[:-1]]]
     at = np.full(len(nodes), -1, np.int64)
-    at[enter[1:]] = around
+    at[enter[1:]] = caller[:-1]
     elsewhere = np.zeros(len(nodes), np.int64)
     foreign = at[c.node] != c.call_path
     np.add.at(elsewhere, c.node[foreign], c.ticks[foreign])

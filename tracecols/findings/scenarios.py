@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.findings.polling import collapsed
-from tracecols.findings.windows import window_edges
 from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGUN, CUT
@@ -62,6 +60,8 @@ class Change:
     moved: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     """`moved` and `to`: (n_moved,) int64, edges that lead to other nodes, and these nodes."""
+    later: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n_moved,) int64: ticks by which the lags of the moved edges grow; empty if they stay."""
 
 
 def together(changes: Sequence[Change]) -> Change:
@@ -75,13 +75,13 @@ def together(changes: Sequence[Change]) -> Change:
 class Scenarios:
     """A replay, prepared for many small changes.
 
-    In it, calls of one-sided communication wait for others, and each loop of MPI_Test is a single wait.
+    In it, each loop of MPI_Test is a single wait.
 
     Attributes
     ----------
     replay : Replay
     graph : Graph
-        The graph of the replay, with the edges that it lacks (`findings.windows`).
+        The graph of the replay.
     weight, lag : (n_all,), (n_edges,) int64
         Weights of nodes and hubs, lags of edges.
     call_path : (n_nodes,) int64
@@ -93,7 +93,7 @@ class Scenarios:
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
         self.call_path = replay.call_path.astype(np.int64)
-        self.graph = _with_edges(replay.graph, *window_edges(replay))
+        self.graph = replay.graph
         self.lag = self.graph.lags
         self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
         nodes = self.graph.nodes
@@ -167,9 +167,11 @@ class Scenarios:
     def _changed(self, changes: Sequence[Change]) -> tuple[Rows, Rows]:
         """Return weights, which may be negative, and lags after some changes."""
         weight = self.weight.copy() if any(c.node.size for c in changes) else self.weight
-        lag = self.lag.copy() if any(c.cut.size for c in changes) else self.lag
+        lag = self.lag.copy() if any(c.cut.size or c.later.size for c in changes) else self.lag
         for c in changes:
             weight[c.node] -= c.less
+            if c.later.size:
+                lag[c.moved] += c.later
             lag[c.cut] = CUT
         return weight, lag
 
@@ -188,7 +190,7 @@ class Scenarios:
         for i, c in enumerate(changes):
             # moved edges need a graph of their own
             if c.moved.size:
-                (runtime[i],) = self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to)])
+                (runtime[i],) = self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to, later=c.later)])
         return [before - runtime[i] for i in range(len(changes))]
 
     def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
@@ -313,15 +315,3 @@ def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
     np.cumsum(stop, out=stop)
     start += stop
     return start, int(stop[-1]) if stop.size else 0
-
-
-def _with_edges(graph: Graph, tail: Rows, head: Rows) -> Graph:
-    """Return a graph with further edges; unchanged if these contradict others."""
-    if not tail.size:
-        return graph
-    found = EdgeCollector(len(graph.nodes))
-    found.hubs(graph.n_hubs)
-    found.add_edges(graph.edges)
-    found.add(tail, head, is_inferred=True)
-    result = Graph(graph.nodes, found.edges(), graph.n_hubs, graph.time, graph.counts)
-    return graph if result.stuck.any() else result

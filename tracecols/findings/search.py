@@ -148,20 +148,24 @@ def _least(s: Scenarios, c: Cause) -> float:
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
-    """Find the time other than computation that ends with each cause, one after the other, so that no time is explained
-    twice. Idle threads have call path -1."""
+    """Find the time other than the program's computation that ends with each cause, one after the other, so that no
+    time is explained twice. Idle threads have call path -1."""
     changes = [c.change if c.frees is None else c.frees for c in causes]
     done = [changes[:i] for i in range(len(causes) + 1)]
     nodes = s.graph.nodes
     for c, moments in zip(causes, pairwise(side_by_side(s.model.jobs, s.moments, done, ahead=1)), strict=True):
         node, (lost, idle, beyond) = s.less_lost(*moments)
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
-        call_path = np.concatenate([s.call_path[node[at]], np.full(still.size, -1, np.int64)])
-        location = nodes.location[node[np.concatenate([at, still])]].astype(np.int64)
+        spent = s.computation.ticks[c.spent]
+        call_path = np.concatenate(
+            [s.call_path[node[at]], np.full(still.size, -1, np.int64), s.computation.call_path[c.spent]]
+        )
+        location = np.concatenate([nodes.location[node[np.concatenate([at, still])]], s.computation.location[c.spent]])
+        location = location.astype(np.int64)
         group, first = number(combine(call_path + 1, location)) if location.size else (at, at)
         cells = Segments(group, first.size)
-        ticks = cells.sum(np.concatenate([lost[at], idle[still]]))
-        in_calls = np.clip(cells.sum(np.concatenate([beyond[at], np.zeros_like(still)])), 0, ticks)
+        ticks = cells.sum(np.concatenate([lost[at], idle[still], spent]))
+        in_calls = np.clip(cells.sum(np.concatenate([beyond[at], np.zeros_like(still), spent])), 0, ticks)
         kept = ticks > 0
         c.cells = (call_path[first][kept], location[first][kept], ticks[kept], in_calls[kept])
 

@@ -23,7 +23,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number, posit
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
-from tracecols.enhance.scan.region_rules import CONDITION, is_in
+from tracecols.enhance.scan.region_rules import CONDITION, in_role, is_in
 from tracecols.enhance.threads.locks import lock_order
 from tracecols.errors import AnalysisError
 from tracecols.kernels import maxplus
@@ -35,11 +35,15 @@ from tracecols.replay.device_edges import add_device_edges, add_starts
 from tracecols.replay.events import Computation, find_computation, join_computation
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
 from tracecols.replay.task_edges import add_task_edges, with_tasks
+from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 Rows = NDArray[np.int64]
 
 PAIRWISE = ("alltoallv", "alltoallw")
+
+JOINS = in_role(("thread_wait",))
+"""Rule for the calls that wait for threads which the program has created."""
 
 UNKNOWN_PARTNERS = (
     "calls whose communication partners are not recorded (communicators, non-blocking collectives, MPI_Probe)"
@@ -337,6 +341,7 @@ class GraphBuilder:
         _start_and_end(model, nodes, edges)
         _created_processes(model, nodes, edges)
         _windows(model, nodes, edges)
+        add_window_edges(model, nodes, edges)
         _files(model, nodes, edges)
         return Found(None, edges, {})
 
@@ -664,7 +669,27 @@ def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
     nodes.mark[begin[begin >= 0]] |= maxplus.BEGUN
     found.add_in_order(create, begin, nodes.time)
     found.add_in_order(nodes.at(c.end), join, nodes.time)
+    if len(c):
+        _unfinished_joins(model, nodes, found)
     return {ENDLESS: int(((join >= 0) & (c.end < 0)).sum())}
+
+
+def _unfinished_joins(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
+    """Let joins that still wait when the recording ends wait for all threads of their process that are not known to
+    have been joined: else a trace slice would last as long as it does, whatever these threads do in it."""
+    c, calls = model.created_threads, model.get("call_instances")
+    at = np.flatnonzero(is_in(model.facts, calls.call_path, JOINS) & ~np.isin(calls.enter, c.join_enter))
+    leave = nodes.at(calls.exit[at])
+    at, leave = at[leave >= 0], leave[leave >= 0]
+    is_last = nodes.time[leave] == nodes.time[nodes.last_of(calls.location[at])]
+    leave, waits = leave[is_last], calls.location[at[is_last]]
+    end = nodes.at(c.end)
+    running = np.flatnonzero((c.join < 0) & (end >= 0) & ~np.isin(c.location, waits))
+    process = model.facts.process[np.concatenate([c.location[running], waits])].astype(np.int64)
+    node = np.concatenate([end[running], leave])
+    is_end = np.arange(node.size) < running.size
+    # a join is left, and a thread that ends waits for nobody
+    found.all_to_all(process, np.where(is_end, node, node - 1), node, is_end, ~is_end)
 
 
 def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
@@ -707,10 +732,15 @@ def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
     """Count calls that have no edge though they may wait; calls on windows that have one are no longer kept as
     recorded."""
-    is_reached = np.zeros(len(nodes), bool)
-    is_reached[edges.head[edges.head < len(nodes)]] = True
+    n = len(nodes)
+    is_reached, meets = np.zeros(n, bool), np.zeros(n, bool)
+    is_reached[edges.head[edges.head < n]] = True
+    # all wait for all through hubs, one process for another directly
+    meets[edges.head[(edges.head < n) & (edges.tail >= n)]] = True
     is_call = nodes.role & kernels.IS_CALL > 0
-    nodes.kind[is_reached & is_call & (nodes.kind == NodeClass.OPAQUE)] = NodeClass.COLLECTIVE
+    is_opaque = is_call & (nodes.kind == NodeClass.OPAQUE)
+    nodes.kind[is_opaque & is_reached] = NodeClass.OTHER_MPI
+    nodes.kind[is_opaque & meets] = NodeClass.COLLECTIVE
     # probes that do not wait are not counted
     may_wait = nodes.role & (kernels.MAY_WAIT | kernels.IS_IMPATIENT) == kernels.MAY_WAIT
     regions, profile = model.regions, model.profile

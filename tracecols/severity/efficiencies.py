@@ -21,6 +21,7 @@ from tracecols.given.arguments import did_you_mean, show
 from tracecols.schema import properties as ids
 from tracecols.severity.cells import Cells
 from tracecols.severity.focus import below, focused, mpi_call_paths, words_of
+from tracecols.severity.narrowed import asked_for, in_words
 from tracecols.severity.queries import Severities
 
 if TYPE_CHECKING:
@@ -372,7 +373,8 @@ def efficiencies(
     Raises
     ------
     SeverityError
-        If the cube has no times or computation, `within` matches nothing, or `ideal` is not available in this cube.
+        If the cube has no times or computation, or those of some locations only, `within` matches nothing, or `ideal`
+        is not available in this cube.
 
     Examples
     --------
@@ -396,7 +398,27 @@ def efficiencies(
             in_shell="give the store of the trace, or --ideal approximation; tracecols analyze --ideal-network makes "
             "cubes with the replay",
         )
+    _check_narrowing(cube)
     return as_frame(metrics(times_of(cube, within, ideal=ideal, with_startup=with_startup)))
+
+
+def _check_narrowing(cube: Severities) -> None:
+    """Raise SeverityError if a cube lacks times that would count as lost, or properties whose time would count as
+    computation."""
+    narrowed = cube.facts.get("narrowed") or {}
+    if "locations" in narrowed:
+        raise SeverityError(
+            "efficiencies compare all locations of a run, and this cube has the times of some only: "
+            f"{in_words(cube.facts).removeprefix('narrowed: ')}\n"
+            "  give a cube of all locations",
+            in_shell="give the trace, or a cube that was made without --locations",
+        )
+    if "properties" in narrowed and ids.COMPUTATION not in cube.cells:
+        raise SeverityError(
+            "efficiencies need times and computation, and this cube was narrowed to other properties: "
+            f"{', '.join(asked_for(cube.facts))}\n"
+            "  give a cube of all properties, or name comp, too"
+        )
 
 
 def has_replay(cube: Severities) -> bool:
