@@ -610,25 +610,3 @@ def test_efficiencies__of_a_cube_that_lacks_times_or_computation_are_refused(nar
         narrow = trace.analyze(properties=["comp"]).efficiencies().set_index("metric").value
     # 40 + 5 and 90 + 5 of 2 x 100
     assert whole["parallel_efficiency"] == narrow["parallel_efficiency"] == 0.7
-
-
-def test_creating_tasks__is_no_computation():
-    program = Program(threads=2)
-    program.masters[0].enter(0, "main").fork(10)
-    for i, one in enumerate(program.locations):
-        one.begin_team(10).enter(10, "!$omp parallel @a.c:1")
-        for k in range(3):
-            t = 10 + 20 * k
-            # 8 ticks to create the task, and 12 for the task
-            one.enter(t, "!$omp create task @a.c:2").create_task(t + 1, (i, k + 1)).leave(t + 8)
-            one.switch_task(t + 8, (i, k + 1)).enter(t + 8, "work").leave(t + 20).complete_task(t + 20, (i, k + 1))
-        one.enter(70, "!$omp implicit barrier @a.c:1").leave(71).leave(71).end_team(71)
-    program.masters[0].join(71).leave(100)
-    with program.trace() as trace:
-        cube = trace.analyze()
-        scalasca = trace.analyze("scalasca")
-    assert cube.total("omp_task_creation") == 2 * 3 * 8 / cube.resolution
-    assert scalasca.total("comp") - cube.total("comp") == cube.total("omp_task_creation")
-    # 10 ticks before and 29 after the region on the master, and the tasks of both
-    found = cube.efficiencies().set_index(["model", "metric"]).value
-    assert found["hybrid multiplicative", "parallel_efficiency"] == (10 + 29 + 2 * 3 * 12) / (2 * 100)

@@ -299,16 +299,6 @@ declare(
     advice="Create tasks early and of similar size, and wait for them late.",
 )
 declare(
-    "omp_task_creation",
-    "omp_time",
-    "Task Creation",
-    "Time spent creating explicit tasks.",
-    InRegions(in_role(["task_create"], "openmp")),
-    advice="Create fewer and larger tasks, and let several threads create them.",
-    scalasca=None,
-    exact={},
-)
-declare(
     "omp_flush",
     "omp_time",
     "Flush",
