@@ -106,3 +106,17 @@ def test_region__that_is_not_defined_is_refused_before_events_are_read(words, st
     result = CliRunner().invoke(group, words.format(store).split())
     assert result.exit_code == 1
     assert "no call path enters a region 'mane'\n  did you mean main?" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("what-if {} --scale main=0.5 --scale main=2", "main"),
+        ("analyze {} --set late_big.threshold=1MB --set late_big.threshold=2MB", "threshold"),
+    ],
+)
+def test_option__with_two_values_for_one_name_is_refused(words, name, store):
+    """The last one used to count."""
+    result = CliRunner().invoke(group, words.format(store).split())
+    assert result.exit_code == 2
+    assert f"{name} is given twice" in result.output

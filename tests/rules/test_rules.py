@@ -424,6 +424,7 @@ def cube(tmp_path_factory, data):
     ("arguments", "code", "words"),
     [
         (["--set", "big_messages=1"], 2, "is not RULE.PARAMETER=VALUE"),
+        (["--set", "big_messages.threshold=1", "--set", "big_messages.threshold=2"], 2, "threshold is given twice"),
         (["--set", "big_messages.threshold=1XB"], 2, "big_messages.threshold: '1XB' is not a value"),
         (["--rule", "nothing"], 2, "no rule 'nothing'"),
         (["-c", "nowhere"], 1, "no call path matches"),

@@ -233,6 +233,7 @@ def test_commands__from_the_cube_to_the_exit_code(tmp_path, nightly):
         (("trend", "{e}", "-o", "x.pdf"), "ends with .md, .html or .json"),
         (("add", "{e}", "a", "b", "--name", "c"), "--name is the name of one run"),
         (("list", "{e}", "--where", "size"), "is not of the form NAME=VALUE"),
+        (("list", "{e}", "--where", "size=1", "--where", "size=2"), "size is given twice"),
     ],
 )
 def test_commands__that_are_mistaken_are_refused(nightly, arguments, text):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TypeVar
 
 import click
 
 from tracecols.given.arguments import is_selection
 from tracecols.given.quantities import ALL_UNITS, UNITS, in_bytes, quantity
+
+Value = TypeVar("Value")
 
 MOST = 10_000_000
 """Maximum length of a range of numbers."""
@@ -63,6 +66,13 @@ def part_of_whole(ctx: click.Context, param: click.Parameter, value: str | float
     return found
 
 
+def put_once(found: dict[str, Value], name: str, value: Value) -> None:
+    """Add a value of an option that may be given several times; refuse a second one for the same name."""
+    if name in found:
+        raise click.BadParameter(f"{name} is given twice")
+    found[name] = value
+
+
 def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, dict[str, float]]:
     """Return values given as PROPERTY.NAME=VALUE by property and name."""
     result: dict[str, dict[str, float]] = {}
@@ -72,7 +82,7 @@ def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
         number = quantity(value, ALL_UNITS)
         if not (equals and dot and of and name) or math.isnan(number):
             raise click.BadParameter(f"{text!r} is not of the form PROPERTY.NAME=VALUE, such as late_big.threshold=1MB")
-        result.setdefault(of, {})[name] = number
+        put_once(result.setdefault(of, {}), name, number)
     return result
 
 
@@ -87,7 +97,7 @@ def named_values(_ctx: click.Context, _param: click.Parameter, values: tuple[str
             number = float(value)
         except ValueError:
             number = math.nan
-        found[name] = number if math.isfinite(number) else value
+        put_once(found, name, number if math.isfinite(number) else value)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracecols.cli.options import put_once
 from tracecols.cli.output import echo, echo_json
 from tracecols.cli.vocabulary import option
 from tracecols.schema.severity import DEFAULT
@@ -23,7 +24,7 @@ def settings(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ..
         key, equals, what = value.partition("=")
         if not equals or "." not in key:
             raise click.BadParameter(f"{value!r} is not RULE.PARAMETER=VALUE, such as big_messages.threshold=1MB")
-        result[key.strip()] = what
+        put_once(result, key.strip(), what)
     return result
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from click.core import ParameterSource
 
-from tracecols.cli.options import bandwidth, share, size
+from tracecols.cli.options import bandwidth, put_once, share, size
 from tracecols.cli.output import echo, echo_json, echo_parts
 from tracecols.cli.vocabulary import Part, Written, grouped, option
 from tracecols.given.quantities import UNITS, quantity
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
     """Read REGION=SHARE."""
-    result = {}
+    result: dict[str, float] = {}
     for text in values:
         region, equals, value = text.rpartition("=")
         factor = quantity(value, UNITS["share"])
@@ -30,7 +30,7 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
             raise click.BadParameter(
                 f"{text!r} is not of the form REGION=SHARE, such as solve=0.5 or solve=50%, with a share of at least 0"
             )
-        result[region] = factor
+        put_once(result, region, factor)
     return result
 
 
