@@ -77,7 +77,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option(
             "--scratch",
-            type=click.Path(path_type=Path, exists=True, file_okay=False),
+            type=click.Path(path_type=Path, file_okay=False),
             metavar="FOLDER",
             help="Folder for temporary files; all workers of a cluster must see it under this name.  [default: TMPDIR; "
             "with a scheduler: beside the store]",
