@@ -95,6 +95,25 @@ def test_series__needs_runs_that_differ_in_one_parameter(tmp_path):
         experiment.series(along="weather")
 
 
+def test_series__positions_of_long_numbers_are_told_apart(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for i in range(5):
+        experiment.add(cube(solve=1 + i), parameters={"date": 20261124120000 + i})
+    series = experiment.series()
+    assert series.labels == [f"2026112412000{i}" for i in range(5)]
+    table = experiment.severities(series).set_index("call_path")
+    # two ranks, 0.4 s each
+    assert table.loc["main/solve", series.labels].tolist() == pytest.approx([0.8, 1.6, 2.4, 3.2, 4.0])
+    assert "20261124120004" in run("runs", "show", tmp_path / "e").output
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_add__refuses_numbers_that_are_not_finite(value, tmp_path):
+    with pytest.raises(SeverityError, match=f"the parameter size is {value}"):
+        tracecols.Experiment(tmp_path / "e").add(cube(), parameters={"size": value})
+    assert not (tmp_path / "e").exists()
+
+
 def test_series__last_positions_only(nightly):
     series = nightly.series(last=2)
     assert series.labels == ["c10", "c11"]

@@ -66,7 +66,8 @@ class Experiment:
         Raises
         ------
         SeverityError
-            If it is not a cube, there is a run of this name, or the folder cannot be written.
+            If it is not a cube, a parameter is NaN or infinite, there is a run of this name, or the folder cannot be
+            written.
         """
         if not isinstance(cube, SeverityCube):
             raise SeverityError(f"cannot add {show(cube)}\n  give a cube; tracecols.read_cube reads one from a file")
