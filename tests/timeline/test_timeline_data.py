@@ -778,6 +778,14 @@ def test_fine_clock__the_whole_run_and_its_waits_are_found_by_rounded_times(fine
         fine.cause(waits[0]["location"], waits[0]["begin"] + 10**10, waits[0]["end"])
 
 
+def test_fine_clock__folded_instances_have_all_of_their_time(fine):
+    shown = Folds(fine).of("main")
+    length = shown.about().says["length"]
+    found = shown.view(0, sent_by_page(float(length) + 1), [0, 1, 2], 400)
+    assert (np.diff(found.arrays["edges"]) > 0).all()
+    assert found.arrays["ticks"].sum(axis=(0, 2)).tolist() == [2 * length, length, length]
+
+
 # -- counters ----------------------------------------------------------------------------------------------------------
 
 

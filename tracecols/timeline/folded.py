@@ -217,7 +217,8 @@ class Folded:
         if any(not 0 <= i < len(self._rows) for i in rows):
             raise QuestionError(f"there is no such row: there are {len(self._rows)}")
         n = min(max(columns // 2, 1), stop - start)
-        edges = start + (stop - start) * np.arange(n + 1) // n
+        # Python integers: products exceed 64 bits if a second has 10**17 ticks, as in EPILOG traces
+        edges = np.array([start + (stop - start) * i // n for i in range(n + 1)], np.int64)
         chosen = [self._rows[i].locations for i in rows]
         nothing = np.full((len(rows), n), -1, np.int32)
         arrays: dict[str, NDArray[Any]] = {"edges": edges, "path": nothing, "best": np.zeros((len(rows), n), np.int64)}
