@@ -20,6 +20,9 @@ from tracecols.timeline.trees import Trees
 WAYS = {"focus": "the beginning of the focus", "start": "the first event", "phase": "an instance of a phase or region"}
 """Ways to align two runs, with their names for people."""
 
+FARTHEST = 1 << 62
+"""Largest time, in ticks since the first event, at which runs can be aligned: differences fit into 64 bits."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -157,6 +160,9 @@ class Comparison:
         one.check(start, stop, (), columns)
         if len(rows) > MOST_ROWS or any(not 0 <= i < len(other.rows) for i in rows) or columns > MOST_COLUMNS:
             raise QuestionError(f"there is no such row: there are {len(other.rows)}")
+        far = max(aligned, key=abs)
+        if abs(far) > FARTHEST:
+            raise QuestionError(f"no run has a time {far}")
         if not any(part in t.overview.classes or part in t.overview.properties for t in self._timelines):
             raise QuestionError("no class of time and no property of that id has time in these runs")
         resolutions = tuple(int(t.store.manifest["clock"]["resolution"]) for t in self._timelines)
