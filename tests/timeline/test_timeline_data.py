@@ -488,6 +488,15 @@ def test_prepare__of_a_trace_without_events_is_refused(archive, tmp_path):
         prepare(OpenedTrace(store))
 
 
+def test_prepare__of_more_ticks_than_64_bits_hold_is_refused(archive, tmp_path):
+    for _ in range(2):
+        archive.location(0).enter(0, "main").leave((1 << 62) + 5, "main")
+    store = Store(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    with pytest.raises(AnalysisError, match=r"has 2 locations and lasts 4,611,686,018,427,387,909 ticks: .* 64 bits"):
+        prepare(OpenedTrace(store))
+    assert find_prepared(store) is None
+
+
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
