@@ -114,6 +114,18 @@ def test_add__refuses_numbers_that_are_not_finite(value, tmp_path):
     assert not (tmp_path / "e").exists()
 
 
+def test_severities__positions_may_be_called_like_other_columns_and_each_other(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for i, branch in enumerate(["title", "call_path", "4", 4]):
+        experiment.add(cube(solve=1 + i), parameters={"branch": branch})
+    table = experiment.severities(experiment.series())
+    assert list(table.columns[3:]) == ["title (1)", "call_path (2)", "4", "4 (4)"]
+    solve = table[table.call_path == "main/solve"].iloc[0]
+    assert solve["title"] == "Time" and solve.tolist()[3:] == pytest.approx([0.8, 1.6, 2.4, 3.2])
+    shown = run("runs", "show", tmp_path / "e")
+    assert shown.exit_code == 0 and re.search(r"main/solve +800 ms +1.6 s +2.4 s +3.2 s", shown.output), shown.output
+
+
 def test_series__last_positions_only(nightly):
     series = nightly.series(last=2)
     assert series.labels == ["c10", "c11"]
