@@ -204,6 +204,18 @@ def test_growth__what_hurts_first_comes_first_and_noise_does_not_grow(tmp_path):
     assert "processes" in first.model
 
 
+@pytest.mark.parametrize("at", [0, -1, float("nan"), float("inf"), 1e300])
+def test_growth__is_predicted_for_positive_numbers_only(at, tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for size in (1, 2, 4, 8, 16):
+        experiment.add(cube(solve=size), parameters={"size": size})
+    with pytest.raises(SeverityError, match="models cannot predict for size="):
+        experiment.growth(experiment.series(), at)
+    shown = run("runs", "trend", tmp_path / "e", "--growth", "--at", at)
+    assert shown.exit_code == 1 and "give a positive number" in shown.output
+    assert experiment.growth(experiment.series(), 1e90).predicted.max() < float("inf")
+
+
 def test_growth__needs_five_values(nightly, tmp_path):
     with pytest.raises(SeverityError, match="are not positive numbers"):
         nightly.growth(nightly.series())

@@ -211,7 +211,7 @@ def trend(
         if looked.required is not None or (output is not None and output.suffix != ".json"):
             raise click.UsageError("--growth predicts: there is nothing to require, and it is written as .json only.")
         table = experiment.growth(series, looked.at, looked.rate)
-        at = looked.at or 8 * float(series.labels[-1])
+        at = 8 * float(series.labels[-1]) if looked.at is None else looked.at
         shown = growth_shown(series, table, at, looked.rows, text_width())
     else:
         if looked.at is not None:
