@@ -204,6 +204,16 @@ def test_growth__what_hurts_first_comes_first_and_noise_does_not_grow(tmp_path):
     assert "processes" in first.model
 
 
+def test_trend__of_what_was_nothing_says_how_much_it_is(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for i in range(10):
+        mpi = {("main", 0, 0): 500 if i >= 5 else 0}
+        experiment.add(small_cube({"time": {("main", 0, 0): 1000}, "mpi": mpi}, resolution=10**6), f"n{i}")
+    shown = run("runs", "trend", tmp_path / "e", "-p", "mpi", "--require", "growth<=5%")
+    assert shown.exit_code == 3
+    assert "since n5 it takes 500 us, before it was 0, required is 5.0% at most" in shown.output
+
+
 @pytest.mark.parametrize("at", [0, -1, float("nan"), float("inf"), 1e300])
 def test_growth__is_predicted_for_positive_numbers_only(at, tmp_path):
     experiment = tracecols.Experiment(tmp_path / "e")
