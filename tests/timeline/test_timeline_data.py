@@ -577,6 +577,9 @@ def test_cause__of_every_wait_lies_before_it(timeline):
 def test_cause__of_no_wait_is_refused(timeline):
     with pytest.raises(QuestionError, match="no wait of this location"):
         timeline.cause(0, 0, 1)
+    for begin, end in ((0, 10**30), (10**19, 10**19 + 1), (-(10**400), 5), (5, 4)):
+        with pytest.raises(QuestionError, match="no wait of this location"):
+            timeline.cause(0, begin, end)
     with pytest.raises(QuestionError, match="no such location"):
         timeline.cause(77, 0, 1)
 

@@ -349,7 +349,9 @@ class Timeline:
         is no such wait."""
         if not 0 <= location < self.slices.n_locations:
             raise QuestionError("there is no such location")
-        wait = self.causes.find(location, begin + self.first, end + self.first, rounding(max(begin, end)))
+        length, wait = self.last - self.first, None
+        if 0 <= begin <= end <= length + rounding(length):
+            wait = self.causes.find(location, begin + self.first, end + self.first, rounding(end))
         if wait is None:
             raise QuestionError("no wait of this location has these ends")
         found = self.causes.explain(wait)
