@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from conftest import slow
@@ -14,6 +15,7 @@ from support.random_threads import RandomThreads
 
 import tracecols
 from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.scan.gaps import SAMPLES, sample_times
 from tracecols.enhance.scan.instances import CallInstances
 from tracecols.enhance.scan.periods import Periods
 from tracecols.model.model import Model, enhance
@@ -56,6 +58,13 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
             assert found.facts == wanted.facts
             same(wanted, found)
     return most
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 5), (7, 10**9), (3, 192_123_895_223_403_456), (-(2**61), 2**61)])
+def test_sample_times__divide_the_run_evenly_whatever_the_clock(first, last):
+    store = SimpleNamespace(manifest={"first_time": first, "last_time": last})
+    n = SAMPLES * 50
+    assert sample_times(store, 5_000, 100).tolist() == [first + k * (last - first) // n for k in range(1, n)]
 
 
 @pytest.mark.parametrize(

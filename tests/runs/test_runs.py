@@ -95,6 +95,37 @@ def test_series__needs_runs_that_differ_in_one_parameter(tmp_path):
         experiment.series(along="weather")
 
 
+def test_series__positions_of_long_numbers_are_told_apart(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for i in range(5):
+        experiment.add(cube(solve=1 + i), parameters={"date": 20261124120000 + i})
+    series = experiment.series()
+    assert series.labels == [f"2026112412000{i}" for i in range(5)]
+    table = experiment.severities(series).set_index("call_path")
+    # two ranks, 0.4 s each
+    assert table.loc["main/solve", series.labels].tolist() == pytest.approx([0.8, 1.6, 2.4, 3.2, 4.0])
+    assert "20261124120004" in run("runs", "show", tmp_path / "e").output
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_add__refuses_numbers_that_are_not_finite(value, tmp_path):
+    with pytest.raises(SeverityError, match=f"the parameter size is {value}"):
+        tracecols.Experiment(tmp_path / "e").add(cube(), parameters={"size": value})
+    assert not (tmp_path / "e").exists()
+
+
+def test_severities__positions_may_be_called_like_other_columns_and_each_other(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for i, branch in enumerate(["title", "call_path", "4", 4]):
+        experiment.add(cube(solve=1 + i), parameters={"branch": branch})
+    table = experiment.severities(experiment.series())
+    assert list(table.columns[3:]) == ["title (1)", "call_path (2)", "4", "4 (4)"]
+    solve = table[table.call_path == "main/solve"].iloc[0]
+    assert solve["title"] == "Time" and solve.tolist()[3:] == pytest.approx([0.8, 1.6, 2.4, 3.2])
+    shown = run("runs", "show", tmp_path / "e")
+    assert shown.exit_code == 0 and re.search(r"main/solve +800 ms +1.6 s +2.4 s +3.2 s", shown.output), shown.output
+
+
 def test_series__last_positions_only(nightly):
     series = nightly.series(last=2)
     assert series.labels == ["c10", "c11"]
@@ -171,6 +202,28 @@ def test_growth__what_hurts_first_comes_first_and_noise_does_not_grow(tmp_path):
     assert (first.power, first.logarithm) == (1.0, 0)
     assert first.predicted == pytest.approx(0.09 * 1024 / 4, rel=0.05)
     assert "processes" in first.model
+
+
+def test_trend__of_what_was_nothing_says_how_much_it_is(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for i in range(10):
+        mpi = {("main", 0, 0): 500 if i >= 5 else 0}
+        experiment.add(small_cube({"time": {("main", 0, 0): 1000}, "mpi": mpi}, resolution=10**6), f"n{i}")
+    shown = run("runs", "trend", tmp_path / "e", "-p", "mpi", "--require", "growth<=5%")
+    assert shown.exit_code == 3
+    assert "since n5 it takes 500 us, before it was 0, required is 5.0% at most" in shown.output
+
+
+@pytest.mark.parametrize("at", [0, -1, float("nan"), float("inf"), 1e300])
+def test_growth__is_predicted_for_positive_numbers_only(at, tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for size in (1, 2, 4, 8, 16):
+        experiment.add(cube(solve=size), parameters={"size": size})
+    with pytest.raises(SeverityError, match="models cannot predict for size="):
+        experiment.growth(experiment.series(), at)
+    shown = run("runs", "trend", tmp_path / "e", "--growth", "--at", at)
+    assert shown.exit_code == 1 and "give a positive number" in shown.output
+    assert experiment.growth(experiment.series(), 1e90).predicted.max() < float("inf")
 
 
 def test_growth__needs_five_values(nightly, tmp_path):

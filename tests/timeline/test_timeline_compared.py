@@ -100,6 +100,9 @@ def test_difference__of_a_run_to_itself_is_none(hybrid, same):
         same.difference(0, 100, [0], 300, "nothing", (0, 0))
     with pytest.raises(QuestionError):
         same.difference(0, 100, [99], 300, "comp", (0, 0))
+    for aligned in ((10**19, 0), (0, -(10**400))):
+        with pytest.raises(QuestionError, match="no run has a time"):
+            same.difference(0, 100, [0], 300, "comp", aligned)
 
 
 def test_difference__to_a_run_that_is_shifted(hybrid, same):

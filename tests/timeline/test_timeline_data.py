@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import zlib
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -487,6 +488,15 @@ def test_prepare__of_a_trace_without_events_is_refused(archive, tmp_path):
         prepare(OpenedTrace(store))
 
 
+def test_prepare__of_more_ticks_than_64_bits_hold_is_refused(archive, tmp_path):
+    for _ in range(2):
+        archive.location(0).enter(0, "main").leave((1 << 62) + 5, "main")
+    store = Store(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    with pytest.raises(AnalysisError, match=r"has 2 locations and lasts 4,611,686,018,427,387,909 ticks: .* 64 bits"):
+        prepare(OpenedTrace(store))
+    assert find_prepared(store) is None
+
+
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
@@ -567,6 +577,9 @@ def test_cause__of_every_wait_lies_before_it(timeline):
 def test_cause__of_no_wait_is_refused(timeline):
     with pytest.raises(QuestionError, match="no wait of this location"):
         timeline.cause(0, 0, 1)
+    for begin, end in ((0, 10**30), (10**19, 10**19 + 1), (-(10**400), 5), (5, 4)):
+        with pytest.raises(QuestionError, match="no wait of this location"):
+            timeline.cause(0, begin, end)
     with pytest.raises(QuestionError, match="no such location"):
         timeline.cause(77, 0, 1)
 
@@ -722,6 +735,67 @@ def test_folded__what_is_not_there_is_refused(folds, timeline):
     for question in ((5, 5, [0], 100), (0, 1 << 60, [0], 100), (0, 9, [99], 100), (0, 9, [0], 0)):
         with pytest.raises(QuestionError):
             view(*question)
+
+
+# -- clocks of many ticks ----------------------------------------------------------------------------------------------
+
+
+def sent_by_page(ticks):
+    """Return the integer that the page writes for a time: the shortest digits of a 64-bit float, then zeros."""
+    return int(Decimal(repr(float(ticks))))
+
+
+@pytest.fixture(scope="module")
+def fine(tmp_path_factory):
+    """Late senders of a clock of 10**17 ticks per second, as in EPILOG traces."""
+    from support.otf2_writer import Archive
+
+    archive = Archive(tmp_path_factory.mktemp("f") / "traces.otf2", resolution=10**17)
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    second = 10**17 + 13
+    for rank in (a, b):
+        rank.enter(0, "main")
+    for k in range(9):
+        at = 2 * k * second
+        b.enter(at + 1, "step").enter(at + 11, "MPI_Recv").receive(at + second + 15, 0, mpi.world, 7)
+        a.enter(at + 1, "step").enter(at + second + 7, "MPI_Send").send(at + second + 9, 1, mpi.world, 7)
+        a.leave(at + second + 21, "MPI_Send").leave(at + second + 25, "step")
+        b.leave(at + second + 23, "MPI_Recv").leave(at + second + 27, "step")
+    for rank in (a, b):
+        rank.leave(18 * second + 3, "main")
+    store = Store(tracecols.convert(archive.write(), tmp_path_factory.mktemp("f") / "f.trace"))
+    return Timeline(store, prepare(OpenedTrace(store)))
+
+
+def test_fine_clock__the_whole_run_and_its_waits_are_found_by_rounded_times(fine):
+    length = fine.last - fine.first
+    to = sent_by_page(float(length) + 1)
+    assert to > length + 1, "rounding has an effect"
+    whole = fine.view(0, length + 1, [0], 100)
+    assert (fine.view(0, to, [0], 100).arrays["ticks"] == whole.arrays["ticks"]).all()
+    assert fine.counters_of(0, to, [0], 100).says["counters"] == []
+    waits = [
+        wait
+        for number in range(len(fine.prepared.content["worst"]))
+        for wait in fine.instances(number).says["instances"]
+    ]
+    assert len(waits) >= 9 and any(sent_by_page(wait["begin"]) != wait["begin"] for wait in waits)
+    for wait in waits:
+        found = fine.cause(wait["location"], sent_by_page(wait["begin"]), sent_by_page(wait["end"])).says["wait"]
+        assert (found["begin"], found["end"]) == (wait["begin"], wait["end"])
+    with pytest.raises(QuestionError, match="there is no time"):
+        fine.view(0, length + length // 1000, [0], 100)
+    with pytest.raises(QuestionError, match="no wait"):
+        fine.cause(waits[0]["location"], waits[0]["begin"] + 10**10, waits[0]["end"])
+
+
+def test_fine_clock__folded_instances_have_all_of_their_time(fine):
+    shown = Folds(fine).of("main")
+    length = shown.about().says["length"]
+    found = shown.view(0, sent_by_page(float(length) + 1), [0, 1, 2], 400)
+    assert (np.diff(found.arrays["edges"]) > 0).all()
+    assert found.arrays["ticks"].sum(axis=(0, 2)).tolist() == [2 * length, length, length]
 
 
 # -- counters ----------------------------------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def trend(
       tracecols runs trend nightly --along commit --last 2 --require 'growth<=2%'
       tracecols runs trend sizes --along processes --growth --at 4096
     """
-    from tracecols.report.runs import changes_shown, growth_shown
+    from tracecols.report.runs import amount, changes_shown, growth_shown
     from tracecols.report.text import text_width
     from tracecols.runs import Experiment
     from tracecols.runs.changes import too_few
@@ -211,7 +211,7 @@ def trend(
         if looked.required is not None or (output is not None and output.suffix != ".json"):
             raise click.UsageError("--growth predicts: there is nothing to require, and it is written as .json only.")
         table = experiment.growth(series, looked.at, looked.rate)
-        at = looked.at or 8 * float(series.labels[-1])
+        at = 8 * float(series.labels[-1]) if looked.at is None else looked.at
         shown = growth_shown(series, table, at, looked.rows, text_width())
     else:
         if looked.at is not None:
@@ -230,9 +230,10 @@ def trend(
         totals = table[table.property == ""]
         failed = totals[totals.ratio - 1 > looked.required]
         for row in failed.itertuples():
+            more = f"{row.ratio - 1:.1%} more" if row.before else f"{amount(row.after, series.unit)}, before it was 0"
             echo(
                 f"since {row.since} it {'takes' if series.unit == 'sec' and series.adds_up else 'is'} "
-                f"{row.ratio - 1:.1%} more, required is {looked.required:.1%} at most",
+                f"{more}, required is {looked.required:.1%} at most",
                 err=True,
             )
         if len(failed):

@@ -59,7 +59,7 @@ def amount(value: float, unit: str) -> str:
 
 def severities_table(table: pd.DataFrame, series: Series, rows: int, width: int) -> TextTable:
     """Return the severities of a series as a table, those that vary most first."""
-    labels = list(series.labels)
+    labels = list(table.columns[3:])
     made = TextTable("<property", "<call path", *labels, width=width, spare=tuple(range(2, len(labels))))
     for row in table.head(rows).to_dict("records"):
         made.add(row["title"], row["call_path"], *(amount(row[label], series.unit) for label in labels))

@@ -66,7 +66,8 @@ class Experiment:
         Raises
         ------
         SeverityError
-            If it is not a cube, there is a run of this name, or the folder cannot be written.
+            If it is not a cube, a parameter is NaN or infinite, there is a run of this name, or the folder cannot be
+            written.
         """
         if not isinstance(cube, SeverityCube):
             raise SeverityError(f"cannot add {show(cube)}\n  give a cube; tracecols.read_cube reads one from a file")
@@ -164,15 +165,19 @@ class Experiment:
         Returns
         -------
         DataFrame
-            property, title, call_path, and a column for each position: seconds, occurrences or bytes of all locations,
-            exclusive in each tree, or values of a computed metric. What varies most comes first.
+            property, title, call_path, and a column for each position, called by its label, followed by its number if
+            another column has this name: seconds, occurrences or bytes of all locations, exclusive in each tree, or
+            values of a computed metric. What varies most comes first.
         """
         import pandas as pd
 
         means = series.means()
         order = np.argsort(-(means.max(axis=0) - means.min(axis=0)), kind="stable")
-        table = pd.DataFrame({"property": series.properties, "title": series.titles, "call_path": series.call_paths})
-        table = table.assign(**{label: means[i] for i, label in enumerate(series.labels)})
+        columns = {"property": series.properties, "title": series.titles, "call_path": series.call_paths}
+        for i, label in enumerate(series.labels):
+            # a branch may be called title, and a text like a number
+            columns[label if label not in columns else f"{label} ({i + 1})"] = means[i]
+        table = pd.DataFrame(columns)
         return table.iloc[order].reset_index(drop=True)
 
     def changes(self, series: Series, rate: float = 0.05, min_share: float = 0.001) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -39,13 +40,15 @@ class Run:
 
 
 def in_words(value: Value) -> str:
-    """Return the value of a parameter as text."""
-    return f"{value:,.12g}".replace(",", "") if isinstance(value, float) else value
+    """Return the value of a parameter as text; the texts of different numbers differ."""
+    # repr has as many digits as it takes to tell a number from all others, which dates such as 20261124120000 need
+    return repr(value).removesuffix(".0") if isinstance(value, float) else value
 
 
 def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Value], *, force: bool = False) -> Run:
     """Put a run into an experiment; the folder is made if it is missing. Raises SeverityError if the name of the run or
-    of a parameter is not valid, there is a run of this name, or the folder cannot be written."""
+    of a parameter is not valid, a parameter is NaN or infinite, there is a run of this name, or the folder cannot be
+    written."""
     if not re.fullmatch(r"[^/\\\0.][^/\\\0]*", name):
         raise SeverityError(
             f"{name!r} is not a name for a run\n  give a name that can be a file's, without a dot in front"
@@ -61,6 +64,11 @@ def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Va
             f"{folder} has a run called {name} already\n  give another name, or force=True to replace it",
             in_shell="give another name with --name, or --force to replace it",
         )
+    for parameter, value in parameters.items():
+        if isinstance(value, int | float) and not math.isfinite(value):
+            raise SeverityError(
+                f"the parameter {parameter} is {value}\n  give a finite number or a text, or leave it out"
+            )
     processes, threads = Comparison.size(cube)
     given = {key: float(value) if isinstance(value, int | float) else str(value) for key, value in parameters.items()}
     run = Run(

@@ -23,6 +23,9 @@ from tracecols.runs.series import Floats, Series
 FEWEST = 5
 """Number of different values of the parameter that a model needs."""
 
+LARGEST = 1e90
+"""Largest value to predict for: the largest terms, p^3 * log2(p)^2, and times are finite."""
+
 POWERS = tuple(
     Fraction(n, d)
     for n, d in (
@@ -97,10 +100,15 @@ def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min
 
     `at` is the value to predict for, by default eight times the largest one; `rate` is how often any of the models may
     be mere noise. Cells with less than `min_share` of the total in all runs are left out. Raises SeverityError if the
-    parameter is not a positive number, or has too few values.
+    parameter or `at` is not a positive number, or there are too few values.
     """
     p = _parameter(series)
     at = 8 * float(p[-1]) if at is None else at
+    if not 0 < at <= LARGEST:
+        raise SeverityError(
+            f"models cannot predict for {series.along}={in_words(float(at))}\n"
+            f"  give a positive number, {LARGEST:g} at most"
+        )
     per_thread = series.per_thread()
     looked_at = series.looked_at(min_share)
     means = np.stack([per_thread[series.at(i)].mean(axis=0) for i in range(p.size)])[:, looked_at]

@@ -77,6 +77,20 @@ def _for_page(values: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(found)
 
 
+def rounding(ticks: int) -> int:
+    """Return by how many ticks at most a time that the page sends back may differ from the exact one; 0 below 2**51.
+
+    The page has times as 64-bit floats, and writes no more digits than tell these apart.
+    """
+    return abs(ticks) >> 51
+
+
+def until(stop: int, end: int) -> int:
+    """Return the end of a time range that the page asks for: `end`, the last possible one, if it is later by rounding
+    only."""
+    return end if end < stop <= end + rounding(end) else stop
+
+
 class Timeline:
     """Answers questions about a trace; thread-safe.
 
@@ -222,6 +236,7 @@ class Timeline:
         the rows; `n` holds the number of each kind, `left_out` the kinds with too many. Raises QuestionError if the
         arguments are invalid.
         """
+        stop = until(stop, self.last - self.first + 1)
         self.check(start, stop, rows, columns, severity)
         first, last = start + self.first, stop + self.first
         chosen = [self.rows[i] for i in rows]
@@ -311,6 +326,7 @@ class Timeline:
     def counters_of(self, start: int, stop: int, rows: Sequence[int], columns: int) -> Answer:
         """Return the points to draw for the counters of the rows that are locations, between two times: `Counters.view`
         with times since the first event. Raises QuestionError if the arguments are invalid."""
+        stop = until(stop, self.last - self.first + 1)
         self.check(start, stop, rows, columns)
         locations = [self.rows[i].location for i in rows if self.rows[i].location >= 0]
         says, arrays = self.counters.view(locations, start + self.first, stop + self.first, columns)
@@ -333,7 +349,9 @@ class Timeline:
         is no such wait."""
         if not 0 <= location < self.slices.n_locations:
             raise QuestionError("there is no such location")
-        wait = self.causes.find(location, begin + self.first, end + self.first)
+        length, wait = self.last - self.first, None
+        if 0 <= begin <= end <= length + rounding(length):
+            wait = self.causes.find(location, begin + self.first, end + self.first, rounding(end))
         if wait is None:
             raise QuestionError("no wait of this location has these ends")
         found = self.causes.explain(wait)

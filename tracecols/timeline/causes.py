@@ -27,11 +27,16 @@ class Causes:
     region: NDArray[np.int32]
     """(n_call_paths,): region that each call path enters."""
 
-    def find(self, location: int, begin: int, end: int) -> Instance | None:
-        """Return a wait of a location with this begin and end; None if there is none."""
-        _, rows = self.waits.overlapping(begin, end, {"location": self._only(location)})
-        at = np.flatnonzero((rows["begin"] == begin) & (rows["end"] == end))
-        return {name: int(rows[name][at[-1]]) for name in self.waits.names} if at.size else None
+    def find(self, location: int, begin: int, end: int, off: int = 0) -> Instance | None:
+        """Return the wait of a location whose begin and end are nearest to these, at most `off` ticks from each; None
+        if there is none."""
+        _, rows = self.waits.overlapping(begin - off, end + off, {"location": self._only(location)})
+        off_begin, off_end = np.abs(rows["begin"] - begin), np.abs(rows["end"] - end)
+        at = np.flatnonzero((off_begin <= off) & (off_end <= off))
+        if not at.size:
+            return None
+        nearest = at[np.lexsort((-at, (off_begin + off_end)[at]))[0]]
+        return {name: int(rows[name][nearest]) for name in self.waits.names}
 
     def _only(self, location: int) -> NDArray[np.bool_]:
         mask = np.zeros(self.slices.n_locations, bool)

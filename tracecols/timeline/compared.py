@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.given.printable import printable
 from tracecols.severity.axes import SystemAxis
-from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline
+from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline, until
 from tracecols.timeline.folded import Folds, Instances
 from tracecols.timeline.rows import Row
 from tracecols.timeline.trees import Trees
 
 WAYS = {"focus": "the beginning of the focus", "start": "the first event", "phase": "an instance of a phase or region"}
 """Ways to align two runs, with their names for people."""
+
+FARTHEST = 1 << 62
+"""Largest time, in ticks since the first event, at which runs can be aligned: differences fit into 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -153,9 +156,13 @@ class Comparison:
         QuestionError if the arguments are invalid.
         """
         one, other = self._timelines
+        stop = until(stop, one.last - one.first + 1)
         one.check(start, stop, (), columns)
         if len(rows) > MOST_ROWS or any(not 0 <= i < len(other.rows) for i in rows) or columns > MOST_COLUMNS:
             raise QuestionError(f"there is no such row: there are {len(other.rows)}")
+        far = max(aligned, key=abs)
+        if abs(far) > FARTHEST:
+            raise QuestionError(f"no run has a time {far}")
         if not any(part in t.overview.classes or part in t.overview.properties for t in self._timelines):
             raise QuestionError("no class of time and no property of that id has time in these runs")
         resolutions = tuple(int(t.store.manifest["clock"]["resolution"]) for t in self._timelines)

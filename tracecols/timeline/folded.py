@@ -19,7 +19,7 @@ from tracecols.given.printable import printable
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import propose_phases
 from tracecols.schema.properties import COMPUTATION
-from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline
+from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline, until
 from tracecols.timeline.collected import KINDS, WAITS
 from tracecols.timeline.intervals import Columns
 from tracecols.timeline.rows import Row, as_json
@@ -209,6 +209,7 @@ class Folded:
         waiting and, if events can be distinguished, slices and waits. Raises QuestionError if the arguments are
         invalid."""
         length = int(self._instances.length.max())
+        stop = until(stop, length + 1)
         if not 0 <= start < stop <= length + 1:
             raise QuestionError(f"there is no time from {start} to {stop}: the longest instance lasts {length} ticks")
         if not 1 <= columns <= MOST_COLUMNS or len(rows) > MOST_ROWS or severity:
@@ -216,7 +217,8 @@ class Folded:
         if any(not 0 <= i < len(self._rows) for i in rows):
             raise QuestionError(f"there is no such row: there are {len(self._rows)}")
         n = min(max(columns // 2, 1), stop - start)
-        edges = start + (stop - start) * np.arange(n + 1) // n
+        # Python integers: products exceed 64 bits if a second has 10**17 ticks, as in EPILOG traces
+        edges = np.array([start + (stop - start) * i // n for i in range(n + 1)], np.int64)
         chosen = [self._rows[i].locations for i in rows]
         nothing = np.full((len(rows), n), -1, np.int32)
         arrays: dict[str, NDArray[Any]] = {"edges": edges, "path": nothing, "best": np.zeros((len(rows), n), np.int64)}

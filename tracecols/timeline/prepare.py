@@ -18,6 +18,7 @@ from tracecols.analysis.run import run, unwatched
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError, StoreError
+from tracecols.given.quantities import counted
 from tracecols.model.model import Progress
 from tracecols.model.table_files import FOLDER
 from tracecols.patterns.base import Property
@@ -49,6 +50,10 @@ VERSION = 3
 
 LARGE = 1 << 22
 """Number of events from which a first picture is shown before the analysis ends. For fewer, it takes a few seconds."""
+
+MOST_TICKS = (1 << 63) // 100 * 99
+"""Maximum length of a trace in ticks, times its locations: sums are 64-bit integers here, and from about this size
+Python integers in cubes."""
 
 NAME = "timeline"
 """Name of the folder among the enhanced tables of a store."""
@@ -105,7 +110,7 @@ def prepare(trace: OpenedTrace, watch: Watch = unwatched) -> Prepared:
     """Return the files of a trace's timeline; make them if they do not exist.
 
     If the store is read-only, they are kept in a temporary folder for the lifetime of the result. Raises StoreError if
-    they cannot be written. Raises AnalysisError if the trace has no events.
+    they cannot be written. Raises AnalysisError if the trace has no events, or more ticks than 64 bits hold.
     """
     found = find_prepared(trace.store)
     if found is not None:
@@ -123,8 +128,7 @@ def make(
     later, so the callee must open those that it needs. Raises StoreError, AnalysisError: as `prepare`.
     """
     store = trace.store
-    if not int(store.manifest["n_events"]):
-        raise AnalysisError(f"{store.path} has no events\n  there is nothing to draw")
+    _check(store)
     output = folder_output(parent / NAME, "a timeline", is_part=True)
     with output.new() as folder:
         first = folder / "first"
@@ -141,6 +145,20 @@ def make(
         raise StoreError(f"{parent / NAME} was replaced while it was made\n  try again")
     give_back()
     return written
+
+
+def _check(store: Store) -> None:
+    """Check that a trace can be drawn. Raises AnalysisError if it has no events, or too many ticks."""
+    if not int(store.manifest["n_events"]):
+        raise AnalysisError(f"{store.path} has no events\n  there is nothing to draw")
+    n_locations, length = int(store.manifest["n_locations"]), int(store.manifest["last_time"])
+    length -= int(store.manifest["first_time"])
+    if length * n_locations > MOST_TICKS:
+        raise AnalysisError(
+            f"{store.path} has {counted(n_locations, 'location')} and lasts {length:,} ticks: times of all locations "
+            "exceed 64 bits\n"
+            "  cut a piece to view: tracecols export STORE part.otf2 --from SECONDS --to SECONDS"
+        )
 
 
 def defined(store: Store) -> dict[str, list[str]]:

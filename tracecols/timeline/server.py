@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.report.viewer.page import policy
-from tracecols.timeline.answers import Answer, QuestionError, Timeline
+from tracecols.timeline.answers import Answer, QuestionError, Timeline, until
 from tracecols.timeline.compared import Comparison, Run
 from tracecols.timeline.folded import ORDERS, Folded, Folds
 from tracecols.timeline.page import COMPARE, POLICY, documents
@@ -263,7 +263,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the report of a time range, or the page that waits for it. Errors are sent as text, since the browser
         shows them as a page."""
         try:
-            selection = _selection(given)
+            selection = _selection(run.timeline, given)
             run.trees.check(selection)
             if not run.trees.is_ready(selection):
                 self._send(HTTPStatus.OK, *documents()[""])
@@ -282,7 +282,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Analyse a time range and send its progress as lines of JSON, the last one when it is done. The analysis is
         cancelled if the page closes the connection."""
         try:
-            selection = _selection(given)
+            selection = _selection(run.timeline, given)
             run.trees.check(selection)
         except (QuestionError, ValueError) as error:
             self._send_error(HTTPStatus.BAD_REQUEST, str(error))
@@ -365,7 +365,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: addresses hold the token."""
 
 
-def _selection(given: Mapping[str, str]) -> Selection:
+def _selection(timeline: Timeline, given: Mapping[str, str]) -> Selection:
     """Return the selection in the query of an address of the trees."""
     start, stop, row, path = (
         int(given.get(name, other)) for name, other in (("from", 0), ("to", 0), ("row", 0), ("path", -1))
@@ -374,6 +374,7 @@ def _selection(given: Mapping[str, str]) -> Selection:
     if len(found) not in (0, 3):
         raise ValueError("slice takes a location, a time and a depth")
     at = (found[0], found[1], found[2]) if found else None
+    stop = until(stop, timeline.last - timeline.first + 1)
     return Selection(start, stop, row, given.get("property", ""), path, at, given.get("timeline", ""))
 
 

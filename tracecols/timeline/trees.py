@@ -21,7 +21,7 @@ from tracecols.report.viewer.container import Opened, pack
 from tracecols.report.viewer.page import page_of, title_of
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cube import SeverityCube
-from tracecols.timeline.answers import QuestionError, Timeline
+from tracecols.timeline.answers import QuestionError, Timeline, rounding
 from tracecols.timeline.prepare import defined
 from tracecols.work.executors import not_asked
 from tracecols.work.memory import Budget
@@ -163,7 +163,9 @@ class Trees:
         timeline = self._timeline
         if selection.slice is not None:
             location, begin, depth = selection.slice
-            opened = timeline.slices.of(location, begin + timeline.first, begin + timeline.first + 1)[0]
+            # a begin that the page has rounded may be too early
+            moment = begin + rounding(begin) + timeline.first
+            opened = timeline.slices.of(location, moment, moment + 1)[0]
             at = np.flatnonzero(opened.depth <= depth)
             return [timeline.region_names[i] for i in opened.name[at[np.argsort(opened.depth[at])]]], location
         return [timeline.region_names[i] for i in timeline.path_of(selection.call_path)], -1

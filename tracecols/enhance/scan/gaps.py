@@ -80,7 +80,10 @@ def sample_times(store: Store, n_events: int, window: int) -> NDArray[np.int64]:
     if n < 2:
         return np.zeros(0, np.int64)
     first, last = (int(store.manifest[name]) for name in ("first_time", "last_time"))
-    return first + np.arange(1, SAMPLES * n) * (last - first) // (SAMPLES * n)
+    at, total = np.arange(1, SAMPLES * n), SAMPLES * n
+    whole, rest = divmod(last - first, total)
+    # at * (last - first) exceeds 64 bits for clocks of 10**17 ticks per second, as in EPILOG traces
+    return first + at * whole + at * rest // total
 
 
 def find_gaps(
