@@ -11,6 +11,7 @@ from conftest import SHARED, slow
 from oracles import kineto_causes
 from support.device_program import OPS, Rank, Simulation, random_ranks
 from support.laws import divide, same
+from support.offload_program import Offload
 
 import tracecols
 from tracecols.kernels.chains import HOST
@@ -71,6 +72,25 @@ def test_long_kernel__on_which_a_stream_depends():
         return Rank().work("setup", 5).kernel("k", ticks, 1).wait_event(0).collective().sync()
 
     assert costs(two(rank(10), rank(90), n_streams=2)) == {("k", 1, 2): 80}
+
+
+def test_event__a_stream_waits_for_what_was_launched_before_it_was_recorded(archive, tmp_path):
+    p = Offload(archive, 2)
+    a, b = p.streams
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", a).call(3, 4, "cuEventRecord", a, event=5).call(5, 6, "cuLaunchKernel", a)
+    p.call(7, 8, "cuStreamWaitEvent", b, event=5).call(9, 10, "cuLaunchKernel", b)
+    p.kernel(2, 50, 0, "producer").kernel(50, 150, 0, "later").kernel(50, 90, 1, "consumer")
+    p.call(11, 91, "cuStreamSynchronize", b)
+    p.host.leave(200, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
+    cube = trace.analyze()
+    check(cube, trace)
+    # the producer from its launch on, whose latency is 1; 79 ticks from 11 to 90, divided in proportion to 49 and 40
+    found = {key: round(value * 1e9) for key, value in severities(cube, SYNC).items()}
+    assert found == {("producer", 0, 1): 44, ("consumer", 0, 2): 35}
+    predicted = [trace.what_if({name: x}).runtime for name, x in (("producer", 0.5), ("producer", 2), ("later", 1.2))]
+    assert [round(of * 1e9) for of in predicted] == [200 - 24, 200 + 48, 200]
 
 
 def test_host_that_is_late_after_synchronising():

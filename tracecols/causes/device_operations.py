@@ -8,6 +8,7 @@ last operation that it waited for. The latest of these is the predecessor; the t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -115,39 +116,62 @@ def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDAr
 
 
 def _dependencies(of: dict[str, Ints], stream_waits: Columns) -> tuple[Ints, Ints]:
-    """Infer which operations wait for operations of other streams.
+    """Find which operations wait for operations of other streams.
 
     A call that lets a stream wait, between two launches on a stream, makes the later operation depend on the one
-    launched last on each other stream, if that ended before the later one begins.
+    launched last on the stream of the event before this was recorded. If the stream of the event is not known, it
+    depends on the operation launched last on each other stream before the call. Both only count if that operation
+    ended before the later one begins.
     """
     nothing = np.zeros(0, np.int64)
-    launch, process, location = of["launch_time"], of["process"], of["location"]
+    launch, location = of["launch_time"], of["location"]
     launched = np.flatnonzero(launch >= 0)
     if not len(stream_waits) or not launched.size:
         return nothing, nothing
     launched = launched[np.lexsort((launched, launch[launched], location[launched]))]
-    stream, time = location[launched], launch[launched]
+    has_event = (stream_waits.stream >= 0) & (stream_waits.other >= 0)
+    awaited = [
+        _awaited_by_events(of, launched, stream_waits.take(np.flatnonzero(has_event))),
+        *_awaited_on_all(of, launched, stream_waits.take(np.flatnonzero(~has_event))),
+    ]
+    at, other, until = (np.concatenate(columns) for columns in zip(*awaited, strict=True))
+    candidate = pick(launched, latest_before(location[launched], launch[launched], other, until))
+    known = (candidate >= 0) & (location[at] != other) & (pick(of["end"], candidate) <= of["begin"][at])
+    return at[known], candidate[known]
+
+
+Awaited = tuple[Ints, Ints, Ints]
+"""Operations, the streams that they wait for, and the times before which awaited operations were launched there."""
+
+
+def _awaited_by_events(of: dict[str, Ints], launched: Ints, waits: Columns) -> Awaited:
+    """Find the operations that wait for streams in which events were recorded: those launched next on the stream.
+
+    `launched` are the operations with launches, by stream and time of the launch.
+    """
+    stream, time = of["location"][launched], of["launch_time"][launched]
+    last = latest_before(stream, time, waits.stream, waits.time - 1)
+    following = np.where(last >= 0, last + 1, np.searchsorted(stream, waits.stream))
+    is_there = pick(stream, np.where(following < stream.size, following, -1)) == waits.stream
+    return launched[following[is_there]], waits.other[is_there], waits.until[is_there]
+
+
+def _awaited_on_all(of: dict[str, Ints], launched: Ints, waits: Columns) -> Iterator[Awaited]:
+    """Find the operations that wait for all other streams of their process, as it is not known for which."""
+    process, stream, time = of["process"][launched], of["location"][launched], of["launch_time"][launched]
     head = np.append(True, stream[1:] != stream[:-1])
     previous = np.where(head, NEVER, np.append(NEVER, time[:-1])[: time.size])
-    found_at, found_other = [nothing], [nothing]
+    streams, first = np.unique(stream, return_index=True)
+    n = len(waits)
     # calls that refer to the stream, and those that refer to none
     for referred in (stream, np.full(stream.size, -1)):
-        keys = combine(
-            np.concatenate([stream_waits.process, process[launched]]), np.concatenate([stream_waits.stream, referred])
-        )
-        n = len(stream_waits)
-        call = latest_before(keys[:n], stream_waits.time, keys[n:], time)
-        waits = (call >= 0) & (pick(stream_waits.time, call, NEVER) > previous)
-        at, until = launched[waits], stream_waits.time[call[waits]]
-        streams, first = np.unique(stream, return_index=True)
-        for other, of_other in zip(streams.tolist(), process[launched[first]].tolist(), strict=True):
-            mine = np.flatnonzero((process[at] == of_other) & (location[at] != other))
-            last = latest_before(stream, time, np.full(mine.size, other), until[mine])
-            candidate = pick(launched, last)
-            known = (candidate >= 0) & (pick(of["end"], candidate) <= of["begin"][at[mine]])
-            found_at.append(at[mine][known])
-            found_other.append(candidate[known])
-    return np.concatenate(found_at), np.concatenate(found_other)
+        keys = combine(np.concatenate([waits.process, process]), np.concatenate([waits.stream, referred]))
+        call = latest_before(keys[:n], waits.time, keys[n:], time)
+        at = np.flatnonzero((call >= 0) & (pick(waits.time, call, NEVER) > previous))
+        until = waits.until[call[at]]
+        for other, of_other in zip(streams.tolist(), process[first].tolist(), strict=True):
+            mine = np.flatnonzero(process[at] == of_other)
+            yield launched[at[mine]], np.full(mine.size, other), until[mine]
 
 
 def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copies: CompoundTable) -> Columns:
