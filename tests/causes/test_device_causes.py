@@ -93,6 +93,27 @@ def test_event__a_stream_waits_for_what_was_launched_before_it_was_recorded(arch
     assert [round(of * 1e9) for of in predicted] == [200 - 24, 200 + 48, 200]
 
 
+@pytest.mark.parametrize(("is_blocking", "of_default", "later"), [(True, 38, 40), (False, 0, 0)])
+def test_null_stream__waits_for_streams_that_block_and_these_for_it(archive, tmp_path, is_blocking, of_default, later):
+    p = Offload(archive, 2)
+    null, other = p.streams
+    given = {"hipNullStream": null, **({} if is_blocking else {"hipStreamNonBlocking": other})}
+    for name, stream in given.items():
+        archive.define("LocationProperty", of=stream.id, name=archive.string(name), string_value=archive.string("yes"))
+    p.host.enter(0, "main")
+    for i, stream in enumerate((other, null, other)):
+        p.call(1 + 2 * i, 2 + 2 * i, "hipLaunchKernel", stream)
+    p.kernel(2, 50, 1, "first").kernel(50, 90, 0, "default").kernel(90, 140, 1, "third")
+    p.call(7, 141, "hipStreamSynchronize", other)
+    p.host.leave(200, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
+    cube = trace.analyze()
+    check(cube, trace)
+    # 133 ticks from 7 to 140, divided in proportion to 49, 40 and 50
+    assert round(severities(cube, SYNC).get(("default", 0, 1), 0) * 1e9) == of_default
+    assert round(trace.what_if({"default": 2}).runtime * 1e9) == 200 + later
+
+
 def test_host_that_is_late_after_synchronising():
     def rank(ticks):
         return Rank().kernel("k", 30).sync().work("work", ticks).collective().sync()

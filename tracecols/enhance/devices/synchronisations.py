@@ -119,7 +119,7 @@ def last_pending(
             stream[call] >= 0, stream[call], streams[np.minimum(first[call] + within, streams.size - 1)]
         )
         null = null_stream[call]
-        waited = (null < 0) | is_blocking(d, candidate, null)
+        waited = (null < 0) | is_blocking(d.facts, candidate, null)
         call, candidate = call[waited], candidate[waited]
         act = np.full(call.size, -1, np.int64)
         for mask, before in ((is_named, limit), (~is_named, leave)):
@@ -137,17 +137,23 @@ def last_pending(
     return cause
 
 
-def is_blocking(d: DeviceCalls, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
+def is_blocking(facts: Facts, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
     """Return a mask of the streams that synchronise with the null stream of their device."""
-    device = d.facts.locations.device
-    return (device[stream] == device[null_stream]) & ~streams_with(d, "nonblocking")[stream]
+    device = facts.locations.device
+    blocks: NDArray[np.bool_] = (device[stream] == device[null_stream]) & ~_streams_with(facts, "nonblocking")[stream]
+    return blocks
 
 
-def streams_with(d: DeviceCalls, word: str) -> NDArray[np.bool_]:
+def null_streams(facts: Facts) -> NDArray[np.bool_]:
+    """Return a mask of the locations that are null streams."""
+    return _streams_with(facts, "nullstream")
+
+
+def _streams_with(facts: Facts, word: str) -> NDArray[np.bool_]:
     """Find the locations with a true property whose name contains a word (hipNullStream, CUDA_NULL_STREAM,
     hipStreamNonBlocking)."""
-    table = d.facts.store.definitions["properties"].to_pydict()
-    result = np.zeros(d.facts.n_locations, bool)
+    table = facts.store.definitions["properties"].to_pydict()
+    result = np.zeros(facts.n_locations, bool)
     for of, row, name, value in zip(*(table[n] for n in ("table", "of", "name", "value")), strict=True):
         if of == "locations" and word in name.lower().replace("_", "") and str(value).lower() in TRUE:
             result[row] = True
@@ -164,7 +170,7 @@ def scope_of(d: DeviceCalls, calls: Calls, enter: Ints) -> tuple[Ints, Ints, Int
     recorder, limit = records_of_events(d, calls, enter)
     stream = np.where(calls.stream < 0, recorder, calls.stream)
     limit = np.where(calls.stream < 0, limit, enter)
-    is_null = (stream >= 0) & streams_with(d, "nullstream")[stream]
+    is_null = (stream >= 0) & null_streams(d.facts)[stream]
     return np.where(is_null, -1, stream), limit, np.where(is_null, stream, -1)
 
 
