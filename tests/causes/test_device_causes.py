@@ -11,6 +11,7 @@ from conftest import SHARED, slow
 from oracles import kineto_causes
 from support.device_program import OPS, Rank, Simulation, random_ranks
 from support.laws import divide, same
+from support.offload_program import Offload
 
 import tracecols
 from tracecols.kernels.chains import HOST
@@ -71,6 +72,46 @@ def test_long_kernel__on_which_a_stream_depends():
         return Rank().work("setup", 5).kernel("k", ticks, 1).wait_event(0).collective().sync()
 
     assert costs(two(rank(10), rank(90), n_streams=2)) == {("k", 1, 2): 80}
+
+
+def test_event__a_stream_waits_for_what_was_launched_before_it_was_recorded(archive, tmp_path):
+    p = Offload(archive, 2)
+    a, b = p.streams
+    p.host.enter(0, "main")
+    p.call(1, 2, "cuLaunchKernel", a).call(3, 4, "cuEventRecord", a, event=5).call(5, 6, "cuLaunchKernel", a)
+    p.call(7, 8, "cuStreamWaitEvent", b, event=5).call(9, 10, "cuLaunchKernel", b)
+    p.kernel(2, 50, 0, "producer").kernel(50, 150, 0, "later").kernel(50, 90, 1, "consumer")
+    p.call(11, 91, "cuStreamSynchronize", b)
+    p.host.leave(200, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
+    cube = trace.analyze()
+    check(cube, trace)
+    # the producer from its launch on, whose latency is 1; 79 ticks from 11 to 90, divided in proportion to 49 and 40
+    found = {key: round(value * 1e9) for key, value in severities(cube, SYNC).items()}
+    assert found == {("producer", 0, 1): 44, ("consumer", 0, 2): 35}
+    predicted = [trace.what_if({name: x}).runtime for name, x in (("producer", 0.5), ("producer", 2), ("later", 1.2))]
+    assert [round(of * 1e9) for of in predicted] == [200 - 24, 200 + 48, 200]
+
+
+@pytest.mark.parametrize(("is_blocking", "of_default", "later"), [(True, 38, 40), (False, 0, 0)])
+def test_null_stream__waits_for_streams_that_block_and_these_for_it(archive, tmp_path, is_blocking, of_default, later):
+    p = Offload(archive, 2)
+    null, other = p.streams
+    given = {"hipNullStream": null, **({} if is_blocking else {"hipStreamNonBlocking": other})}
+    for name, stream in given.items():
+        archive.define("LocationProperty", of=stream.id, name=archive.string(name), string_value=archive.string("yes"))
+    p.host.enter(0, "main")
+    for i, stream in enumerate((other, null, other)):
+        p.call(1 + 2 * i, 2 + 2 * i, "hipLaunchKernel", stream)
+    p.kernel(2, 50, 1, "first").kernel(50, 90, 0, "default").kernel(90, 140, 1, "third")
+    p.call(7, 141, "hipStreamSynchronize", other)
+    p.host.leave(200, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
+    cube = trace.analyze()
+    check(cube, trace)
+    # 133 ticks from 7 to 140, divided in proportion to 49, 40 and 50
+    assert round(severities(cube, SYNC).get(("default", 0, 1), 0) * 1e9) == of_default
+    assert round(trace.what_if({"default": 2}).runtime * 1e9) == 200 + later
 
 
 def test_host_that_is_late_after_synchronising():

@@ -8,6 +8,7 @@ last operation that it waited for. The latest of these is the predecessor; the t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from tracecols.causes.host_lines import lines_of_locations
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, latest_before, lookup
 from tracecols.enhance.dataflow.steps import WITHIN, step
-from tracecols.enhance.devices.synchronisations import waits_of_hosts
+from tracecols.enhance.devices.synchronisations import is_blocking, null_streams, waits_of_hosts
 from tracecols.enhance.mpi.waits import NCCL
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import is_in
@@ -75,7 +76,7 @@ def device_operations(
     line_of = lines_of_locations(facts)
     of["host"] = line_of[np.where(of["launch"] >= 0, of["launch_location"], of["location"])]
     communicates = is_in(facts, of["call_path"].astype(np.int32), NCCL)
-    depends = _dependencies(of, stream_waits)
+    depends = _dependencies(facts, of, stream_waits)
     before, since = _predecessors(of, depends, np.zeros(communicates.size, bool))
     free_before, free_since = _predecessors(of, depends, communicates)
     columns = {**of, "before": before, "since": since, "free_before": free_before, "free_since": free_since}
@@ -114,40 +115,77 @@ def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDAr
     return np.where(nothing, NOTHING, before), since
 
 
-def _dependencies(of: dict[str, Ints], stream_waits: Columns) -> tuple[Ints, Ints]:
-    """Infer which operations wait for operations of other streams.
+def _dependencies(facts: Facts, of: dict[str, Ints], stream_waits: Columns) -> tuple[Ints, Ints]:
+    """Find which operations wait for operations of other streams.
 
     A call that lets a stream wait, between two launches on a stream, makes the later operation depend on the one
-    launched last on each other stream, if that ended before the later one begins.
+    launched last on the stream of the event before this was recorded. If the stream of the event is not known, it
+    depends on the operation launched last on each other stream before the call. An operation on a null stream depends
+    on the one launched last on each stream that blocks with it, and the other way round. All this only counts if that
+    operation ended before the later one begins.
     """
     nothing = np.zeros(0, np.int64)
-    launch, process, location = of["launch_time"], of["process"], of["location"]
+    launch, location = of["launch_time"], of["location"]
     launched = np.flatnonzero(launch >= 0)
-    if not len(stream_waits) or not launched.size:
+    if not launched.size:
         return nothing, nothing
     launched = launched[np.lexsort((launched, launch[launched], location[launched]))]
-    stream, time = location[launched], launch[launched]
+    has_event = (stream_waits.stream >= 0) & (stream_waits.other >= 0)
+    awaited = [
+        _awaited_by_events(of, launched, stream_waits.take(np.flatnonzero(has_event))),
+        *_awaited_on_all(of, launched, stream_waits.take(np.flatnonzero(~has_event))),
+        *_awaited_of_null_streams(facts, of, launched),
+    ]
+    at, other, until = (np.concatenate(columns) for columns in zip(*awaited, strict=True))
+    candidate = pick(launched, latest_before(location[launched], launch[launched], other, until))
+    known = (candidate >= 0) & (location[at] != other) & (pick(of["end"], candidate) <= of["begin"][at])
+    return at[known], candidate[known]
+
+
+Awaited = tuple[Ints, Ints, Ints]
+"""Operations, the streams that they wait for, and the times before which awaited operations were launched there."""
+
+
+def _awaited_by_events(of: dict[str, Ints], launched: Ints, waits: Columns) -> Awaited:
+    """Find the operations that wait for streams in which events were recorded: those launched next on the stream.
+
+    `launched` are the operations with launches, by stream and time of the launch.
+    """
+    stream, time = of["location"][launched], of["launch_time"][launched]
+    last = latest_before(stream, time, waits.stream, waits.time - 1)
+    following = np.where(last >= 0, last + 1, np.searchsorted(stream, waits.stream))
+    is_there = pick(stream, np.where(following < stream.size, following, -1)) == waits.stream
+    return launched[following[is_there]], waits.other[is_there], waits.until[is_there]
+
+
+def _awaited_on_all(of: dict[str, Ints], launched: Ints, waits: Columns) -> Iterator[Awaited]:
+    """Find the operations that wait for all other streams of their process, as it is not known for which."""
+    process, stream, time = of["process"][launched], of["location"][launched], of["launch_time"][launched]
     head = np.append(True, stream[1:] != stream[:-1])
     previous = np.where(head, NEVER, np.append(NEVER, time[:-1])[: time.size])
-    found_at, found_other = [nothing], [nothing]
+    streams, first = np.unique(stream, return_index=True)
+    n = len(waits)
     # calls that refer to the stream, and those that refer to none
     for referred in (stream, np.full(stream.size, -1)):
-        keys = combine(
-            np.concatenate([stream_waits.process, process[launched]]), np.concatenate([stream_waits.stream, referred])
-        )
-        n = len(stream_waits)
-        call = latest_before(keys[:n], stream_waits.time, keys[n:], time)
-        waits = (call >= 0) & (pick(stream_waits.time, call, NEVER) > previous)
-        at, until = launched[waits], stream_waits.time[call[waits]]
-        streams, first = np.unique(stream, return_index=True)
-        for other, of_other in zip(streams.tolist(), process[launched[first]].tolist(), strict=True):
-            mine = np.flatnonzero((process[at] == of_other) & (location[at] != other))
-            last = latest_before(stream, time, np.full(mine.size, other), until[mine])
-            candidate = pick(launched, last)
-            known = (candidate >= 0) & (pick(of["end"], candidate) <= of["begin"][at[mine]])
-            found_at.append(at[mine][known])
-            found_other.append(candidate[known])
-    return np.concatenate(found_at), np.concatenate(found_other)
+        keys = combine(np.concatenate([waits.process, process]), np.concatenate([waits.stream, referred]))
+        call = latest_before(keys[:n], waits.time, keys[n:], time)
+        at = np.flatnonzero((call >= 0) & (pick(waits.time, call, NEVER) > previous))
+        until = waits.until[call[at]]
+        for other, of_other in zip(streams.tolist(), process[first].tolist(), strict=True):
+            mine = np.flatnonzero(process[at] == of_other)
+            yield launched[at[mine]], np.full(mine.size, other), until[mine]
+
+
+def _awaited_of_null_streams(facts: Facts, of: dict[str, Ints], launched: Ints) -> Iterator[Awaited]:
+    """Find the operations that wait for null streams, and those on null streams that wait for others."""
+    stream, time = of["location"][launched], of["launch_time"][launched]
+    streams = np.unique(stream)
+    for null in streams[null_streams(facts)[streams]].tolist():
+        blocking = streams[is_blocking(facts, streams, np.full(streams.size, null)) & (streams != null)]
+        for other in blocking.tolist():
+            for waiting, awaited in ((null, other), (other, null)):
+                mine = np.flatnonzero(stream == waiting)
+                yield launched[mine], np.full(mine.size, awaited), time[mine] - 1
 
 
 def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copies: CompoundTable) -> Columns:

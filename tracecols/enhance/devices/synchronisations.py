@@ -22,9 +22,10 @@ TRUE = ("yes", "true", "1")
 PAIRS = 1 << 22
 """Pairs of waiting calls and streams that they may wait for, per step; about 100 B each."""
 
-STREAM_WAIT = ("process", "stream", "time")
+STREAM_WAIT = ("process", "stream", "time", "other", "until")
 """Columns of calls that make a stream wait for an event of another one (cuStreamWaitEvent): process, stream that the
-call refers to, -1 none, and time of its ENTER."""
+call refers to, -1 none, time of its ENTER, the stream in which the event was recorded, -1 not known, and the time
+before which the awaited operations were launched: ENTER of the call that recorded the event, or else of this one."""
 
 ASYNCHRONOUS = called("(?i:.*async.*)")
 """Calls of asynchronous copies, which do not wait whenever they return."""
@@ -118,7 +119,7 @@ def last_pending(
             stream[call] >= 0, stream[call], streams[np.minimum(first[call] + within, streams.size - 1)]
         )
         null = null_stream[call]
-        waited = (null < 0) | is_blocking(d, candidate, null)
+        waited = (null < 0) | is_blocking(d.facts, candidate, null)
         call, candidate = call[waited], candidate[waited]
         act = np.full(call.size, -1, np.int64)
         for mask, before in ((is_named, limit), (~is_named, leave)):
@@ -136,17 +137,23 @@ def last_pending(
     return cause
 
 
-def is_blocking(d: DeviceCalls, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
+def is_blocking(facts: Facts, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
     """Return a mask of the streams that synchronise with the null stream of their device."""
-    device = d.facts.locations.device
-    return (device[stream] == device[null_stream]) & ~streams_with(d, "nonblocking")[stream]
+    device = facts.locations.device
+    blocks: NDArray[np.bool_] = (device[stream] == device[null_stream]) & ~_streams_with(facts, "nonblocking")[stream]
+    return blocks
 
 
-def streams_with(d: DeviceCalls, word: str) -> NDArray[np.bool_]:
+def null_streams(facts: Facts) -> NDArray[np.bool_]:
+    """Return a mask of the locations that are null streams."""
+    return _streams_with(facts, "nullstream")
+
+
+def _streams_with(facts: Facts, word: str) -> NDArray[np.bool_]:
     """Find the locations with a true property whose name contains a word (hipNullStream, CUDA_NULL_STREAM,
     hipStreamNonBlocking)."""
-    table = d.facts.store.definitions["properties"].to_pydict()
-    result = np.zeros(d.facts.n_locations, bool)
+    table = facts.store.definitions["properties"].to_pydict()
+    result = np.zeros(facts.n_locations, bool)
     for of, row, name, value in zip(*(table[n] for n in ("table", "of", "name", "value")), strict=True):
         if of == "locations" and word in name.lower().replace("_", "") and str(value).lower() in TRUE:
             result[row] = True
@@ -160,23 +167,35 @@ def scope_of(d: DeviceCalls, calls: Calls, enter: Ints) -> tuple[Ints, Ints, Int
     A call that waits for an event waits for the operations given to the stream before the event was recorded. A call
     that waits for the null stream waits for all streams of its device that block with it.
     """
-    c, stream, limit = d.calls, calls.stream.copy(), enter.copy()
+    recorder, limit = records_of_events(d, calls, enter)
+    stream = np.where(calls.stream < 0, recorder, calls.stream)
+    limit = np.where(calls.stream < 0, limit, enter)
+    is_null = (stream >= 0) & null_streams(d.facts)[stream]
+    return np.where(is_null, -1, stream), limit, np.where(is_null, stream, -1)
+
+
+def records_of_events(d: DeviceCalls, calls: Calls, enter: Ints) -> tuple[Ints, Ints]:
+    """Find the calls that recorded the events that some calls refer to: the last ones before the times `enter`.
+
+    Returns the stream in which each was recorded, -1 not known, and the ENTER of the recording call, `enter` if there
+    is none.
+    """
+    stream, time = np.full(enter.size, -1, np.int64), enter.copy()
     names = d.facts.regions.lower
     records = np.fromiter(("eventrecord" in n for n in names), bool, len(names))
     records &= d.facts.regions.device_call >= 0
     recorded = d.of_kind(records[d.region] & (d.event >= 0))
-    of = np.flatnonzero((calls.event >= 0) & (stream < 0))
+    of = np.flatnonzero(calls.event >= 0)
     if of.size and recorded.number.size:
         n = recorded.number.size
         key = combine(
             np.concatenate([recorded.process, calls.process[of]]), np.concatenate([recorded.event, calls.event[of]])
         )
-        at = latest_before(key[:n], c.enter_time[recorded.number], key[n:], enter[of])
+        of_recorded = d.calls.enter_time[recorded.number]
+        at = latest_before(key[:n], of_recorded, key[n:], enter[of])
         found = at >= 0
-        stream[of[found]] = recorded.stream[at[found]]
-        limit[of[found]] = c.enter_time[recorded.number[at[found]]]
-    is_null = (stream >= 0) & streams_with(d, "nullstream")[stream]
-    return np.where(is_null, -1, stream), limit, np.where(is_null, stream, -1)
+        stream[of[found]], time[of[found]] = recorded.stream[at[found]], of_recorded[at[found]]
+    return stream, time
 
 
 def list_stream_waits(d: DeviceCalls) -> Columns:
@@ -186,7 +205,9 @@ def list_stream_waits(d: DeviceCalls) -> Columns:
     lets_wait &= d.facts.regions.device_call >= 0
     calls = d.of_kind(lets_wait[d.region])
     time = d.calls.enter_time[calls.number]
-    return Columns(time.size, {"process": calls.process, "stream": calls.stream, "time": time})
+    other, until = records_of_events(d, calls, time)
+    columns = {"process": calls.process, "stream": calls.stream, "time": time, "other": other, "until": until}
+    return Columns(time.size, columns)
 
 
 def time_inside(d: DeviceCalls, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
