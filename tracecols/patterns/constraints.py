@@ -19,6 +19,7 @@ from tracecols.enhance.conditions import COLLECTIVE, LOCK, MESSAGE, START, Depen
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
+from tracecols.enhance.mpi.collectives import participants_disagree
 from tracecols.enhance.mpi.messages import RECEIVES
 from tracecols.enhance.scan.instances import attributed_events, scan_stacks
 from tracecols.model.model import Model, Progress
@@ -473,22 +474,26 @@ def participants(model: Model, names: Names) -> Found:
 
 @constraint(
     "collective operations whose participants disagree",
-    "members execute collective operations in the same order",
+    "members execute the same collective operations, with the same root, in the same order",
     "range",
 )
 def collective_order(model: Model, names: Names) -> Found:
-    """Find collective operations in which some members execute another operation."""
+    """Find collective operations in which some members execute another operation or have another root."""
     c, m = model.collectives, model.collective_members
     if not model.collectives.counts["collective operations whose participants disagree"]:
         return Found(0)
     segments = Segments(m.collective, len(c))
-    of = np.flatnonzero(segments.min(m.op) != segments.max(m.op))
+    of = np.flatnonzero(participants_disagree(model.facts.communicators, segments, c.communicator, m.op, m.root))
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
 
     def tell(i: int) -> str:
         mine = np.flatnonzero(m.collective == of[i])
-        other = mine[np.flatnonzero(m.op[mine] != m.op[mine[0]])[0]]
         on = names.communicator(int(c.communicator[of[i]]))
+        others = mine[m.op[mine] != m.op[mine[0]]]
+        if not others.size:
+            roots = ", ".join(map(str, np.unique(m.root[mine[m.root[mine] >= 0]])[:4].tolist()))
+            return f"participants of {names.op(int(c.op[of[i]]))} on {on} have different roots: ranks {roots}"
+        other = others[0]
         return (
             f"{names.op(int(m.op[mine[0]]))} of rank {m.rank[mine[0]]} on {on} is {names.op(int(m.op[other]))} "
             f"of rank {m.rank[other]}"
