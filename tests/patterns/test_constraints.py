@@ -140,6 +140,19 @@ def test_collectives__roots_differ(archive, violated):
     }
 
 
+def test_collectives__of_processes_that_are_not_members(archive, violated):
+    mpi = archive.mpi(3)
+    two = archive.comm("two", [0, 1], mpi.world)
+    for rank, one in enumerate(mpi.ranks):
+        one.collective(rank, 9, two, "barrier")
+    assert violated(archive) == {
+        "participants of collective operations that are not members of the communicator": (
+            1,
+            [(2, 2, f"barrier on communicator {two} 'two'")],
+        )
+    }
+
+
 def test_collectives__groups_of_inter_communicators_name_the_root_differently(archive, violated):
     """In the group of the root it is recorded as the root, or not at all."""
     mpi = archive.mpi(4)

@@ -519,6 +519,27 @@ def undefined_communicators(model: Model, names: Names) -> Found:
     )
 
 
+@constraint(
+    "participants of collective operations that are not members of the communicator",
+    "only members of a communicator take part in its collective operations",
+    "range",
+    "SEMANTICS 3",
+)
+def non_members(model: Model, names: Names) -> Found:
+    """Find participants of collective operations whose process is not in the communicator: others wait for them, too.
+
+    Inter-communicators are not checked: the members of their second group have no rank in them.
+    """
+    m = model.collective_members
+    is_inter = pick(model.facts.communicators.is_inter, m.communicator, 0).astype(bool)
+    of = np.flatnonzero((m.communicator >= 0) & ~is_inter & (m.rank < 0))
+    return Found.at(
+        m.begin_time[of],
+        m.location[of].astype(np.int64),
+        lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(int(m.communicator[of[i]]))}",
+    )
+
+
 @constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
 def collective_clocks(model: Model, names: Names) -> Found:
     """Find complete operations in which a participant ends before one begins whose data it depends on."""
