@@ -259,7 +259,7 @@ def match_collectives(
             "location": location,
             "collective": instance,
             "end_time": end_time,
-            "is_root": lambda: (root >= 0) & (rank() == root),
+            "is_root": lambda: facts.communicators.are_roots(communicator, rank(), root),
             "op": op,
             "on_device": lambda: facts.locations.is_device[location()],
         },
