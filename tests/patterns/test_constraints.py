@@ -128,6 +128,40 @@ def test_collectives__order_and_participants(archive, violated):
     }
 
 
+def test_collectives__roots_differ(archive, violated):
+    mpi = archive.mpi(3)
+    for rank, one in enumerate(mpi.ranks):
+        one.collective(0, 9, mpi.world, "bcast", 1, 8, 8).collective(10, 19, mpi.world, "reduce", rank // 2, 8, 8)
+    assert violated(archive) == {
+        "collective operations whose participants disagree": (
+            1,
+            [(10, 0, "participants of reduce on communicator 0 'MPI_COMM_WORLD' have different roots: ranks 0, 1")],
+        )
+    }
+
+
+def test_collectives__of_processes_that_are_not_members(archive, violated):
+    mpi = archive.mpi(3)
+    two = archive.comm("two", [0, 1], mpi.world)
+    for rank, one in enumerate(mpi.ranks):
+        one.collective(rank, 9, two, "barrier")
+    assert violated(archive) == {
+        "participants of collective operations that are not members of the communicator": (
+            1,
+            [(2, 2, f"barrier on communicator {two} 'two'")],
+        )
+    }
+
+
+def test_collectives__groups_of_inter_communicators_name_the_root_differently(archive, violated):
+    """In the group of the root it is recorded as the root, or not at all."""
+    mpi = archive.mpi(4)
+    inter = archive.inter_comm([0, 1], [2, 3], mpi.world)
+    for one, root in zip(mpi.ranks, (None, 0xFFFFFFFE, 1, 1), strict=True):
+        one.collective(0, 9, inter, "bcast", root, 8, 8)
+    assert violated(archive) == {}
+
+
 def test_collectives__at_most_four_missing_ranks_are_named(archive, violated):
     mpi = archive.mpi(6)
     mpi.ranks[1].collective(0, 9, mpi.world, "barrier")

@@ -391,3 +391,16 @@ def test_nonblocking__partitions_change_nothing(archive, enhance, monkeypatch):
     with model.divided() as run:
         assert len(run.division) > 1
     same(one, analyze_model(model))
+
+
+@pytest.mark.parametrize("roots", [(-2, -3, 0, 0), (0, 0, -2, -3)])
+def test_inter_communicators__the_other_group_waits_for_the_root(roots, archive, analyze):
+    """OTF2: the root records SELF (-2), the others of its group THIS_GROUP (-3), and the other group its rank."""
+    mpi = archive.mpi(4)
+    inter = archive.inter_comm([0, 1], [2, 3], mpi.world)
+    for rank, root in zip(mpi.ranks, roots, strict=True):
+        rank.enter(0, "main")
+        rank.collective(30 if root == -2 else 5, 40, inter, "bcast", root, 8 * (root == -2), 8 * (root == 0))
+        rank.leave(50, "main")
+    waiting = [rank for rank, root in enumerate(roots) if root == 0]
+    assert cells(analyze(archive), "mpi_latebroadcast") == {("MPI_Bcast", rank): 25 for rank in waiting}

@@ -99,6 +99,19 @@ def test_barrier__entered_at_the_same_time_is_no_wait(archive, analyze):
     assert cells(cube, "omp_ibarrier") == {(IMPLICIT, 0): 40, (IMPLICIT, 0, 1): 40}
 
 
+def test_barrier__never_left_is_no_wait(archive, analyze):
+    """The recording ends in the barrier, so that no time in it is known; others may have left it."""
+    region = Region(archive, 3)
+    for i in range(3):
+        region.begin(i, 12).enter(20 + 5 * i, EXPLICIT)
+    region.threads[2].leave(40, EXPLICIT)
+    region.threads[1].leave(40, EXPLICIT)
+    cube = analyze(archive)
+    assert cells(cube, "omp_ebarrier") == {(EXPLICIT, 0, 1): 15, (EXPLICIT, 0, 2): 10}
+    assert cells(cube, "omp_ebarrier_wait") == {(EXPLICIT, 0, 1): 5}
+    assert cube.violations() == []
+
+
 def test_barrier__outside_a_parallel_region_is_no_wait(archive, analyze):
     threads, _ = archive.openmp(2)
     threads[0].enter(0, "main").call(20, 60, EXPLICIT).leave(100, "main")

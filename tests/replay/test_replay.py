@@ -1013,6 +1013,23 @@ def test_tasks__in_barriers_are_computation_that_these_wait_for(changes, end):
     assert c.ticks[inside].sum() == 1600
 
 
+def test_tasks__that_are_created_after_a_barrier_may_be_executed_by_a_thread_that_is_still_in_it():
+    """The worker leaves the barrier first, creates a task, and waits for main, which executes it in the barrier."""
+    program = Program(1, 2)
+    main, worker = program.locations
+    program.team(0)
+    main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL).enter(5, BARRIER)
+    worker.begin_team(0).enter(0, PARALLEL).enter(10, BARRIER).leave(20).enter(20, "spawn").leave(30)
+    of_task(worker, 30, K.THREAD_TASK_CREATE, 1, 1).enter(31, TASKWAIT).leave(52).leave(60).end_team(60)
+    of_task(do_task(main, 35, 50, 1, 1), 50, K.THREAD_TASK_SWITCH, 0, 0).leave(55).leave(60).end_team(60).join(
+        61
+    ).leave(70)
+    replay = replayed(program)
+    check_laws(replay)
+    # the task begins 10 s earlier and takes 10 s less
+    assert times(replay, replay.times(Changes(scale={"spawn": 0, "work": 1 / 3})))[0, 50] == 30
+
+
 def test_tasks__begin_after_their_creation_and_are_waited_for():
     """Main creates a task at 50, which the worker executes, and waits for it; main comes last to the barrier."""
     program = Program(1, 2)

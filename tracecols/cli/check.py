@@ -23,7 +23,7 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
     In a valid trace:
       region instances are nested, and all of them end
       every message sent is received, and vice versa
-      all members of a communicator execute all its collective operations in the same order
+      all members of a communicator execute all its collective operations in the same order, with the same roots
       all threads of a team execute all its constructs in the same order
       locks are acquired and released alternately
       clocks agree: nothing is received before it was sent, no participant leaves a barrier before all have entered it

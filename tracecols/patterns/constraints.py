@@ -19,6 +19,7 @@ from tracecols.enhance.conditions import COLLECTIVE, LOCK, MESSAGE, START, Depen
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
+from tracecols.enhance.mpi.collectives import participants_disagree
 from tracecols.enhance.mpi.messages import RECEIVES
 from tracecols.enhance.scan.instances import attributed_events, scan_stacks
 from tracecols.model.model import Model, Progress
@@ -473,22 +474,26 @@ def participants(model: Model, names: Names) -> Found:
 
 @constraint(
     "collective operations whose participants disagree",
-    "members execute collective operations in the same order",
+    "members execute the same collective operations, with the same root, in the same order",
     "range",
 )
 def collective_order(model: Model, names: Names) -> Found:
-    """Find collective operations in which some members execute another operation."""
+    """Find collective operations in which some members execute another operation or have another root."""
     c, m = model.collectives, model.collective_members
     if not model.collectives.counts["collective operations whose participants disagree"]:
         return Found(0)
     segments = Segments(m.collective, len(c))
-    of = np.flatnonzero(segments.min(m.op) != segments.max(m.op))
+    of = np.flatnonzero(participants_disagree(model.facts.communicators, segments, c.communicator, m.op, m.root))
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
 
     def tell(i: int) -> str:
         mine = np.flatnonzero(m.collective == of[i])
-        other = mine[np.flatnonzero(m.op[mine] != m.op[mine[0]])[0]]
         on = names.communicator(int(c.communicator[of[i]]))
+        others = mine[m.op[mine] != m.op[mine[0]]]
+        if not others.size:
+            roots = ", ".join(map(str, np.unique(m.root[mine[m.root[mine] >= 0]])[:4].tolist()))
+            return f"participants of {names.op(int(c.op[of[i]]))} on {on} have different roots: ranks {roots}"
+        other = others[0]
         return (
             f"{names.op(int(m.op[mine[0]]))} of rank {m.rank[mine[0]]} on {on} is {names.op(int(m.op[other]))} "
             f"of rank {m.rank[other]}"
@@ -511,6 +516,27 @@ def undefined_communicators(model: Model, names: Names) -> Found:
         m.begin_time[of],
         m.location[of].astype(np.int64),
         lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(-1)}",
+    )
+
+
+@constraint(
+    "participants of collective operations that are not members of the communicator",
+    "only members of a communicator take part in its collective operations",
+    "range",
+    "SEMANTICS 3",
+)
+def non_members(model: Model, names: Names) -> Found:
+    """Find participants of collective operations whose process is not in the communicator: others wait for them, too.
+
+    Inter-communicators are not checked: the members of their second group have no rank in them.
+    """
+    m = model.collective_members
+    is_inter = pick(model.facts.communicators.is_inter, m.communicator, 0).astype(bool)
+    of = np.flatnonzero((m.communicator >= 0) & ~is_inter & (m.rank < 0))
+    return Found.at(
+        m.begin_time[of],
+        m.location[of].astype(np.int64),
+        lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(int(m.communicator[of[i]]))}",
     )
 
 

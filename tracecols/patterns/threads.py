@@ -135,10 +135,11 @@ SIGNALLER = Cause("signal_location", "signal_call_path", "signal_time")
 def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_process: bool) -> Matches:
     """From own enter to the latest enter of the team, without tasks that were executed in the barrier.
 
-    EXPERT ignores tasks, and requires all threads of the process to take part.
+    Barriers that are never left have no time, and so no wait. EXPERT ignores tasks, and requires all threads of the
+    process to take part.
     """
     wait = m.latest_enter_time - m.enter_time
-    fits = m.role_number == CONSTRUCTS.index(role)
+    fits = (m.role_number == CONSTRUCTS.index(role)) & (m.exit >= 0)
     if by_process:
         fits &= model.constructs.n_members[m.construct] == model.locations.n_threads[m.location]
     else:

@@ -651,9 +651,10 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None
     several = np.bincount(group, minlength=1)[group] > 1 if at.size else np.zeros(0, bool)
     at, group = at[several], group[several]
     leave = nodes.at(members.exit[at])
-    leave = np.where(members.exit[at] >= 0, leave, nodes.last_of(members.location[at]))
+    is_left = members.exit[at] >= 0
+    leave = np.where(is_left, leave, nodes.last_of(members.location[at]))
     everybody = np.ones(at.size, bool)
-    come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave)
+    come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave, is_left)
     found.all_to_all(group, come, goes, everybody, everybody)
 
 

@@ -136,20 +136,43 @@ def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArra
 
 
 def with_tasks(
-    model: Model, nodes: Nodes, group: NDArray[np.int64], enter: NDArray[np.int64], leave: NDArray[np.int64]
+    model: Model,
+    nodes: Nodes,
+    group: NDArray[np.int64],
+    enter: NDArray[np.int64],
+    leave: NDArray[np.int64],
+    is_left: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the last event of each thread in a barrier (`group`) that others wait for, and the first that waits for
     others.
 
-    The former is the ENTER, or the end of the last task that the thread completes in the barrier; the latter is that of
-    `resumed`.
+    The former is the ENTER, or the end of the last task that the thread completes in the barrier before a thread leaves
+    it: until a thread notices that it can leave, too, it may execute tasks that were created after the barrier. The
+    latter is that of `resumed`. `is_left` is False for barriers that a thread never leaves.
     """
     if "tasks" not in model.store.tables or not enter.size:
         return enter, leave
     e = read_task_events(model, nodes)
     done = e.node[e.some(COMPLETES)]
-    last = pick(done, np.searchsorted(done, leave) - 1)
-    come = np.where(last > enter, last, enter)
     groups, _ = number(group)
-    until = Segments(groups, int(groups.max()) + 1).max(pick(nodes.time, come))[groups]
+    segments = Segments(groups, int(groups.max()) + 1)
+    left = segments.min(pick(nodes.time, np.where(is_left, leave, -1), np.iinfo(np.int64).max))[groups]
+    n_before = np.minimum(np.searchsorted(done, leave), _n_until(nodes, done, nodes.location[enter], left))
+    last = pick(done, n_before - 1)
+    come = np.where(last > enter, last, enter)
+    until = segments.max(pick(nodes.time, come))[groups]
     return come, resumed(nodes, e, leave, until)
+
+
+def _n_until(
+    nodes: Nodes, done: NDArray[np.int64], location: NDArray[np.integer], time: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the number of nodes among `done`, which ascend, that are at lower locations, or at a given location not
+    after a given time."""
+    is_asked = np.repeat([False, True], [done.size, time.size])
+    order = np.lexsort(
+        (is_asked, np.append(nodes.time[done], time), np.append(nodes.location[done], location).astype(np.int64))
+    )
+    count = np.empty(order.size, np.int64)
+    count[order] = np.cumsum(~is_asked[order])
+    return count[done.size :]

@@ -41,6 +41,7 @@ COUNTED = (
     "{collective operation that lacks|collective operations that lack} participants",
     "{collective operation|collective operations} whose participants disagree",
     "{participant|participants} of collective operations on undefined communicators",
+    "{participant|participants} of collective operations that {is not a member|are not members} of the communicator",
     "{collective operation left before others entered it|collective operations left before others entered them}",
     "{process that leaves|processes that leave} MPI_Init or MPI_Finalize before others entered it",
     "{non-blocking collective operation that is|non-blocking collective operations that are} never completed",

@@ -6,6 +6,8 @@ it have no process, and it counts as a separate communicator for each process.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,9 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.store import Store
+
+SELF = -2
+"""The root of an operation, as the root itself may record it; on an inter-communicator it does."""
 
 
 class Communicators:
@@ -100,6 +105,18 @@ class Communicators:
         at = lookup(self._keys, communicator.astype(np.int64) * self._n_processes + process)
         rank = np.where(communicator >= 0, pick(self._ranks, at), -1)
         return np.where(pick(self.is_self, communicator, 0), 0, rank)
+
+    def are_roots(
+        self, communicator: NDArray[np.int32], rank: NDArray[np.signedinteger[Any]], root: NDArray[np.integer[Any]]
+    ) -> NDArray[np.bool_]:
+        """Return which participants of collective operations are the roots; (n,).
+
+        On an inter-communicator the root names `SELF`, and the other group names its rank there, which is no rank of
+        their own group.
+        """
+        is_inter = pick(self.is_inter, communicator, 0).astype(bool)
+        result: NDArray[np.bool_] = (root == SELF) | (~is_inter & (root >= 0) & (rank == root))
+        return result
 
     def process_of(
         self, communicator: NDArray[np.int32], rank: NDArray[np.int64], own: NDArray[np.int32]

@@ -222,9 +222,10 @@ def match_collectives(
     latest = cache(lambda: latest_member(segments, begin_time(), rank()))
     size = facts.communicators.size_of(communicator[head])
     n_members = segments.count()
+    disagree = participants_disagree(facts.communicators, segments, communicator[head], op, root)
     counts = {
         "collective operations that lack participants": int((n_members < size).sum()),
-        "collective operations whose participants disagree": int((segments.max(op) != segments.min(op)).sum()),
+        "collective operations whose participants disagree": int(disagree.sum()),
         "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
     }
     table = CompoundTable(
@@ -258,12 +259,31 @@ def match_collectives(
             "location": location,
             "collective": instance,
             "end_time": end_time,
-            "is_root": lambda: (root >= 0) & (rank() == root),
+            "is_root": lambda: facts.communicators.are_roots(communicator, rank(), root),
             "op": op,
             "on_device": lambda: facts.locations.is_device[location()],
         },
     )
     return table, members
+
+
+def participants_disagree(
+    communicators: Communicators,
+    segments: Segments,
+    communicator: NDArray[np.int32],
+    op: NDArray[np.integer[Any]],
+    root: NDArray[np.integer[Any]],
+) -> NDArray[np.bool_]:
+    """Find the operations of which some participants execute another operation or have another root.
+
+    `communicator` has an entry for each operation, `op` and `root` for each participant. The root of an operation on an
+    inter-communicator is a rank of one of its groups, and is not compared.
+    """
+    highest = segments.max(root)
+    lowest = segments.min(np.where(root >= 0, root, np.iinfo(root.dtype).max))
+    is_inter = pick(communicators.is_inter, communicator, 0).astype(bool)
+    found: NDArray[np.bool_] = (segments.max(op) != segments.min(op)) | ((highest > lowest) & ~is_inter)
+    return found
 
 
 def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -49,7 +49,7 @@ def match_nonblocking(
     # an operation that is started outside of any call, or before a trace slice, begins at its event
     begin = np.where(e.call[start] >= 0, pick(call_instances.enter_time, e.call[start]), e.time[start])
     rank = facts.communicators.rank_of(communicator, process)
-    is_root = (e.root[done] >= 0) & (rank == e.root[done])
+    is_root = facts.communicators.are_roots(communicator, rank, e.root[done])
     complete = of.count() == facts.communicators.size_of(communicator[head])
     never = np.iinfo(np.int64).min
     latest, root, senders = (
