@@ -614,3 +614,18 @@ def test_bins__have_the_exclusive_time_of_the_trace_slices_between_their_edges(c
         np.testing.assert_allclose(table.found, table.expected, atol=0.5 / clock["resolution"])
         compared += len(table)
     assert compared > 100
+
+
+@pytest.mark.parametrize("asked", [{"bins": 10}, {"bin_width": 300.0}])
+def test_bins__end_after_the_last_event(asked):
+    """Beyond the largest 64-bit number no bin can end; it failed with OverflowError, or the last end was negative."""
+    for last, is_divided in (((1 << 63) - 2, True), ((1 << 63) - 1, False)):
+        program = Program(1)
+        program.masters[0].enter(last - 1000, "main").leave(last)
+        with program.trace() as trace:
+            if is_divided:
+                frame = trace.analyze(**asked).frame("time", by_period=True)
+                assert frame.value.sum() == 1000 and (frame.value > 0).all()
+                continue
+            with pytest.raises(AnalysisError, match="the largest time there is"):
+                trace.analyze(**asked)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import PIECE, Locations
 from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan.periods import after_last
 from tracecols.kernels.actions import ON_OFF, POP, PUSH, action_table
 from tracecols.store import Store
 
@@ -48,7 +49,7 @@ def find_focus(store: Store, regions: Regions, locations: Locations) -> NDArray[
     if not is_known[0].any():
         return None
     first = times[0][is_known[0]].min()
-    last = times[1][is_known[1]].max() if is_known[1].any() else int(store.manifest["last_time"]) + 1
+    last = times[1][is_known[1]].max() if is_known[1].any() else after_last(store.manifest)
     if last <= first:
         return None
     starts, stops = (np.where(*of) for of in zip(is_known, times, (first, last), strict=True))

@@ -182,7 +182,7 @@ class Periods(NamedTuple):
         if self.phases is not None:
             return phases_of(self.phases, regions.name)
         if self.bins is not None or self.bin_width is not None:
-            everything = [[int(manifest["first_time"] or 0), int(manifest["last_time"] or 0) + 1]]
+            everything = [[int(manifest["first_time"] or 0), after_last(manifest)]]
             ends = np.repeat(np.array(everything, np.int64), n_locations, axis=0) if focus is None else focus
             return replace(_bins(self, manifest), focus=ends, has_focus=focus is not None)
         return WHOLE if focus is None else Divider(FOCUS, stacks.BY_TIME, focus=focus, has_focus=True)
@@ -190,6 +190,21 @@ class Periods(NamedTuple):
 
 NO_PERIODS = Periods()
 """The time as a whole."""
+
+LATEST = int(np.iinfo(np.int64).max)
+"""The largest time, in ticks."""
+
+
+def after_last(manifest: Mapping[str, Any]) -> int:
+    """Return the tick after the last event, before which all time of a trace lies. Raises AnalysisError if there is
+    none."""
+    last = int(manifest["last_time"] or 0)
+    if last >= LATEST:
+        raise AnalysisError(
+            f"the last event is at {last} ticks, the largest time there is: the time of this trace cannot be divided\n"
+            "  analyze a piece of it that ends earlier (--to)"
+        )
+    return last + 1
 
 
 def ask(phases: object = None, bins: object = None, bin_width: object = None) -> Periods:
@@ -268,7 +283,7 @@ def _bins(asked: Periods, manifest: Mapping[str, Any]) -> Divider:
                 f"than {MOST_BINS:,}\n"
                 "  give a larger width, or analyze a piece of the trace (--from, --to)"
             )
-        bounds = first + width * np.arange(n + 1, dtype=np.int64)
+        bounds = np.append(first + width * np.arange(n, dtype=np.int64), min(first + width * n, LATEST))
         words = f"bins of {asked.bin_width:g} s"
     return Divider(BIN, stacks.BY_TIME, edges=bounds[1:-1].copy(), bounds=bounds, words=words)
 
