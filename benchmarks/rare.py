@@ -380,6 +380,26 @@ def triangular_loop(rng: random.Random, late: bool) -> Made:
     return w, Truth(("eliminate_rows",), ANY)
 
 
+def _executed_by_others(w: World, made: list[tuple[int, int]], name: str, ticks: int, delay: int) -> None:
+    """Let threads 1 to 3 execute tasks in the implicit barrier of a single construct, each the first free thread.
+
+    `made` has when each task exists, and its number; a thread takes a task `delay` ticks after both are there.
+    """
+    for i in range(4):
+        w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @tree.c:22")
+    for t, task in made:
+        i = min(range(1, 4), key=lambda i: w.now[0][i])
+        begin = w.now[0][i] = max(w.now[0][i], t) + delay
+        w.at(0, i).switch_task(begin, (0, task)).enter(begin, "!$omp task @tree.c:20")
+        w.work(0, name, ticks, i)
+        end = w.now[0][i]
+        w.at(0, i).leave(end).complete_task(end, (0, task)).switch_task(end, (i, 0))
+    last = max(w.now[0]) + 2
+    for i in range(4):
+        w.at(0, i).leave(last)
+        w.now[0][i] = last
+
+
 def tasks_of_one(rng: random.Random, late: bool) -> Made:
     """One thread creates all tasks, slowly; the others execute them as they come."""
     w = World(rng, 1, 4, noise=0.04)
@@ -401,19 +421,7 @@ def tasks_of_one(rng: random.Random, late: bool) -> Made:
             w.now[0][0] = t + 2
             made.append((t + 2, number))
         one.leave(w.now[0][0]).leave(w.now[0][0])
-        for i in range(4):
-            w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @tree.c:22")
-        for t, task in made:
-            i = min(range(1, 4), key=lambda i: w.now[0][i])
-            begin = w.now[0][i] = max(w.now[0][i], t) + 2
-            w.at(0, i).switch_task(begin, (0, task)).enter(begin, "!$omp task @tree.c:20")
-            w.work(0, "visit_subtree", 400, i)
-            end = w.now[0][i]
-            w.at(0, i).leave(end).complete_task(end, (0, task)).switch_task(end, (i, 0))
-        last = max(w.now[0]) + 2
-        for i in range(4):
-            w.at(0, i).leave(last)
-            w.now[0][i] = last
+        _executed_by_others(w, made, "visit_subtree", 400, 2)
         w.close_team(0, 80)
         w.close()
     return w, Truth(("find_subtree",), 0, 0)
@@ -435,19 +443,7 @@ def slow_creation(rng: random.Random, late: bool) -> Made:
             w.now[0][0] = t + cost
             made.append((t + cost, number))
         one.leave(w.now[0][0]).leave(w.now[0][0])
-        for i in range(4):
-            w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @tree.c:22")
-        for t, task in made:
-            i = min(range(1, 4), key=lambda i: w.now[0][i])
-            begin = w.now[0][i] = max(w.now[0][i], t) + 1
-            w.at(0, i).switch_task(begin, (0, task)).enter(begin, "!$omp task @tree.c:20")
-            w.work(0, "leaf", 12, i)
-            end = w.now[0][i]
-            w.at(0, i).leave(end).complete_task(end, (0, task)).switch_task(end, (i, 0))
-        last = max(w.now[0]) + 2
-        for i in range(4):
-            w.at(0, i).leave(last)
-            w.now[0][i] = last
+        _executed_by_others(w, made, "leaf", 12, 1)
         w.close_team(0, 80)
         w.close()
     return w, Truth(("traverse",), ANY)

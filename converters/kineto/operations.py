@@ -284,6 +284,7 @@ class _Joining:
         self.of = {number: of.get(number, []) for number in wanted}
         every = [m for members in self.of.values() for m in members]
         self.left: list[Member] = []
+        self.instances: list[list[Member]] = []
         self.why = ""
         if all(isinstance(m.given.get("Comms Id"), int | str) for m in every):
             self.key = OF_OPERATION
@@ -295,6 +296,12 @@ class _Joining:
             self.key = OF_GROUP if key[0] == "group" else OF_STREAM
             self._count(recordings)
         self._choose()
+
+    def give_up(self, why: str) -> None:
+        """Take all operations as ones that are not joined."""
+        self.why = why
+        self.left += [m for i in self.instances for m in i]
+        self.instances = []
 
     def _identify(self, identity: Any) -> None:
         self.ids: dict[int, dict[Key, Member]] = {}
@@ -423,16 +430,12 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
     numbers = list(joining.of)
     n_apart = sum(not _overlap(i, shift) for i in joining.instances)
     if joining.key >= OF_GROUP and n_apart:
-        joining.why = (
+        joining.give_up(
             f"{n_apart} of {len(joining.instances)} operations of all with all would end before all have begun"
         )
-        joining.left += [m for i in joining.instances for m in i]
-        joining.instances = []
     size = max((_number(m.given.get("Group size")) for i in joining.instances for m in i), default=-1)
     if 0 < size < len(numbers):
-        joining.why = f"{len(numbers)} ranks execute operations of a group of {size}"
-        joining.left += [m for i in joining.instances for m in i]
-        joining.instances = []
+        joining.give_up(f"{len(numbers)} ranks execute operations of a group of {size}")
     name = _title(key)
     if joining.left:
         result.others += joining.left

@@ -86,6 +86,18 @@ def test_mutual__is_whether_a_receiver_has_sent_as_many():
         assert found[i] == (nth < len(own) and own[nth] <= received[i])
 
 
+def test_moved_edges__that_contradict_others_change_nothing(scenarios):
+    s = scenarios
+    nodes, tail = s.graph.nodes, s.tail
+    of_node = np.flatnonzero((tail < len(nodes)) & ~nodes.is_first[np.minimum(tail, len(nodes) - 1)])
+    edge = of_node[:1]
+    assert edge.size
+    # from a node to the one before it
+    change = Change(moved=edge, to=tail[edge].astype(np.int64) - 1, later=np.array([10**9]))
+    assert s.gain(change) == 0
+    assert s.sweep([change]).tolist() == s.time.tolist()
+
+
 @pytest.mark.parametrize(("transfer", "interior", "hidden"), [(400, 1000, 400), (1000, 600, 600)])
 def test_overlap__gains_what_the_computation_after_the_exchange_can_hide(transfer, interior, hidden):
     """Two processes post, wait for the transfer, and compute after that, ten times."""

@@ -9,6 +9,7 @@ last operation that it waited for. The latest of these is the predecessor; the t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -177,15 +178,19 @@ def _awaited_on_all(of: dict[str, Ints], launched: Ints, waits: Columns) -> Iter
 
 
 def _awaited_of_null_streams(facts: Facts, of: dict[str, Ints], launched: Ints) -> Iterator[Awaited]:
-    """Find the operations that wait for null streams, and those on null streams that wait for others."""
-    stream, time = of["location"][launched], of["launch_time"][launched]
-    streams = np.unique(stream)
+    """Find the operations that wait for null streams, and those on null streams that wait for others.
+
+    `launched` are the operations with launches, by stream and time of the launch.
+    """
+    time = of["launch_time"][launched]
+    streams, first = np.unique(of["location"][launched], return_index=True)
+    rows = dict(zip(streams.tolist(), pairwise([*first.tolist(), launched.size]), strict=True))
     for null in streams[null_streams(facts)[streams]].tolist():
         blocking = streams[is_blocking(facts, streams, np.full(streams.size, null)) & (streams != null)]
         for other in blocking.tolist():
             for waiting, awaited in ((null, other), (other, null)):
-                mine = np.flatnonzero(stream == waiting)
-                yield launched[mine], np.full(mine.size, awaited), time[mine] - 1
+                mine = slice(*rows[waiting])
+                yield launched[mine], np.full(launched[mine].size, awaited), time[mine] - 1
 
 
 def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copies: CompoundTable) -> Columns:

@@ -149,8 +149,8 @@ class Scenarios:
     def sweep(self, changes: Iterable[Change] = ()) -> Rows:
         """Return the times of the nodes after some changes together; (n_nodes,) int64."""
         changes = list(changes)
-        weight, lag = self._changed(changes)
-        return self._ordered(changes).sweep(weight, lag)
+        graph = self._ordered(changes)
+        return graph.sweep(*self._changed(changes, graph))
 
     def _ordered(self, changes: Sequence[Change]) -> Graph:
         """Return the graph with edges moved as some changes say; the unchanged graph if that contradicts other
@@ -164,13 +164,14 @@ class Scenarios:
         result = Graph(g.nodes, replace(g.edges, head=head), g.n_hubs, g.time, g.counts, g.weight, g.lag)
         return g if result.stuck.any() else result
 
-    def _changed(self, changes: Sequence[Change]) -> tuple[Rows, Rows]:
-        """Return weights, which may be negative, and lags after some changes."""
+    def _changed(self, changes: Sequence[Change], graph: Graph) -> tuple[Rows, Rows]:
+        """Return weights, which may be negative, and lags after some changes, given the graph with their moved edges
+        (`_ordered`); lags of edges that cannot be moved stay."""
         weight = self.weight.copy() if any(c.node.size for c in changes) else self.weight
         lag = self.lag.copy() if any(c.cut.size or c.later.size for c in changes) else self.lag
         for c in changes:
             weight[c.node] -= c.less
-            if c.later.size:
+            if c.later.size and graph is not self.graph:
                 lag[c.moved] += c.later
             lag[c.cut] = CUT
         return weight, lag
@@ -197,7 +198,7 @@ class Scenarios:
         """Return the runtimes after each of some changes, whose `moved` is ignored, and those `besides`; several share
         a sweep."""
         graph = self._ordered(besides)
-        weight, lag = self._changed(besides)
+        weight, lag = self._changed(besides, graph)
 
         def of(together: Sequence[Change]) -> list[int]:
             less = less_of(together, weight.size, lag.size)
@@ -228,8 +229,9 @@ class Scenarios:
 
     def moments(self, changes: Sequence[Change] = ()) -> kernels.Moments:
         """Return the times and weights after some changes, and when the window begins."""
-        weight, lag = self._changed(changes)
-        time = self._ordered(changes).sweep(weight, lag) if changes else self.time
+        graph = self._ordered(changes)
+        weight, lag = self._changed(changes, graph)
+        time = graph.sweep(weight, lag) if changes else self.time
         return kernels.Moments(time, weight, self.replay.window(time)[0])
 
     def less_lost(self, before: kernels.Moments, after: kernels.Moments) -> tuple[Rows, Rows]:
