@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import math
 
 import numpy as np
@@ -281,6 +282,13 @@ def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch)
     assert tree.exit_code == 0 and "Computed: time / visits." in tree.output
     wrong = run(group, ["show", "x.severity", "--metric", "nothing"])
     assert wrong.exit_code == 1 and "cannot read the metrics of nothing" in wrong.output
+    # longer than the name of a file can be
+    long = run(group, ["show", "x.severity", "-p", "m", "--metric", f"m = {' ' * 2000}time"])
+    assert long.exit_code == 0, long.output
+    if hasattr(os, "mkfifo"):
+        os.mkfifo("pipe")
+        wrong = run(group, ["show", "x.severity", "--metric", "pipe"])
+        assert wrong.exit_code == 1 and "cannot read the metrics of pipe: it is a named pipe" in wrong.output
 
 
 def test_show__of_a_metric_that_is_not_a_number(tmp_path):

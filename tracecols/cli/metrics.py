@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 def is_definition(text: str) -> bool:
     """Return whether a text defines a metric; otherwise it names a file."""
-    return "=" in text and not Path(text).is_file()
+    # Path.is_file would fail for a formula that is too long for a name
+    return "=" in text and not os.path.isfile(text)
 
 
 def with_specifications(cube: SeverityCube, files: Iterable[str]) -> SeverityCube:
@@ -22,11 +24,12 @@ def with_specifications(cube: SeverityCube, files: Iterable[str]) -> SeverityCub
     left out, with a note, since such files are written for many machines. Raises SeverityError if a file cannot be
     read, or a line is not a definition."""
     from tracecols.errors import SeverityError
+    from tracecols.given.files import read_bytes
     from tracecols.severity.formulas import specification
 
     for file in files:
         try:
-            lines = Path(file).read_text(encoding="utf-8").splitlines()
+            lines = read_bytes(Path(file)).decode("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise SeverityError(
                 f"cannot read the metrics of {file}: {error}\n  give a file of definitions, or NAME = FORMULA"
