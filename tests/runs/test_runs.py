@@ -107,9 +107,9 @@ def test_series__positions_of_long_numbers_are_told_apart(tmp_path):
     assert "20261124120004" in run("runs", "show", tmp_path / "e").output
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_add__refuses_numbers_that_are_not_finite(value, tmp_path):
-    with pytest.raises(SeverityError, match=f"the parameter size is {value}"):
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, "a\udcff"])
+def test_add__refuses_values_that_are_no_finite_numbers_or_texts(value, tmp_path):
+    with pytest.raises(SeverityError, match="the parameter size is "):
         tracecols.Experiment(tmp_path / "e").add(cube(), parameters={"size": value})
     assert not (tmp_path / "e").exists()
 
@@ -150,7 +150,7 @@ def test_add__keeps_what_is_there(tmp_path):
         experiment.add(cube(), "a")
     experiment.add(cube(), "a", {"size": 4}, force=True)
     assert [r.parameters["size"] for r in experiment.runs()] == [4.0]
-    for name in ("", "../a", ".a", "a/b"):
+    for name in ("", "../a", ".a", "a/b", "a\udcff"):
         with pytest.raises(SeverityError, match="is not a name for a run"):
             tracecols.runs.folder.add(experiment.folder, cube(), name, {})
     with pytest.raises(SeverityError, match="is not a name for a parameter"):
@@ -161,8 +161,15 @@ def test_add__keeps_what_is_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", '{"format": "tracecols run", "version": 1}', '{"format": "tracecols run"}']
-)
+    "content",
+    [
+        "{", "[]", '{"format": "tracecols run", "version": 1}', '{"format": "tracecols run"}',
+        *(
+            f'{{"format": "tracecols run", "version": 1, "added": "", "parameters": {{"size": {value}}}}}'
+            for value in ("NaN", "1" + "0" * 400, '"\\ud800"')
+        ),
+    ],
+)  # fmt: skip
 def test_runs__that_are_damaged_are_refused_or_are_none(tmp_path, content):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(SeverityError, match=r"holds no runs|is damaged|of a version"):

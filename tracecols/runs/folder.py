@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tracecols.errors import SeverityError
-from tracecols.given.arguments import did_you_mean
+from tracecols.given.arguments import did_you_mean, show
 from tracecols.given.files import read_json
 from tracecols.severity.comparison import Comparison
 from tracecols.severity.cube import SeverityCube
@@ -47,9 +47,9 @@ def in_words(value: Value) -> str:
 
 def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Value], *, force: bool = False) -> Run:
     """Put a run into an experiment; the folder is made if it is missing. Raises SeverityError if the name of the run or
-    of a parameter is not valid, a parameter is NaN or infinite, there is a run of this name, or the folder cannot be
-    written."""
-    if not re.fullmatch(r"[^/\\\0.][^/\\\0]*", name):
+    of a parameter is not valid, a parameter is NaN, infinite or no text in Unicode, there is a run of this name, or the
+    folder cannot be written."""
+    if not re.fullmatch(r"[^/\\\0\ud800-\udfff.][^/\\\0\ud800-\udfff]*", name):
         raise SeverityError(
             f"{name!r} is not a name for a run\n  give a name that can be a file's, without a dot in front"
         )
@@ -65,9 +65,9 @@ def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Va
             in_shell="give another name with --name, or --force to replace it",
         )
     for parameter, value in parameters.items():
-        if isinstance(value, int | float) and not math.isfinite(value):
+        if not _is_valid(value if isinstance(value, int | float) else str(value)):
             raise SeverityError(
-                f"the parameter {parameter} is {value}\n  give a finite number or a text, or leave it out"
+                f"the parameter {parameter} is {show(value)}\n  give a finite number or a text, or leave it out"
             )
     processes, threads = Comparison.size(cube)
     given = {key: float(value) if isinstance(value, int | float) else str(value) for key, value in parameters.items()}
@@ -82,6 +82,17 @@ def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Va
     with Output(about, "a run of an experiment", _recognise, force=force, error=SeverityError).new() as file:
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return run
+
+
+def _is_valid(value: Any) -> bool:
+    """Return whether something is text in Unicode or a finite number, of which tables and series can be made."""
+    try:
+        if isinstance(value, str):
+            value.encode("utf-8")
+            return True
+        return isinstance(value, int | float) and math.isfinite(value)
+    except (OverflowError, UnicodeEncodeError):
+        return False
 
 
 def _recognise(path: Path) -> str | None:
@@ -105,9 +116,11 @@ def _read(path: Path) -> Run:
     if content.get("version") != 1:
         raise SeverityError(f"{path} is of a version that this tracecols does not know\n  update tracecols")
     parameters, added = content.get("parameters"), content.get("added")
-    is_known = isinstance(parameters, dict) and all(isinstance(v, str | int | float) for v in parameters.values())
-    if not is_known or not isinstance(added, str):
-        raise SeverityError(f"{path} is damaged: parameters or date are missing\n  remove it, and add the run again")
+    is_known = isinstance(parameters, dict) and all(map(_is_valid, (*parameters, *parameters.values())))
+    if not is_known or not isinstance(added, str) or not _is_valid(added):
+        raise SeverityError(
+            f"{path} is damaged: parameters or date are missing, or not valid\n  remove it, and add the run again"
+        )
     values: dict[str, Value] = {k: v if isinstance(v, str) else float(v) for k, v in parameters.items()}
     return Run(path.stem, values, added, path.with_suffix(".severity"))
 
