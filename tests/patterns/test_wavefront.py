@@ -433,14 +433,19 @@ def test_command__takes_topologies_from_files(archive, tmp_path):
     grid, other = tmp_path / "grid.json", tmp_path / "lines.json"
     grid.write_text(json.dumps(CROSS))
     other.write_text(
-        json.dumps([{"name": "a", "sizes": [5], "order": "C"}, {"name": "b", "sizes": [5, 1], "order": "F"}])
+        json.dumps(
+            [
+                {"name": "a\ud800", "dimensions": ["\ud800"], "sizes": [5], "order": "C"},
+                {"name": "b", "sizes": [5, 1], "order": "F"},
+            ]
+        )
     )
     out = tmp_path / "x.severity"
     run = CliRunner().invoke
     result = run(group, ["analyze", str(store), "-o", str(out), "--topology", str(grid), "--topology", str(other)])
     assert result.exit_code == 0, result.output
     cube = tracecols.SeverityCube.load(out)
-    assert [t.name for t in cube.topologies] == ["cross", "a", "b", "Process x Thread"]
+    assert [t.name for t in cube.topologies] == ["cross", "a\\ud800", "b", "Process x Thread"]
     assert cells(cube, "mpi_latesender_wavefront_nw") == {("MPI_Recv", 0): 20}
     for text, words in (
         ("{", "is not JSON"),

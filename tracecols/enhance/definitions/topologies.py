@@ -16,6 +16,7 @@ from tracecols.enhance.definitions.shapes import Found
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.files import read_json
+from tracecols.given.printable import printable
 from tracecols.given.quantities import counted
 from tracecols.store import Store
 
@@ -193,7 +194,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
             )
         positions.append((int(location), [int(x) for x in at]))
     return make_topology(
-        given.name, [str(d) for d in dimensions], sizes, [bool(p) for p in periodic], sorted(positions)
+        given.name, [printable(str(d)) for d in dimensions], sizes, [bool(p) for p in periodic], sorted(positions)
     )
 
 
@@ -302,7 +303,7 @@ def _name_of(description: Any) -> str:
             '  describe it as {"name": ..., "sizes": [...], "coordinates": [[...], ...]}'
         )
     name = description.get("name", "by hand")
-    return name if isinstance(name, str) else show(name)
+    return printable(name if isinstance(name, str) else show(name))
 
 
 def _are_numbers(values: Any) -> bool:
