@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -158,6 +159,15 @@ def test_add__keeps_what_is_there(tmp_path):
     with pytest.raises(SeverityError, match="cannot add"):
         experiment.add("a.severity")
     assert [path.name for path in sorted(experiment.folder.iterdir())] == ["a.json", "a.severity"]
+
+
+def test_add__at_the_same_time_keeps_all_runs(tmp_path):
+    one = cube()
+    with ThreadPoolExecutor(8) as pool:
+        names = [*pool.map(lambda i: tracecols.Experiment(tmp_path / "e").add(one, None, {"size": i}).name, range(8))]
+    runs = tracecols.Experiment(tmp_path / "e").runs()
+    assert sorted(names) == [f"run-{i + 1}" for i in range(8)]
+    assert {run.name: run.parameters["size"] for run in runs} == {name: i for i, name in enumerate(names)}
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,7 @@ class Experiment:
         """
         if not isinstance(cube, SeverityCube):
             raise SeverityError(f"cannot add {show(cube)}\n  give a cube; tracecols.read_cube reads one from a file")
-        return add(self.folder, cube, name or self._free_name(), dict(parameters or {}), force=force)
-
-    def _free_name(self) -> str:
-        numbers = [int(path.stem[4:]) for path in self.folder.glob("run-*.json") if path.stem[4:].isdecimal()]
-        return f"run-{max(numbers, default=0) + 1}"
+        return add(self.folder, cube, name, dict(parameters or {}), force=force)
 
     def runs(self, where: Mapping[str, Value] | None = None) -> list[Run]:
         """Return the runs with some values of parameters, in the order in which they were added.

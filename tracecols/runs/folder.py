@@ -13,10 +13,11 @@ from typing import Any
 
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import did_you_mean, show
-from tracecols.given.files import read_json
+from tracecols.given.files import check_path, read_json
 from tracecols.severity.comparison import Comparison
 from tracecols.severity.cube import SeverityCube
-from tracecols.store.outputs import Output
+from tracecols.store.outputs import Output, check_place
+from tracecols.work.scratch import only_one
 
 FORMAT = "tracecols run"
 
@@ -45,11 +46,13 @@ def in_words(value: Value) -> str:
     return repr(value).removesuffix(".0") if isinstance(value, float) else value
 
 
-def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Value], *, force: bool = False) -> Run:
-    """Put a run into an experiment; the folder is made if it is missing. Raises SeverityError if the name of the run or
-    of a parameter is not valid, a parameter is NaN, infinite or no text in Unicode, there is a run of this name, or the
-    folder cannot be written."""
-    if not re.fullmatch(r"[^/\\\0\ud800-\udfff.][^/\\\0\ud800-\udfff]*", name):
+def add(
+    folder: Path, cube: SeverityCube, name: str | None, parameters: Mapping[str, Value], *, force: bool = False
+) -> Run:
+    """Put a run into an experiment; the folder is made if it is missing, and without a name the next free one is taken.
+    Raises SeverityError if the name of the run or of a parameter is not valid, a parameter is NaN, infinite or no text
+    in Unicode, there is a run of this name, or the folder cannot be written."""
+    if name is not None and not re.fullmatch(r"[^/\\\0\ud800-\udfff.][^/\\\0\ud800-\udfff]*", name):
         raise SeverityError(
             f"{name!r} is not a name for a run\n  give a name that can be a file's, without a dot in front"
         )
@@ -58,12 +61,6 @@ def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Va
             raise SeverityError(
                 f"{parameter!r} is not a name for a parameter\n  letters, digits, _, - and . are allowed"
             )
-    about = folder / f"{name}.json"
-    if about.exists() and not force:
-        raise SeverityError(
-            f"{folder} has a run called {name} already\n  give another name, or force=True to replace it",
-            in_shell="give another name with --name, or --force to replace it",
-        )
     for parameter, value in parameters.items():
         if not _is_valid(value if isinstance(value, int | float) else str(value)):
             raise SeverityError(
@@ -71,17 +68,38 @@ def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Va
             )
     processes, threads = Comparison.size(cube)
     given = {key: float(value) if isinstance(value, int | float) else str(value) for key, value in parameters.items()}
-    run = Run(
-        name,
-        {"processes": float(processes), "threads": float(threads), **given},
-        datetime.now(UTC).isoformat(timespec="microseconds"),
-        folder / f"{name}.severity",
-    )
+    given = {"processes": float(processes), "threads": float(threads), **given}
+    check_path(folder, SeverityError)
+    check_place(folder / "run", SeverityError)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SeverityError(
+            f"cannot write {folder}: {error.strerror or error}\n  choose a folder you may write to"
+        ) from error
+    with only_one(folder):
+        return _put(folder, cube, name or _free_name(folder), given, force)
+
+
+def _put(folder: Path, cube: SeverityCube, name: str, parameters: dict[str, Value], force: bool) -> Run:
+    """Write the files of a run."""
+    about = folder / f"{name}.json"
+    if about.exists() and not force:
+        raise SeverityError(
+            f"{folder} has a run called {name} already\n  give another name, or force=True to replace it",
+            in_shell="give another name with --name, or --force to replace it",
+        )
+    run = Run(name, parameters, datetime.now(UTC).isoformat(timespec="microseconds"), folder / f"{name}.severity")
     cube.save(run.path, force=force)
     content = {"format": FORMAT, "version": 1, "name": name, "added": run.added, "parameters": run.parameters}
     with Output(about, "a run of an experiment", _recognise, force=force, error=SeverityError).new() as file:
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return run
+
+
+def _free_name(folder: Path) -> str:
+    numbers = [int(path.stem[4:]) for path in folder.glob("run-*.json") if path.stem[4:].isdecimal()]
+    return f"run-{max(numbers, default=0) + 1}"
 
 
 def _is_valid(value: Any) -> bool:

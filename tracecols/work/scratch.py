@@ -10,8 +10,8 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tracecols.errors import AnalysisError
@@ -102,6 +102,23 @@ def temporary_folder(parent: Path | None = None) -> ScratchFolder:
             f"cannot make a temporary folder in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
             in_shell=MAKE_ROOM_IN_SHELL,
         ) from error
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Wait until no other thread or process is in such a context for a folder, if there are such locks. Raises OSError
+    if the folder cannot be opened."""
+    if fcntl is None:
+        yield
+        return
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # not every file system has locks
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _lock(path: Path) -> int | None:
