@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -67,6 +68,15 @@ def test_times__without_events_are_not_exported(given, name, trace, tmp_path):
     assert result.exit_code == 1
     assert "no event lies " in result.output and "the recording lasts 0." in result.output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"), [("phase", "did you mean phases?"), ("jobs", "tracecols.open takes the number of threads, jobs")]
+)
+def test_keywords__of_an_analysis_that_are_unknown(given, hint, trace):
+    expected = rf"Trace.analyze\(\) got an unexpected keyword argument '{given}': .*{re.escape(hint)}"
+    with pytest.raises(TypeError, match=expected):
+        trace.analyze(**{given: 2})
 
 
 @pytest.mark.parametrize("given", [1.5, [1.5], [True], "a", True, {0: 1}, ["0"], NotImplemented], ids=repr)
