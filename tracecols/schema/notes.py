@@ -105,6 +105,8 @@ COUNTED = (
     " begin (...): they count} for the bin in which their call begins",
     # archives that are written
     "{region or communicator|regions and communicators} of NCCL, RCCL or oneCCL, whose waits are not found there",
+    "{call|calls} with a call site",
+    "{event|events} whose order among those of the same time at other locations is recorded",
     # the replay
     "{call|calls} whose communication partners are not recorded",
     "{call of one-sided communication and I/O that is kept as it was|calls of one-sided communication and I/O that are"
