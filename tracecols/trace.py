@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -858,6 +859,8 @@ class Trace(OpenedTrace):
 
         Raises
         ------
+        TypeError
+            If a keyword is unknown.
         AnalysisError
             If a name does not exist or is ambiguous, a topology does not fit, bins have no width, a pattern fails, or
             the trace cannot be replayed.
@@ -910,7 +913,13 @@ class Trace(OpenedTrace):
     def _of_part(
         self, *, rank: int | None = None, thread: int | None = None, locations: Selection = None, **others: Any
     ) -> dict[str, Any]:
-        """Return a part of the run in the form that requests take; unknown keywords are refused by `Request.of`."""
+        """Return a part of the run in the form that requests take. Raises TypeError if a keyword is unknown."""
+        if unknown := [name for name in others if name not in Part.__annotations__]:
+            known = [*list(signature(self.analyze).parameters)[:-1], *Part.__annotations__]
+            hint = did_you_mean(
+                unknown[0], known, "see help(trace.analyze); tracecols.open takes the number of threads, jobs"
+            )
+            raise TypeError(f"Trace.analyze() got an unexpected keyword argument {unknown[0]!r}: {hint}")
         return {"locations": self._narrowed(locations, rank, thread), **others}
 
     def _watched(self, _what: str) -> AbstractContextManager[Progress | None]:

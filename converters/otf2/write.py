@@ -44,6 +44,12 @@ _FAMILIES = {name: i for i, name in enumerate(tables.SIDE_COLUMNS)}
 _RECORD = {r.code: r for r in EVENT_RECORDS}
 _VALUE_TYPES = {"uint64": "uint64", "int64": "int64", "float64": "double"}
 
+WITHOUT_RECORD = {
+    "enter_sites": "calls with a call site: those of a region from several places are one call path there",
+    "ties": "events whose order among those of the same time at other locations is recorded",
+}
+"""By side table for which OTF2 has no record: what is lost."""
+
 
 class WriteError(TracecolsError):
     """An archive cannot be written."""
@@ -541,9 +547,9 @@ def _write_locations(
                 if stopped.is_set():
                     break
                 writer.add(batch)
-                for name in ("enter_sites", "ties"):
+                for name, lost in WITHOUT_RECORD.items():
                     if name in batch.sides:
-                        dropped[name] = dropped.get(name, 0) + batch.sides[name]["row"].size
+                        dropped[lost] = dropped.get(lost, 0) + batch.sides[name]["row"].size
                 if progress is not None:
                     with lock:
                         done += batch.events["time"].size
@@ -565,8 +571,7 @@ def _write_locations(
                 files[futures[future]] = writer
                 left_out += writer.left_out
                 report.lost += found.lost
-                named = found.unknown | {f"rows of the table {name}": n for name, n in dropped.items()}
-                for name, n in named.items():
+                for name, n in (found.unknown | dropped).items():
                     report.unknown[name] = report.unknown.get(name, 0) + n
         except BaseException:
             stopped.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -56,8 +57,26 @@ def test_times__beyond_all_clocks_are_before_or_after_the_recording(trace):
     assert len(trace.read_events(start=1e300, columns="time")) == 0
     whole = trace.analyze(properties="time").total("time")
     assert trace.analyze(properties="time", start=-1e300, stop=1e300).total("time") == pytest.approx(whole)
-    with pytest.raises(AnalysisError, match="no event lies between"):
+    with pytest.raises(AnalysisError, match=r"no event lies at .* s or later"):
         trace.analyze(start=1e300)
+
+
+@pytest.mark.parametrize("name", ["x.otf2", "x.pftrace", "x.trace.json"])
+@pytest.mark.parametrize("given", [("--from", "10"), ("--from", "10", "--to", "11"), ("--to", "0")], ids=" ".join)
+def test_times__without_events_are_not_exported(given, name, trace, tmp_path):
+    result = run("export", trace.path, tmp_path / name, *given)
+    assert result.exit_code == 1
+    assert "no event lies " in result.output and "the recording lasts 0." in result.output
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"), [("phase", "did you mean phases?"), ("jobs", "tracecols.open takes the number of threads, jobs")]
+)
+def test_keywords__of_an_analysis_that_are_unknown(given, hint, trace):
+    expected = rf"Trace.analyze\(\) got an unexpected keyword argument '{given}': .*{re.escape(hint)}"
+    with pytest.raises(TypeError, match=expected):
+        trace.analyze(**{given: 2})
 
 
 @pytest.mark.parametrize("given", [1.5, [1.5], [True], "a", True, {0: 1}, ["0"], NotImplemented], ids=repr)

@@ -35,6 +35,7 @@ from tracecols.slices import plan
 from tracecols.slices import source as slices_source
 from tracecols.slices.source import StoreSource
 from tracecols.store import Store
+from tracecols.testing import Program
 
 ANCHORS = {p.parent.name: p for folder in (DATA, SHARED / "otf2") for p in folder.glob("*/traces.otf2")}
 RECORDED = [pytest.param(anchor, id=name) for name, anchor in sorted(ANCHORS.items())]
@@ -779,6 +780,16 @@ def test_command__tells_what_is_left_out(tmp_path, archive):
     convert(archive.write(), tmp_path)
     result = run("export", tmp_path / "x.trace", tmp_path / "y.otf2")
     assert "left out, as OTF2 has no record for them: 1 event of kind UNKNOWN" in result.output
+
+
+def test_command__tells_that_call_sites_are_left_out(tmp_path):
+    program = Program()
+    site = program.define("call_sites", file="a.c", line=7, region=program.region("f"))
+    program.locations[0].enter(0, "main").add(1, EventKind.ENTER, "f", enter_sites={"call_site": site})
+    program.locations[0].leave(2).leave(3)
+    with program.trace() as trace:
+        result = run("export", trace.path, tmp_path / "y.otf2")
+    assert "1 call with a call site: those of a region from several places are one call path there" in result.output
 
 
 def test_function__returns_what_is_left_out(work, tmp_path):

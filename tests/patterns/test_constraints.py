@@ -153,6 +153,18 @@ def test_collectives__of_processes_that_are_not_members(archive, violated):
     }
 
 
+def test_collectives__roots_that_are_not_members(archive, violated):
+    mpi = archive.mpi(2)
+    for rank, one in enumerate(mpi.ranks):
+        one.collective(rank, 9, mpi.world, "bcast", 2, 8, 8)
+    assert violated(archive) == {
+        "collective operations whose root is not a member of the communicator": (
+            1,
+            [(0, 0, "bcast on communicator 0 'MPI_COMM_WORLD' has rank 2 as its root: there are 2 ranks")],
+        )
+    }
+
+
 def test_collectives__groups_of_inter_communicators_name_the_root_differently(archive, violated):
     """In the group of the root it is recorded as the root, or not at all."""
     mpi = archive.mpi(4)
@@ -167,6 +179,25 @@ def test_collectives__at_most_four_missing_ranks_are_named(archive, violated):
     mpi.ranks[1].collective(0, 9, mpi.world, "barrier")
     (_, [(_, _, words)]) = violated(archive)["collective operations that lack participants"]
     assert words.endswith("1 of 6 participants, first missing ranks 0, 2, 3, 4")
+
+
+def test_collectives__non_blocking_ones_and_those_on_files(archive, violated):
+    mpi = archive.mpi(2)
+    archive.region("MPI_File_open", "file_io_metadata", "mpi")
+    file, name = archive.define("IoRegularFile", name=archive.string("data"), scope=0), archive.string("")
+    handle = archive.define(
+        "IoHandle", name=name, file=file, io_paradigm=0, io_handle_flags=0, comm=mpi.world, parent=None
+    )
+    for one in mpi.ranks:
+        one.enter(1, "MPI_Ibarrier").record(1, "NonBlockingCollectiveRequest", request=0).leave(2, "MPI_Ibarrier")
+    a = mpi.ranks[0].enter(3, "MPI_Wait").complete_collective(4, "barrier", 0, communicator=mpi.world)
+    a.leave(5, "MPI_Wait").enter(10, "MPI_File_open")
+    a.record(11, "IoCreateHandle", handle=handle, mode=0, creation_flags=0, status_flags=0).leave(12, "MPI_File_open")
+    assert violated(archive) == {
+        "non-blocking collective operations that are never completed": (1, []),
+        "non-blocking collective operations that lack participants": (1, []),
+        "collective operations on files that lack participants": (1, []),
+    }
 
 
 def test_constructs__order_and_threads(archive, violated):
@@ -186,6 +217,36 @@ def test_teams__without_fork(archive, violated):
     b.call(1, 2, "warm up").begin_team(3, team).call(4, 5, PARALLEL).end_team(6, team)
     found = violated(archive)
     assert found["teams without a recorded FORK"] == (1, [(3, 1, "begins in communicator 0, which has no FORK")])
+
+
+def test_teams__ends_without_a_begin_in_the_team(archive, violated):
+    (a, b), team = archive.openmp(2)
+    other = archive.comm("", range(2), paradigm="openmp")
+    a.end_team(0, team).fork(0, 2).begin_team(1, team).end_team(9, team).join(10)
+    b.begin_team(1, team).end_team(8, other).end_team(9, team)
+    assert violated(archive) == {
+        "ends of teams that do not match their begin": (
+            3,
+            [
+                (0, 0, "ends in communicator 0 outside of all teams"),
+                (8, 1, f"ends in communicator {other} inside communicator 0"),
+                (9, 1, "ends in communicator 0 outside of all teams"),
+            ],
+        )
+    }
+
+
+def test_tasks__completed_again(archive, violated):
+    """A number may be used again for a task that is created later."""
+    (a, b), team = archive.openmp(2)
+    a.fork(0, 2).begin_team(1, team)
+    for at in (2, 5):
+        a.create_task(at, (0, 1), team).switch_task(at + 1, (0, 1), team).complete_task(at + 2, (0, 1), team)
+    b.begin_team(1, team).complete_task(8, (0, 1), team).end_team(9, team)
+    a.end_team(9, team).join(10)
+    assert violated(archive) == {
+        "tasks that are completed again": (1, [(8, 1, "completes task 1 of thread 0, which location 0 has completed")])
+    }
 
 
 def test_locks__alternate(archive, violated):

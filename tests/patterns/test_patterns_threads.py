@@ -112,6 +112,16 @@ def test_barrier__never_left_is_no_wait(archive, analyze):
     assert cube.violations() == []
 
 
+def test_barrier__that_the_last_thread_never_leaves_is_its_delay(archive, analyze):
+    region = Region(archive, 2)
+    for i in range(2):
+        region.begin(i, 12).call(12, 20 + 5 * i, "work").enter(20 + 5 * i, EXPLICIT)
+    region.threads[0].leave(40, EXPLICIT)
+    cube = analyze(archive)
+    assert cells(cube, "omp_ebarrier_wait") == {(EXPLICIT, 0): 5}
+    assert cells(cube, "delay_ompbarrier") == {("work", 0, 1): 5}
+
+
 def test_barrier__outside_a_parallel_region_is_no_wait(archive, analyze):
     threads, _ = archive.openmp(2)
     threads[0].enter(0, "main").call(20, 60, EXPLICIT).leave(100, "main")

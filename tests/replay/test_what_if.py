@@ -53,14 +53,19 @@ def steps():
         yield trace
 
 
-def test_notes__of_a_prediction_count_one_in_the_singular():
+def test_notes__of_a_prediction_count_one_in_the_singular(tmp_path):
     program = Program(2)
     program.masters[0].enter(0, "main").enter(1, "MPI_Send").send(2, 1).leave(3).leave(9)
     program.masters[1].enter(0, "main").leave(9)
     with program.trace() as trace:
         assert trace.what_if().notes == ["1 send without receive"]
-        printed = CliRunner().invoke(group, ["efficiency", str(trace.path), "--ideal", "replay"])
-        assert f"note: {trace.path}: 1 send without receive\n" in printed.output
+        cube = tmp_path / "x.severity"
+        trace.analyze().save(cube)
+        for of, *options in ((trace.path,), (trace.path, "--ideal", "replay"), (trace.path, "--to", "9"), (cube,)):
+            printed = CliRunner().invoke(group, ["efficiency", str(of), *options])
+            assert printed.stderr == f"note: {of}: 1 send without receive\n"
+        printed = CliRunner().invoke(group, ["efficiency", str(cube), "--ideal", "approximation"])
+        assert not printed.stderr
 
 
 @pytest.mark.parametrize("options", [("--collectives", "dimemas"), ("--eager", "32KiB")])

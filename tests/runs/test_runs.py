@@ -379,6 +379,8 @@ def test_growth__of_a_computed_metric_is_not_divided_by_threads(tmp_path):
     table = experiment.growth(experiment.series("each", along="size"))
     # half of 90 ms per rank, times the number of ranks twice: for the sum, and for the longer exchange
     assert table[["power", "coefficient"]].values.tolist() == [[2.0, pytest.approx(0.045)]]
+    # the constant differs from 0 by rounding only
+    assert table[["constant", "model"]].values.tolist() == [[0.0, "0.045 * size^2"]]
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from tracecols.search.cube import analyze_model
 from tracecols.search.search import Visitor
 from tracecols.severity.causes import CAUSES, NARROWED
 from tracecols.severity.cube import SeverityCube
-from tracecols.severity.efficiencies import IDEAL_RUNTIME
+from tracecols.severity.efficiencies import IDEAL_RUNTIME, REPLAY_NOTES
 from tracecols.work.cluster import Cluster
 from tracecols.work.executors import beside
 from tracecols.work.progress import SCAN, Progress, shares_of
@@ -109,7 +109,7 @@ def _facts_of_replay(cube: SeverityCube, request: Request, replay: Replay) -> di
     time."""
     facts: dict[str, Any] = {}
     if (ideal := _ideal_runtime(cube, request, replay)) is not None:
-        facts[IDEAL_RUNTIME] = ideal
+        facts |= {IDEAL_RUNTIME: ideal, REPLAY_NOTES: {what: int(n) for what, n in replay.counts.items() if n}}
     if _wants_causes(request) and TIME in cube.cells and has_causes(replay.model):
         facts |= _facts_of_causes(facts_of_causes(replay))
     return facts

@@ -547,23 +547,26 @@ def _barrier_points(
     """Return the points at which threads meet at barriers, their pairs, and the threads that execute tasks there
     (`ParallelRegions.with_tasks`)."""
     times = clock(facts, quirks)
-    of = np.flatnonzero(IS_BARRIER[m.role_number] & (master >= 0) & (m.exit >= 0))
+    of = np.flatnonzero(IS_BARRIER[m.role_number] & (master >= 0))
     location, row, begin_time, latest_time, task_ticks, group = (
         m[c].take(of) for c in ("location", "exit", "enter_time", "latest_enter_time", "task_time", "construct")
     )
+    # others may wait for a thread that never leaves: what it does is known until it enters
+    leaves = row >= 0
+    row = np.where(leaves, row, m.enter.take(of))
     enter, latest = times(begin_time), times(latest_time)
-    whole = latest - enter
+    whole = np.where(leaves, latest - enter, 0)
     last = np.where(begin_time == latest_time, np.arange(of.size), of.size)
     cause = Segments(group, n_constructs).min(last).take(group)
     task_time = durations(facts, quirks, task_ticks)
     waited = _positive(np.where(task_ticks > 0, whole - task_time, whole))
     charged = whole if quirks.ignores_tasks else waited
     masters = _masters(n_constructs, group, row, location == master.take(of))
-    total = times(m.exit_time.take(of)) - enter
+    total = np.where(leaves, times(m.exit_time.take(of)) - enter, 0)
     points = _points("thread barrier", location, row, begin_time, m.call_path.take(of), waited, total, set=masters)
     e = np.flatnonzero((charged > 0) & (cause < of.size))
     pairs = _pairs("thread_barrier", row.take(cause.take(e)), row.take(e), charged.take(e))
-    executes = np.flatnonzero(task_ticks > 0)
+    executes = np.flatnonzero(leaves & (task_ticks > 0))
     executes = executes[np.argsort(row[executes])]
     return points, pairs, Columns(executes.size, {"exit": row[executes], "latest": latest[executes]})
 

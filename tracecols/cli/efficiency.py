@@ -97,6 +97,9 @@ def efficiency(
         echo(plain(tables, names, series, failed), nl=False)
     else:
         echo_parts(render(tables, names, series, [m for m in MODELS if not models or m.split()[-1] in models]))
+    for source, table in zip(sources, tables, strict=True):
+        for note in table.attrs["notes"]:
+            echo(f"note: {source}: {note}", err=True)
     for f in failed:
         found = "not defined" if f["value"] != f["value"] else f"{f['value']:.4g}"
         echo(f"{f['run']}: required {f['requirement']}, found {found}", err=True)
@@ -116,15 +119,9 @@ def efficiencies_of(
         if part.is_piece:
             raise SeverityError(f"{source} is a cube, and has no events\n  --from and --to are for traces")
         return read_cube(source).efficiencies(part.within, ideal=ideal, with_startup=with_startup)
-    from tracecols.replay.replay import notes
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store:
-        trace = Trace(store.path, jobs=jobs)
-        table = trace.efficiencies(
+        return Trace(store.path, jobs=jobs).efficiencies(
             part.within, ideal=ideal, start=part.start, stop=part.stop, with_startup=with_startup
         )
-        if not part.is_piece and ideal == "replay":
-            for note in notes(trace.replay.counts):
-                echo(f"note: {source}: {note}", err=True)
-        return table

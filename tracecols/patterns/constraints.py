@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.conditions import COLLECTIVE, LOCK, MESSAGE, START, Dependence
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine
+from tracecols.enhance.dataflow.grouping import Segments, combine, pair_with_previous
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.enhance.mpi.collectives import participants_disagree
 from tracecols.enhance.mpi.messages import RECEIVES
 from tracecols.enhance.scan.instances import attributed_events, scan_stacks
+from tracecols.enhance.scan.tasks import COMPLETES, CREATES, name_tasks
+from tracecols.enhance.scan.tasks import NAMES as TASK_NAMES
 from tracecols.model.model import Model, Progress
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
@@ -250,11 +252,12 @@ def forks(partition: Model, names: Names) -> Found:
     of = np.flatnonzero(partition.teams.master < 0)
     begin = np.searchsorted(np.sort(teams.instance), of)
     begin = np.argsort(teams.instance, kind="stable")[begin] if of.size else of
-    time, location = np.zeros(of.size, np.int64), teams.location[begin].astype(np.int64)
+    location = teams.location[begin].astype(np.int64)
+    row = np.empty(of.size, np.int64)
     for at in distinct(location).tolist():
         events, mine = teams.events.at(at), location == at
-        rows = events.row[events.is_begin][begin[mine] - teams.begin_start[at]] - partition.scans[at].first_row
-        time[mine] = partition.store.read("events", at, ["time"])["time"][rows]
+        row[mine] = events.row[events.is_begin][begin[mine] - teams.begin_start[at]]
+    time = _times_of(partition, location, row)
     communicator = partition.teams.communicator
     return Found.at(
         time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which has no FORK"
@@ -265,6 +268,49 @@ def forks(partition: Model, names: Names) -> Found:
 def undefined_teams(partition: Model, _names: Names) -> Found:
     """Count begins in undefined teams: each such thread is treated as alone."""
     return Found(partition.teams.counts["threads that begin in undefined teams"])
+
+
+@constraint("ends of teams that do not match their begin", "threads begin in teams before they end in them", "process")
+def team_ends(partition: Model, names: Names) -> Found:
+    """Find ends of threads in another team than the one in which they have begun last, or in none."""
+    locations = partition.members
+    e, counts = partition.team_instances.events.of(locations)
+    chosen = np.flatnonzero(np.isin(e.kind, (K.THREAD_TEAM_BEGIN, K.THREAD_TEAM_END)))
+    location, is_begin, team = np.repeat(locations, counts)[chosen], e.is_begin[chosen], e.team[chosen].astype(np.int64)
+    # a begin and its end change between the same two numbers of teams in which the thread is
+    within = np.cumsum(np.where(is_begin, 1, -1)) - is_begin
+    begin = pair_with_previous(combine(location, within), is_begin, ~is_begin)
+    of = np.flatnonzero(~is_begin & ((begin < 0) | (pick(team, begin) != team)))
+    time = _times_of(partition, location[of], e.row[chosen[of]])
+
+    def tell(i: int) -> str:
+        on, at = names.communicator(int(team[of[i]])), begin[of[i]]
+        inside = f"inside {names.communicator(int(team[at]))}" if at >= 0 else "outside of all teams"
+        return f"ends in {on} {inside}"
+
+    return Found.at(time, location[of], tell)
+
+
+@constraint("tasks that are completed again", "a task is completed once", "process", "OTF2 events")
+def task_ends(partition: Model, _names: Names) -> Found:
+    """Find completions of tasks that have been completed before, and not been created again."""
+    side, counts = partition.store.read_together("tasks", partition.members, ["row", *TASK_NAMES])
+    location = np.repeat(partition.members, counts)
+    name, is_implicit = name_tasks(partition.process[location], *(side[c] for c in TASK_NAMES))
+    chosen = np.flatnonzero(~is_implicit & np.isin(side["kind"], (*CREATES, *COMPLETES)))
+    time = _times_of(partition, location[chosen], side["row"][chosen])
+    order = partition.order.argsort(side["row"][chosen], time, name[chosen])
+    at, time = chosen[order], time[order]
+    is_end = np.isin(side["kind"][at], COMPLETES)
+    of = 1 + np.flatnonzero(is_end[1:] & is_end[:-1] & (name[at[1:]] == name[at[:-1]]))
+
+    def tell(i: int) -> str:
+        k, before = at[of[i]], location[at[of[i] - 1]]
+        number, creator = max(side["generation"][k], side["task"][k]), side["creator"][k]
+        by = f" of thread {creator}" if creator >= 0 else ""
+        return f"completes task {number}{by}, which location {before} has completed"
+
+    return Found.at(time[of], location[at[of]], tell)
 
 
 @constraint("constructs that lack threads", "all threads of a team execute a construct", "process", "thesis 3.13, 3.19")
@@ -540,6 +586,30 @@ def non_members(model: Model, names: Names) -> Found:
     )
 
 
+@constraint(
+    "collective operations whose root is not a member of the communicator",
+    "the root of a collective operation is a member of its communicator",
+    "range",
+    "SEMANTICS 3",
+)
+def roots(model: Model, names: Names) -> Found:
+    """Find collective operations whose root is beyond the ranks of their communicator: nobody is found to be the root.
+
+    Inter-communicators are not checked: the root is a rank of one of their groups.
+    """
+    c, m = model.collectives, model.collective_members
+    is_inter = pick(model.facts.communicators.is_inter, c.communicator, 0).astype(bool)
+    of = np.flatnonzero((c.communicator >= 0) & ~is_inter & (c.root >= c.size))
+    time, location = _first_member(m, "collective", "begin_time", of, len(c))
+
+    def tell(i: int) -> str:
+        k = of[i]
+        on = names.communicator(int(c.communicator[k]))
+        return f"{names.op(int(c.op[k]))} on {on} has rank {c.root[k]} as its root: there are {c.size[k]} ranks"
+
+    return Found.at(time, location, tell)
+
+
 @constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
 def collective_clocks(model: Model, names: Names) -> Found:
     """Find complete operations in which a participant ends before one begins whose data it depends on."""
@@ -564,6 +634,28 @@ def collective_clocks(model: Model, names: Names) -> Found:
         return f"ends {names.op(int(c.op[k]))} on {on} {apart:.9f} s before another participant begins it"
 
     return Found.at(m.end_time[at], m.location[at].astype(np.int64), tell)
+
+
+@constraint(
+    "non-blocking collective operations that are never completed",
+    "every non-blocking collective operation that is started is completed",
+    "whole",
+    "SEMANTICS 3",
+)
+def uncompleted(model: Model, _names: Names) -> Found:
+    """Count non-blocking collective operations that are started and not completed."""
+    return Found(model.nonblocking_members.counts.get("non-blocking collective operations that are never completed", 0))
+
+
+@constraint(
+    "non-blocking collective operations that lack participants",
+    "all members take part in a non-blocking collective operation",
+    "whole",
+    "SEMANTICS 3",
+)
+def nonblocking(model: Model, _names: Names) -> Found:
+    """Count non-blocking collective operations that not all members start and complete."""
+    return Found(model.nonblocking_members.counts.get("non-blocking collective operations that lack participants", 0))
 
 
 @constraint(
@@ -595,11 +687,31 @@ def undefined_windows(model: Model, _names: Names) -> Found:
 
 
 @constraint(
+    "collective operations on files that lack participants",
+    "all members take part in collective operations on a file",
+    "whole",
+    "SEMANTICS 3",
+)
+def files(model: Model, _names: Names) -> Found:
+    """Count collective operations on files that not all members execute."""
+    return Found(model.file_members.counts.get("collective operations on files that lack participants", 0))
+
+
+@constraint(
     "exposure epochs that lack access epochs", "every exposure epoch is accessed as announced", "whole", "SEMANTICS 3"
 )
 def epochs(model: Model, _names: Names) -> Found:
     """Count exposure epochs that some of their origins never access."""
     return Found(sum(model.epochs.counts.values()))
+
+
+def _times_of(model: Model, location: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the times of events of some locations, one location after the other."""
+    time = np.empty(row.size, np.int64)
+    for at in distinct(location).tolist():
+        mine = location == at
+        time[mine] = model.store.read("events", at, ["time"])["time"][row[mine] - model.scans[at].first_row]
+    return time
 
 
 def _first_member(

@@ -88,6 +88,7 @@ def as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
         ideal_by=DIMEMAS,
         ideal_useful=useful,
         present=np.ones(1),
+        unknown={what: n for what, n in replay.counts.items() if n},
     )
 
 

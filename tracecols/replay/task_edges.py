@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
-from tracecols.enhance.scan.tasks import COMPLETES, SWITCHES
+from tracecols.enhance.scan.tasks import COMPLETES, CREATES, NAMES, SWITCHES, name_tasks
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.model.model import Model
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice
 from tracecols.schema import EventKind
-
-CREATES = (EventKind.THREAD_TASK_CREATE, EventKind.OMP_TASK_CREATE)
-OLDER = (EventKind.OMP_TASK_CREATE, EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE)
 
 
 class TaskEvents(NamedTuple):
@@ -42,20 +39,13 @@ class TaskEvents(NamedTuple):
 def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     """Read the events that create, switch and complete tasks, without those inside of MPI calls."""
     every = np.sort(model.members)
-    names = ["row", "kind", "team", "creator", "generation", "task"]
-    columns, counts = model.store.read_together("tasks", every, names)
+    columns, counts = model.store.read_together("tasks", every, ["row", *NAMES])
     location, node = np.repeat(every, counts), nodes.at(columns["row"])
     kept = node >= 0
     location, node = location[kept], node[kept]
-    kind, team, creator, generation, older = (columns[name][kept].astype(np.int64) for name in names[1:])
-    is_old = np.isin(kind, OLDER)
-    is_implicit = np.where(is_old, older, generation) == 0
-    # older recordings number tasks, others count those of each creator in a team
-    team, creator, generation, older = (
-        np.where(is_old == by_number, values, 0) + 1
-        for values, by_number in ((team, False), (creator, False), (generation, False), (older, True))
-    )
-    task, _ = number(combine(model.facts.process[location].astype(np.int64), team, creator, generation, older))
+    kind = columns["kind"][kept]
+    name, is_implicit = name_tasks(model.facts.process[location], *(columns[c][kept] for c in NAMES))
+    task, _ = number(name)
     # a number may be used again after the end of its task
     is_create, is_complete = np.isin(kind, CREATES), np.isin(kind, COMPLETES)
     order = np.lexsort((is_complete * 1 - is_create, nodes.time[node], task))
@@ -68,7 +58,7 @@ def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     last = np.searchsorted(changes, np.arange(node.size), "right") - 1
     at = pick(changes, last)
     runs = np.where((at >= 0) & (pick(location, at) == location) & ~pick(is_complete, at), pick(task, at), -1)
-    return TaskEvents(node, location, kind.astype(np.uint8), task, runs)
+    return TaskEvents(node, location, kind, task, runs)
 
 
 def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:

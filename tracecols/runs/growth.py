@@ -26,6 +26,9 @@ FEWEST = 5
 LARGEST = 1e90
 """Largest value to predict for: the largest terms, p^3 * log2(p)^2, and times are finite."""
 
+ROUNDING = 1e-12
+"""Values of a cell that are smaller, relative to its largest one, are due to rounding."""
+
 POWERS = tuple(
     Fraction(n, d)
     for n, d in (
@@ -77,22 +80,19 @@ class Growth:
 
     def formula(self, parameter: str) -> str:
         """Write the model as text."""
-        return f"{self.constant:.3g}{formula(self.coefficient, self.term, parameter)}"
-
-
-def formula(coefficient: float, term: tuple[Fraction, int], parameter: str) -> str:
-    """Write a term of a model with its sign; empty if it is 0."""
-    if not coefficient:
-        return ""
-    power, logarithm = term
-    factors = [f"{abs(coefficient):.3g}"]
-    if power:
-        factors.append(
-            parameter if power == 1 else f"{parameter}^{power}" if power.denominator == 1 else f"{parameter}^({power})"
-        )
-    if logarithm:
-        factors.append(f"log2({parameter})" + ("" if logarithm == 1 else f"^{logarithm}"))
-    return f" {'-' if coefficient < 0 else '+'} {' * '.join(factors)}"
+        if not self.coefficient:
+            return f"{self.constant:.3g}"
+        power, logarithm = self.term
+        factors = [f"{self.coefficient:.3g}"]
+        if self.constant:
+            sign = "-" if self.coefficient < 0 else "+"
+            factors = [f"{self.constant:.3g} {sign} {abs(self.coefficient):.3g}"]
+        if power:
+            exponent = f"{power}" if power.denominator == 1 else f"({power})"
+            factors.append(parameter if power == 1 else f"{parameter}^{exponent}")
+        if logarithm:
+            factors.append(f"log2({parameter})" + ("" if logarithm == 1 else f"^{logarithm}"))
+        return " * ".join(factors)
 
 
 def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min_share: float = 0.001) -> list[Growth]:
@@ -121,6 +121,8 @@ def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min
         x = basis(p, i, j)
         grows = chance[k] <= rate
         slope, constant = np.polyfit(x, means[:, k], 1) if grows else (0.0, float(means[:, k].mean()))
+        if abs(constant) <= ROUNDING * np.abs(means[:, k]).max():
+            constant = 0.0
         predicted = float(constant + slope * basis(np.array([at]), i, j)[0])
         found.append(
             Growth(
@@ -189,7 +191,7 @@ def best_terms(errors: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64
     best = error.argmin(axis=0)
     scale = (values**2).sum(axis=0)
     # values that differ by rounding only are constant
-    is_constant = constant <= scale * 1e-24
+    is_constant = constant <= scale * ROUNDING**2
     return np.where(is_constant, 1.0, error.min(axis=0) / np.where(is_constant, 1.0, constant)), best
 
 

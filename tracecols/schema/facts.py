@@ -114,6 +114,7 @@ def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
 
 
 _TEXT = Fact("a name", "text")
+_COUNT = Fact("a note", "integer", low=0, high=(1 << 127) - 1)
 _SHARE = Fact("a share", "number")
 _SOURCE = Fact(
     "source",
@@ -226,12 +227,7 @@ FACTS = Fact(
     entries=(
         Fact("conventions", "text", "whose rules were followed; empty of cubes of other tools", required=True),
         Fact("resolution", "integer", "ticks per second", required=True, low=1, high=(1 << 62) - 1),
-        Fact(
-            "counts",
-            "object",
-            "notes, and how often each holds",
-            each=Fact("a note", "integer", low=0, high=(1 << 127) - 1),
-        ),
+        Fact("counts", "object", "notes, and how often each holds", each=_COUNT),
         Fact(
             "trace",
             "object",
@@ -277,6 +273,7 @@ FACTS = Fact(
             ),
         ),
         Fact("ideal_runtime", "integer", "ticks of the run on an ideal network, by replay of the trace"),
+        Fact("replay_notes", "object", "what this replay does not know, and how often", each=_COUNT),
         CAUSES,
         NARROWED,
         Fact(

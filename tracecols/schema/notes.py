@@ -20,6 +20,8 @@ COUNTED = (
     # threads
     "{team|teams} without a recorded FORK",
     "{thread that begins|threads that begin} in undefined teams",
+    "{end of a team that does|ends of teams that do} not match {its|their} begin",
+    "{task that is|tasks that are} completed again",
     "{construct that lacks|constructs that lack} threads",
     "{construct|constructs} in different order",
     "{thread that does|threads that do} not wait for others",
@@ -42,6 +44,7 @@ COUNTED = (
     "{collective operation|collective operations} whose participants disagree",
     "{participant|participants} of collective operations on undefined communicators",
     "{participant|participants} of collective operations that {is not a member|are not members} of the communicator",
+    "{collective operation|collective operations} whose root is not a member of the communicator",
     "{collective operation left before others entered it|collective operations left before others entered them}",
     "{process that leaves|processes that leave} MPI_Init or MPI_Finalize before others entered it",
     "{non-blocking collective operation that is|non-blocking collective operations that are} never completed",
@@ -102,6 +105,8 @@ COUNTED = (
     " begin (...): they count} for the bin in which their call begins",
     # archives that are written
     "{region or communicator|regions and communicators} of NCCL, RCCL or oneCCL, whose waits are not found there",
+    "{call|calls} with a call site",
+    "{event|events} whose order among those of the same time at other locations is recorded",
     # the replay
     "{call|calls} whose communication partners are not recorded",
     "{call of one-sided communication and I/O that is kept as it was|calls of one-sided communication and I/O that are"

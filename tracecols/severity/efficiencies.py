@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +19,7 @@ from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.schema import properties as ids
+from tracecols.schema.notes import note
 from tracecols.severity.cells import Cells
 from tracecols.severity.focus import below, focused, mpi_call_paths, words_of
 from tracecols.severity.narrowed import asked_for, in_words
@@ -88,6 +89,8 @@ class RunTimes:
     """(n_threads,): time in device calls, of each thread in parallel regions and of its master outside of them."""
     present: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
     """(n_threads,): share of the runtime during which each thread exists; below 1 in processes created by others."""
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    """What the replay that found `ideal` does not know: notes, and how often each holds."""
 
     def mean(self, values: NDArray[np.float64]) -> float:
         """Return the mean time of threads, as if threads that start late did the same during the whole runtime."""
@@ -130,8 +133,9 @@ _ONE_SECOND = RunTimes(
 )
 """Times of a run that has all metrics."""
 
-IDEAL_RUNTIME = "ideal_runtime"
-"""Key of the runtime on an ideal network by replay, in ticks, in the facts of a cube."""
+IDEAL_RUNTIME, REPLAY_NOTES = "ideal_runtime", "replay_notes"
+"""Keys of the runtime on an ideal network by replay, in ticks, and of what the replay does not know, in the facts of a
+cube."""
 
 
 class Metric(NamedTuple):
@@ -331,16 +335,12 @@ def is_of_several(metric: str) -> bool:
 
 def tabulate(times: RunTimes) -> pd.DataFrame:
     """Return the efficiencies of a run as a table (see `SeverityCube.efficiencies`)."""
-    return as_frame(metrics(times))
-
-
-def as_frame(found: Iterable[Metric]) -> pd.DataFrame:
-    """Return metrics as a table."""
     import pandas as pd
 
-    rows = list(found)
-    frame = pd.DataFrame({c: [getattr(row, c) for row in rows] for c in COLUMNS})
-    return frame.astype({"value": np.float64})
+    rows = list(metrics(times))
+    frame = pd.DataFrame({c: [getattr(row, c) for row in rows] for c in COLUMNS}).astype({"value": np.float64})
+    frame.attrs["notes"] = [note(n, what) for what, n in times.unknown.items()]
+    return frame
 
 
 def efficiencies(
@@ -368,7 +368,8 @@ def efficiencies(
     DataFrame
         One row per value: `model` (run, mpi, threads, hybrid multiplicative, hybrid additive, computation), `metric`
         and its `parent`, `title`, `unit` (share, sec, occ, Hz, ratio), `value` (float64; nan if it is not defined, as
-        in a division by 0), and `by`: how the value was found, if there are several ways.
+        in a division by 0), and `by`: how the value was found, if there are several ways. `attrs["notes"]` lists what
+        a replay on which values are based does not know.
 
     Raises
     ------
@@ -399,7 +400,7 @@ def efficiencies(
             "cubes with the replay",
         )
     _check_narrowing(cube)
-    return as_frame(metrics(times_of(cube, within, ideal=ideal, with_startup=with_startup)))
+    return tabulate(times_of(cube, within, ideal=ideal, with_startup=with_startup))
 
 
 def _check_narrowing(cube: Severities) -> None:
@@ -488,6 +489,7 @@ def times_of(
             np.zeros(int(is_thread.sum())),
         ),
         present=present,
+        unknown=cube.facts.get(REPLAY_NOTES, {}) if replayed else {},
     )
 
 

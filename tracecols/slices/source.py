@@ -53,15 +53,31 @@ def open_store(source: Path) -> Store:
 
 def time_range_ticks(store: Store, start: float | None, stop: float | None) -> tuple[int | None, int | None]:
     """Convert the ends of a time range from seconds since the start of the recording to ticks; None stays. Raises
-    AnalysisError if nothing lies between them, or one is not a finite number."""
+    AnalysisError if they are not within the recording, or not in order, or one is not a finite number."""
     start, stop = as_seconds(start, "start", AnalysisError), as_seconds(stop, "end", AnalysisError)
     if start is not None and stop is not None and stop <= start:
         raise AnalysisError(
             f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
         )
-    clock = store.manifest["clock"]
-    first, last = (None if seconds is None else clock_reading(seconds, clock) for seconds in (start, stop))
+    manifest = store.manifest
+    first, last = (None if s is None else clock_reading(s, manifest["clock"]) for s in (start, stop))
+    if (first is not None and first > manifest["last_time"]) or (last is not None and last <= manifest["first_time"]):
+        raise nothing_between(store, first, last)
     return first, last
+
+
+def nothing_between(store: Store, start: int | None, stop: int | None) -> AnalysisError:
+    """Return the error for a time range, in ticks, without events."""
+    clock = store.manifest["clock"]
+
+    def seconds(ticks: int) -> str:
+        return f"{(ticks - clock['origin']) / clock['resolution']:g} s"
+
+    if start is None or stop is None:
+        lies = f"before {seconds(stop)}" if stop is not None else f"at {seconds(start or 0)} or later"
+    else:
+        lies = f"between {seconds(start)} and {seconds(stop)}"
+    return AnalysisError(f"no event lies {lies}\n  the recording lasts {seconds(store.manifest['last_time'])}")
 
 
 def chosen_locations(store: Store, given: int | str | Iterable[int | str] | None) -> list[int] | None:
@@ -195,6 +211,8 @@ class StoreSource:
                 f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"
             )
         self._slices, numbering = plan_slices(store, chosen, start, stop, n_jobs(jobs), not keeps_unmatched)
+        if not (start is None and stop is None) and not any(planned.n_events for planned in self._slices):
+            raise nothing_between(store, start, stop)
         n_left_out = sum(planned.dropped.size for planned in self._slices)
         # the format's own library refuses properties without a value
         self.properties.pop(PIECE_NUMBERS, None)

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.grouping import combine
 from tracecols.kernels.actions import TASK_COMPLETE, TASK_SWITCH, kinds_that
 from tracecols.schema import EventKind
 from tracecols.store import Store
 
 SWITCHES, COMPLETES = kinds_that(TASK_SWITCH), kinds_that(TASK_COMPLETE)
+CREATES = (EventKind.THREAD_TASK_CREATE, EventKind.OMP_TASK_CREATE)
+OLDER = (EventKind.OMP_TASK_CREATE, EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE)
+
+NAMES = ("kind", "team", "creator", "generation", "task")
+"""Columns of the table `tasks` that name a task."""
+
+
+def name_tasks(
+    process: NDArray[np.int32], kind: NDArray[np.uint8], *name: NDArray[np.signedinteger[Any]]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return a number for the name of the task of each event, which later tasks of the process may have again, and
+    whether it is an implicit task; (n,).
+
+    Older recordings number tasks, others count those of each creator in a team. `kind` and `name` are the columns
+    `NAMES`.
+    """
+    team, creator, generation, task = (column.astype(np.int64) for column in name)
+    old = np.isin(kind, OLDER)
+    keys = [np.where(old, 0, column) for column in (team, creator, generation)]
+    return combine(process, *keys, np.where(old, task, 0)), np.where(old, task, generation) == 0
 
 
 @dataclass
@@ -33,7 +55,7 @@ class TaskEvents:
         t = store.read("tasks", location, ["row", "kind", "creator", "generation", "task"])
         mine = np.isin(t["kind"], (*SWITCHES, *COMPLETES))
         row, kind, creator, generation, task = (t[c][mine] for c in ("row", "kind", "creator", "generation", "task"))
-        old = np.isin(kind, (EventKind.OMP_TASK_SWITCH, EventKind.OMP_TASK_COMPLETE))
+        old = np.isin(kind, OLDER)
         implicit = np.where(old, task == 0, generation == 0)
         slot = np.zeros(row.size, np.int64)
         if not implicit.all():
