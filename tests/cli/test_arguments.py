@@ -143,6 +143,8 @@ def test_single_values__stand_for_lists_of_one(trace, cube, tmp_path):
         lambda t, c: c.by_system("time", aggregation="i"),
         lambda t, c: c.on_topology(0, "time", aggregation=3),
         lambda t, c: c.by_location("time", [True]),
+        lambda t, c: c.total("time", np.ones(len(c.call_paths), int)),
+        lambda t, c: c.by_subdomain("time", {0: "a"}, np.ones(len(c.call_paths), int)),
         lambda t, c: c.find_topology(1.0),
         lambda t, c: c.find_topology(None),
         lambda t, c: c.with_topology("x", "ab"),

@@ -260,6 +260,31 @@ class Severities:
         """
         return parse(self.properties.formula[self.properties.number[name]]).evaluate(ask)
 
+    def cells_on(self, name: str, call_paths: NDArray[np.bool_] | None) -> Cells:
+        """Return the cells of a property, or those of some call paths.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        call_paths : (n_call_paths,) bool, or None
+            Call paths to keep; all if None.
+
+        Raises
+        ------
+        SeverityError
+            If `call_paths` is not a mask.
+        """
+        if call_paths is None:
+            return self.cells[name]
+        mask = np.asarray(call_paths)
+        if mask.dtype != bool or mask.shape != (len(self.call_paths),):
+            raise SeverityError(
+                f"a mask of call paths is {len(self.call_paths)} truth values, not {show(call_paths)}\n"
+                "  find_call_paths returns one"
+            )
+        return self.cells[name].on(mask)
+
     def _computed_cells(self, name: str, aggregation: str) -> Cells:
         """Compute a property for each call path and location that have any of the properties in its formula."""
         operands = set(parse(self.properties.formula[self.properties.number[name]]).names())
@@ -354,8 +379,7 @@ class Severities:
         name = self.find_property(name)
         if self.properties.is_computed(name):
             return float(self.computed(name, lambda operand: self.total(operand, call_paths)))
-        cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
-        return float(cells.total(self.properties.reduction(name)) * self.scale(name))
+        return float(self.cells_on(name, call_paths).total(self.properties.reduction(name)) * self.scale(name))
 
     def own_total(self, name: str) -> float:
         """Return the total of a property without those below it.
@@ -471,14 +495,7 @@ class Severities:
 
     def _at_locations(self, name: str, call_paths: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Reduce the cells of a property, or those of some call paths, per location (`reduce_at`)."""
-        if call_paths is not None:
-            call_paths = np.asarray(call_paths)
-            if call_paths.dtype != bool or call_paths.shape != (len(self.call_paths),):
-                raise SeverityError(
-                    f"a mask of call paths is {len(self.call_paths)} truth values, not {show(call_paths)}\n"
-                    "  find_call_paths returns one"
-                )
-        cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
+        cells = self.cells_on(name, call_paths)
         return reduce_at(cells.location, cells.value, self.system.n_locations, self.properties.reduction(name))
 
     def by_system(
