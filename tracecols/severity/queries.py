@@ -147,7 +147,7 @@ class Severities:
         return find_property(self.properties, name, "in this cube", SeverityError, hint, in_shell)
 
     def find_properties(self, names: str | Iterable[str]) -> list[str]:
-        """Return the ids of properties given by id or title; a single text is one of them.
+        """Return the ids of properties given by id or title, each once; a single text is one of them.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class Severities:
         SeverityError
             If there is none, or several have a title.
         """
-        return [self.find_property(name) for name in as_texts(names, "properties", SeverityError)]
+        return list(dict.fromkeys(map(self.find_property, as_texts(names, "properties", SeverityError))))
 
     def find_call_paths(self, *patterns: str) -> NDArray[np.bool_]:
         """Select call paths by their whole path, by shell patterns (``*`` also matches slashes), or by the region they
@@ -285,10 +285,19 @@ class Severities:
             )
         return self.cells[name].on(mask)
 
+    def operands(self, name: str) -> set[str]:
+        """Return the ids of the properties in the formula of a property that is computed.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property that is computed.
+        """
+        return set(parse(self.properties.formula[self.properties.number[name]]).names())
+
     def _computed_cells(self, name: str, aggregation: str) -> Cells:
         """Compute a property for each call path and location that have any of the properties in its formula."""
-        operands = set(parse(self.properties.formula[self.properties.number[name]]).names())
-        of = {operand: self.cells_of(operand, aggregation) for operand in operands}
+        of = {operand: self.cells_of(operand, aggregation) for operand in self.operands(name)}
         keys = distinct(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
         values = self.computed(name, lambda operand: of[operand].at(keys) * self.scale(operand))
         return Cells(keys, np.broadcast_to(values, keys.shape) / self.scale(name)).where(values != 0)
