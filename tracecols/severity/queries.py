@@ -324,7 +324,7 @@ class Severities:
         >>> cube.by_call_path("ipc", "iie")  # doctest: +SKIP
         """
         result = self
-        for text in definitions:
+        for text in as_texts(definitions, "metrics", SeverityError):
             result = result._with_metric(*definition(text))
         return result
 
