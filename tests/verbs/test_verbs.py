@@ -580,3 +580,12 @@ def test_top_instances__are_the_first_matches_with_their_causes(hybrid):
     other = hybrid.top_instances("mpi_barrier_completion", 1)
     assert other.cause_rank.isna().all()
     assert other.cause_seconds.isna().all()
+
+
+def test_iterations__of_a_clock_that_starts_below_zero():
+    program = Program(processes=1)
+    program.masters[0].enter(-100, "main").enter(-90, "step").leave(-80).enter(-70, "step").leave(-1).enter(0, "step")
+    with program.trace() as trace:
+        found = trace.iterations("step")
+    assert found.end_seconds.tolist()[:2] == [-80, -1] and found.seconds.tolist()[:2] == [10, 69]
+    assert found.seconds.isna().tolist() == found.end_seconds.isna().tolist() == [False, False, True]
