@@ -16,10 +16,13 @@ from support.recordings import ALIKE
 
 import tracecols
 from tracecols import conversion
+from tracecols.converters.base import Clock
+from tracecols.drawings.examples import EXAMPLES
 from tracecols.enhance.scan import batches, scan
 from tracecols.model.model import Model, enhance
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
+from tracecols.testing import Program
 
 TRACES = sorted(p.parent for p in SHARED.glob("otf2/*/traces.otf2")) or sorted(
     p.parent for p in DATA.glob("*/traces.otf2")
@@ -191,3 +194,28 @@ def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_f
         # late receivers are counted where the send completes
         allowed = ("the children of comms_send", "the children of syncs_send")
         assert [line for line in cube.violations() if not line.startswith(allowed)] == []
+
+
+def test_severities__do_not_depend_on_the_sign_of_clock_readings(monkeypatch):
+    """Clock offsets may make times negative; -1 is null."""
+    read = Program.read
+
+    def earlier(program, location, report, *, salvage=False):
+        for batch in read(program, location, report, salvage=salvage):
+            batch.events["time"] = batch.events["time"] - 10_000
+            yield batch
+
+    for name in (
+        "mpi_nonblocking_collective_wait", "mpi_rma_early_fence", "mpi_rma_late_complete",
+        "mpi_rma_sync_lock_competition", "shmem_latebroadcast", "device_idle_before_launch",
+    ):  # fmt: skip
+        shown = EXAMPLES[name]
+        with monkeypatch.context() as patched:
+            with shown.make().program.trace() as trace:
+                expected = trace.analyze().frame()
+            patched.setattr(Program, "read", earlier)
+            patched.setattr(Program, "clock", Clock(1, -10_000, 10_000))
+            with shown.make().program.trace() as trace:
+                assert int(trace.manifest["first_time"]) < 0
+                assert trace.analyze().frame().equals(expected), name
+        assert expected.property.eq(name).any()

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.cube_files import ANCHOR, foreign, index
+from support.periods import loop
 
 import tracecols
 from tracecols.cli import group
@@ -197,6 +198,26 @@ def test_read__expressions_are_computed_when_cubelib_computes_them(theirs):
     assert theirs.by_call_path("most", "iie").tolist() == np.maximum(inclusive, 6).sum(1).tolist()
     frame = theirs.frame("part", call_path="main/f/g")
     assert frame.value.tolist() == [0.5]
+
+
+def test_computed__by_period_and_in_call_trees(tmp_path):
+    with loop(iterations=2).trace() as trace:
+        cube = trace.analyze(phases="step").with_metrics("each = time / visits", "twice = 2 * each")
+    # MPI_Send takes 2 ticks in each step, MPI_Recv 8
+    expected = [("MPI_Recv", 1, 0, 16), ("MPI_Recv", 1, 1, 16), ("MPI_Send", 0, 0, 4), ("MPI_Send", 0, 1, 4)]
+    found = cube.frame("twice", call_path="MPI_*", by_period=True)
+    assert found.dtypes.tolist()[2:] == ["int32", "int32", "int32", "float64"]
+    ticks = (found.value * cube.resolution).round()
+    assert list(zip(found.call_path.str[10:], found["rank"], found.phase, ticks, strict=True)) == expected
+    (root,), (one,) = cube.to_hatchet(), cube.to_hatchet(rank=1)
+    assert root["metrics"]["each (inc)"] == cube.total("time") / cube.total("visits")
+    assert one["metrics"]["twice (inc)"] == 2 * cube.by_location("time")[1] / cube.by_location("visits")[1]
+    shown = CliRunner().invoke(group, ["show", str(cube.save(tmp_path / "x.severity")), "-p", "twice", "--over-time"])
+    assert "\u2588\u2588  MPI_Recv" in shown.output, shown.output
+
+
+def test_frame__has_a_property_that_is_named_twice_once(theirs):
+    assert theirs.frame(["time", "time"]).equals(theirs.frame("time"))
 
 
 def test_computed__is_kept_in_files(theirs, tmp_path):

@@ -215,6 +215,7 @@ def test_plot__without_matplotlib_says_what_to_install(hybrid, monkeypatch):
         (lambda t: t.time_profile(10**9), "1000000000 is not a number of intervals .*\n.* from 1 to 1,048,576"),
         (lambda t: t.comm_over_time("10"), "'10' is not a number of intervals"),
         (lambda t: t.message_histogram([3, 2]), "not bins of lengths"),
+        (lambda t: t.message_histogram(10**30), "is not a number of bins"),
         (lambda t: t.message_histogram([0, 100]), "6 messages are shorter than 0 or not shorter than 100 bytes"),
         (lambda t: t.iterations("h_regio"), "did you mean h_region"),
         (lambda t: t.iterations(3), "a region is given by its name"),
@@ -557,10 +558,12 @@ def test_waits_by_cause__of_what_is_not_there(hybrid):
         ({"cause": "MPI_Ssendd"}, "no call path matches 'MPI_Ssendd'"),
         ({"property": "comp"}, "property 'comp' is no wait state that says who causes it"),
         ({"property": "nothing"}, "nothing"),
+        ({"cause": 3}, "a call path is given as a text, not as 3"),
+        ({"rank": 99}, "no location .*99"),
+        ({"rank": "0"}, "'0' is not a rank"),
     ):
         with pytest.raises(AnalysisError, match=words):
             hybrid.waits_by_cause(**asked)
-    assert hybrid.waits_by_cause(rank=99).empty
 
 
 def test_top_instances__are_the_first_matches_with_their_causes(hybrid):
@@ -577,3 +580,12 @@ def test_top_instances__are_the_first_matches_with_their_causes(hybrid):
     other = hybrid.top_instances("mpi_barrier_completion", 1)
     assert other.cause_rank.isna().all()
     assert other.cause_seconds.isna().all()
+
+
+def test_iterations__of_a_clock_that_starts_below_zero():
+    program = Program(processes=1)
+    program.masters[0].enter(-100, "main").enter(-90, "step").leave(-80).enter(-70, "step").leave(-1).enter(0, "step")
+    with program.trace() as trace:
+        found = trace.iterations("step")
+    assert found.end_seconds.tolist()[:2] == [-80, -1] and found.seconds.tolist()[:2] == [10, 69]
+    assert found.seconds.isna().tolist() == found.end_seconds.isna().tolist() == [False, False, True]

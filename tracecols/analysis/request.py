@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tracecols.enhance.definitions.topologies import each_of
 from tracecols.enhance.scan.periods import ask
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import as_texts
@@ -78,8 +79,7 @@ class Request(NamedTuple):
         check_choice(choice, defined["regions"], conventions, families)
         if ideal_network:
             check_replayed(choice.properties, [choice.locations])
-        given = (topologies,) if isinstance(topologies, Mapping) else tuple(topologies)
-        return cls(conventions, choice, families, given, ideal_network, computed)
+        return cls(conventions, choice, families, each_of(topologies), ideal_network, computed)
 
     def facts(self) -> dict[str, Any]:
         """Return the facts of the cube about how it was made."""

@@ -104,7 +104,7 @@ def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDAr
     last = np.append(-1, shown[:-1])[:n]
     last = np.where(last >= first, last, -1)
     since, before = np.where(last >= 0, pick(end, last), NEVER), last.copy()
-    of_host = (of["launch_time"] >= 0) & (of["launch_time"] >= since)
+    of_host = (of["launch"] >= 0) & (of["launch_time"] >= since)
     since, before = np.where(of_host, of["launch_time"], since), np.where(of_host, HOST, before)
     at, other = depends
     later = end[other] > since[at]

@@ -274,7 +274,7 @@ declare_covered(
 def not_requested(m: CompoundTable, parent: Matches) -> np.ndarray:
     """The part of idle intervals before the call that ends them; -1 if that is not known."""
     begin, end, request = m.begin_time[parent.row], m.end_time[parent.row], m.request_time[parent.row]
-    return np.where(request >= 0, np.clip(request, begin, end) - begin, -1)
+    return np.where(request != -1, np.clip(request, begin, end) - begin, -1)
 
 
 @declare(

@@ -108,7 +108,7 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the end of the origin's last access to entering MPI_Win_complete, at most the wait."""
     row = parent.row
-    late = np.where(m.last_access_time[row] >= 0, m.complete_enter_time[row] - m.last_access_time[row], 0)
+    late = np.where(m.last_access_time[row] != -1, m.complete_enter_time[row] - m.last_access_time[row], 0)
     late = np.minimum(late, parent.severity)
     return parent.where(late > 0, severity=late)
 
@@ -199,7 +199,7 @@ def early_fence(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part of the wait before the last access has returned."""
     row = parent.row
     wait = np.minimum(m.last_access_time[row] - m.enter_time[row], parent.severity)
-    return parent.where((m.last_access_time[row] >= 0) & (wait > 0), severity=wait)
+    return parent.where((m.last_access_time[row] != -1) & (wait > 0), severity=wait)
 
 
 @declare(

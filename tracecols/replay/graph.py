@@ -625,7 +625,7 @@ def _files(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     """Let all processes wait for each other in collective calls for files in which all arrived before any left; others
     need not have waited."""
     m = model.file_members
-    met = (m.latest_enter_time >= 0) & (m.latest_enter_time <= m.earliest_exit_time)
+    met = (m.latest_enter_time != -1) & (m.latest_enter_time <= m.earliest_exit_time)
     _everybody(nodes, found, m.operation, m.event, met)
 
 

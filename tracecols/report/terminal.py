@@ -17,6 +17,7 @@ from tracecols.given.printable import one_line
 from tracecols.severity import focus
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.periods import PeriodCells
 from tracecols.severity.similar import groups_in_words
 
 # Share from which on each style is used. Readable on dark and light backgrounds, and ordered by brightness for the
@@ -50,6 +51,9 @@ BAR_WIDTH = 60
 
 PLANES = 12
 """Maximum number of planes shown of a grid with more than two dimensions."""
+
+Chosen = Callable[[PeriodCells], "NDArray[np.bool_] | slice"]
+"""Function that returns which cells of a property are chosen."""
 
 
 def _style(share: float) -> str:
@@ -159,14 +163,21 @@ class Display:
             text.append(f"  {line}", style)
         return text.append(f"  {one_line(name)}", "" if abs(share) >= self.threshold else "bright_black")
 
-    def _line(self, name: str, mask: NDArray[np.bool_] | slice) -> str:
+    def _line(self, name: str, chosen: Chosen) -> str:
         """Draw the sums of some cells of a property by period as bars; empty unless values over time are shown."""
-        if self.axis is None:
-            return ""
-        cells = self.cube.period_cells[name]
+        return "" if self.axis is None else bars(np.nan_to_num(self._by_period(name, chosen, len(self.axis))))
+
+    def _by_period(self, name: str, chosen: Chosen, n: int) -> NDArray[np.float64]:
+        """Return the sums of some cells of a property in stored units, or its formula of such sums, for `n` periods."""
+        cube = self.cube
+        if cube.properties.is_computed(name):
+            values = cube.computed(name, lambda of: self._by_period(of, chosen, n) * cube.scale(of))
+            return np.broadcast_to(values, n) / cube.scale(name)
+        cells = cube.period_cells[name]
+        mask = chosen(cells)
         period, value = cells.period[mask], cells.value[mask]
         inside = period >= 0
-        return bars(np.bincount(period[inside], value[inside], len(self.axis)).astype(np.float64))
+        return np.bincount(period[inside], value[inside], n).astype(np.float64)
 
     def _over_time(self) -> Iterator[RenderableType]:
         """Yield the explanation of the bars over time."""
@@ -226,7 +237,7 @@ class Display:
 
             def label(name: str, whole: float = whole, unit: str = unit) -> Text:
                 number, how = axis.number[name], self._together(name)
-                line = self._line(name, slice(None))
+                line = self._line(name, lambda _: slice(None))
                 text = self._label(cube.total(name), whole, unit, axis.title[number], plain=bool(how), line=line)
                 return text.append(f"  {name}{how}", "dim")
 
@@ -291,8 +302,11 @@ class Display:
             "dim",
         )
         yield from self._over_time()
-        # cells are ordered by call path, and those of a subtree follow each other
-        by_path = cube.period_cells[name].call_path if self.axis is not None else np.zeros(0, np.int32)
+
+        def in_subtree(i: int) -> Chosen:
+            # cells are ordered by call path, and those of a subtree follow each other
+            return lambda cells: slice(*np.searchsorted(cells.call_path, [i, axis.end[i]]).tolist())
+
         yield from self._forest(
             axis.parent,
             axis.depth,
@@ -305,7 +319,7 @@ class Display:
                 " from ".join(filter(None, (axis.name[i], axis.call_site[i]))),
                 float(exclusive[i]),
                 bool(how),
-                self._line(name, slice(*np.searchsorted(by_path, [i, axis.end[i]]).tolist())),
+                self._line(name, in_subtree(i)),
             ),
         )
 
@@ -337,12 +351,10 @@ class Display:
 
         yield from self._over_time()
         below = _locations_below(axis)
-        by_period = cube.period_cells[name] if self.axis is not None else None
-        chosen_cells = mask[by_period.call_path] if by_period is not None else np.zeros(0, bool)
 
         def label(i: int) -> Text:
             row = axis.location[i]
-            line = self._line(name, chosen_cells & below(i)[by_period.location]) if by_period is not None else ""
+            line = self._line(name, lambda cells: mask[cells.call_path] & below(i)[cells.location])
             where = (
                 f"rank {axis.rank[row]} thread {axis.thread[row]}  {axis.name[i]}"
                 if row >= 0

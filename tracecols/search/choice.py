@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import find_locations
-from tracecols.enhance.definitions.topologies import Topology, given_topology
+from tracecols.enhance.definitions.topologies import Topology, each_of, given_topology
 from tracecols.enhance.mpi.neighbours import find_topology
 from tracecols.enhance.scan.paths import named, with_descendants
 from tracecols.enhance.scan.periods import NO_PERIODS, Periods
@@ -212,7 +212,5 @@ def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mappi
     if not topologies:
         found = topology_found(model)
         return model if found is None else model.with_topologies([found])
-    if isinstance(topologies, Mapping):
-        topologies = [topologies]
     axis = SystemAxis.of(model.store)
-    return model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])
+    return model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in each_of(topologies)])

@@ -13,6 +13,7 @@ from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.subdomains import Given
 from tracecols.severity.axes import CallAxis, SystemAxis
+from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.severity.reduction import reduce_at
 from tracecols.severity.subdomains import subdomains_of
@@ -103,7 +104,7 @@ def _frame_by_period(
     axis = cube.divided()
     keep = cube.find_call_paths(call_path) if call_path is not None else np.ones(len(cube.call_paths), bool)
     at = _locations_at(cube.system, rank, thread)
-    parts = [c.where(keep[c.call_path] & at[c.location]) for c in (cube.period_cells[name] for name in names)]
+    parts = [c.where(keep[c.call_path] & at[c.location]) for c in (_cells_by_period(cube, name) for name in names)]
     call_paths = np.concatenate([np.zeros(0, np.int32), *(c.call_path for c in parts)])
     locations = np.concatenate([np.zeros(0, np.int32), *(c.location for c in parts)])
     values = [c.value * cube.scale(name) for name, c in zip(names, parts, strict=True)]
@@ -118,6 +119,24 @@ def _frame_by_period(
             "value": np.concatenate([np.zeros(0), *values]).astype(np.float64),
         }
     )
+
+
+def _cells_by_period(cube: Severities, name: str) -> PeriodCells:
+    """Return the cells of a property by period. A property that is computed has one for each call path, location and
+    period that have any of the properties in its formula."""
+    import pandas as pd
+
+    if not cube.properties.is_computed(name):
+        return cube.period_cells[name]
+    index, of = pd.MultiIndex.from_arrays([np.zeros(0, np.int32)] * 3), dict[str, pd.Series]()
+    for operand in sorted(cube.operands(name)):
+        c = _cells_by_period(cube, operand)
+        keys = pd.MultiIndex.from_arrays([c.call_path, c.location, c.period])
+        index, of[operand] = index.union(keys), pd.Series(c.value * cube.scale(operand), keys)
+    values = cube.computed(name, lambda operand: of[operand].reindex(index, fill_value=0).to_numpy())
+    call_path, location, period = (index.get_level_values(i).to_numpy(np.int32) for i in range(3))
+    values = np.broadcast_to(values, period.shape) / cube.scale(name)
+    return PeriodCells(call_path, location, period, values).where(values != 0)
 
 
 def over_time(
@@ -261,19 +280,25 @@ def to_hatchet(cube: Severities, rank: int | None = None, thread: int | None = N
     Returns
     -------
     list of dict
-        One per root: frame (name, type, file, line), metrics (for every property that has values its id and `id (inc)`,
-        without and with what is called) and children.
+        One per root: frame (name, type, file, line), metrics (for every property that has values or is computed, its id
+        and `id (inc)`, without and with what is called) and children.
     """
     at = _locations_at(cube.system, rank, thread)
-    columns: dict[str, list[float]] = {}
-    for name in cube.properties.id:
-        if not len(cube.cells[name]):
-            continue
-        for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie")):
-            cells = cube.cells_of(name, aggregation)
-            kept = cells.where(at[cells.location])
-            values = reduce_at(kept.call_path, kept.value, len(cube.call_paths), cube.properties.reduction(name))
-            columns[label] = cube.in_units(name, values).tolist()
+
+    def by_call_path(name: str, aggregation: str) -> NDArray[np.float64]:
+        n = len(cube.call_paths)
+        if cube.properties.is_computed(name):
+            return np.broadcast_to(cube.computed(name, lambda operand: by_call_path(operand, aggregation)), n)
+        cells = cube.cells_of(name, aggregation)
+        kept = cells.where(at[cells.location])
+        return cube.in_units(name, reduce_at(kept.call_path, kept.value, n, cube.properties.reduction(name)))
+
+    columns = {
+        label: by_call_path(name, aggregation).tolist()
+        for name in cube.properties.id
+        if len(cube.cells[name]) or cube.properties.is_computed(name)
+        for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie"))
+    }
     c = cube.call_paths
     nodes: list[dict[str, Any]] = []
     for i, name in enumerate(c.name):

@@ -147,7 +147,7 @@ class Severities:
         return find_property(self.properties, name, "in this cube", SeverityError, hint, in_shell)
 
     def find_properties(self, names: str | Iterable[str]) -> list[str]:
-        """Return the ids of properties given by id or title; a single text is one of them.
+        """Return the ids of properties given by id or title, each once; a single text is one of them.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class Severities:
         SeverityError
             If there is none, or several have a title.
         """
-        return [self.find_property(name) for name in as_texts(names, "properties", SeverityError)]
+        return list(dict.fromkeys(map(self.find_property, as_texts(names, "properties", SeverityError))))
 
     def find_call_paths(self, *patterns: str) -> NDArray[np.bool_]:
         """Select call paths by their whole path, by shell patterns (``*`` also matches slashes), or by the region they
@@ -260,10 +260,44 @@ class Severities:
         """
         return parse(self.properties.formula[self.properties.number[name]]).evaluate(ask)
 
+    def cells_on(self, name: str, call_paths: NDArray[np.bool_] | None) -> Cells:
+        """Return the cells of a property, or those of some call paths.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        call_paths : (n_call_paths,) bool, or None
+            Call paths to keep; all if None.
+
+        Raises
+        ------
+        SeverityError
+            If `call_paths` is not a mask.
+        """
+        if call_paths is None:
+            return self.cells[name]
+        mask = np.asarray(call_paths)
+        if mask.dtype != bool or mask.shape != (len(self.call_paths),):
+            raise SeverityError(
+                f"a mask of call paths is {len(self.call_paths)} truth values, not {show(call_paths)}\n"
+                "  find_call_paths returns one"
+            )
+        return self.cells[name].on(mask)
+
+    def operands(self, name: str) -> set[str]:
+        """Return the ids of the properties in the formula of a property that is computed.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property that is computed.
+        """
+        return set(parse(self.properties.formula[self.properties.number[name]]).names())
+
     def _computed_cells(self, name: str, aggregation: str) -> Cells:
         """Compute a property for each call path and location that have any of the properties in its formula."""
-        operands = set(parse(self.properties.formula[self.properties.number[name]]).names())
-        of = {operand: self.cells_of(operand, aggregation) for operand in operands}
+        of = {operand: self.cells_of(operand, aggregation) for operand in self.operands(name)}
         keys = distinct(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
         values = self.computed(name, lambda operand: of[operand].at(keys) * self.scale(operand))
         return Cells(keys, np.broadcast_to(values, keys.shape) / self.scale(name)).where(values != 0)
@@ -290,7 +324,7 @@ class Severities:
         >>> cube.by_call_path("ipc", "iie")  # doctest: +SKIP
         """
         result = self
-        for text in definitions:
+        for text in as_texts(definitions, "metrics", SeverityError):
             result = result._with_metric(*definition(text))
         return result
 
@@ -354,8 +388,7 @@ class Severities:
         name = self.find_property(name)
         if self.properties.is_computed(name):
             return float(self.computed(name, lambda operand: self.total(operand, call_paths)))
-        cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
-        return float(cells.total(self.properties.reduction(name)) * self.scale(name))
+        return float(self.cells_on(name, call_paths).total(self.properties.reduction(name)) * self.scale(name))
 
     def own_total(self, name: str) -> float:
         """Return the total of a property without those below it.
@@ -471,14 +504,7 @@ class Severities:
 
     def _at_locations(self, name: str, call_paths: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Reduce the cells of a property, or those of some call paths, per location (`reduce_at`)."""
-        if call_paths is not None:
-            call_paths = np.asarray(call_paths)
-            if call_paths.dtype != bool or call_paths.shape != (len(self.call_paths),):
-                raise SeverityError(
-                    f"a mask of call paths is {len(self.call_paths)} truth values, not {show(call_paths)}\n"
-                    "  find_call_paths returns one"
-                )
-        cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
+        cells = self.cells_on(name, call_paths)
         return reduce_at(cells.location, cells.value, self.system.n_locations, self.properties.reduction(name))
 
     def by_system(

@@ -73,7 +73,7 @@ def by_subdomain(
             name, lambda operand: by_subdomain(cube, operand, subdomains, call_paths).value.to_numpy()
         )
     else:
-        own = cube.cells[name] if call_paths is None else cube.cells[name].on(call_paths)
+        own = cube.cells_on(name, call_paths)
         value = cube.in_units(name, reduce_at(of[own.location], own.value, n, cube.properties.reduction(name)))
     each = cube.by_location(name, call_paths)
     count = np.bincount(of, minlength=n)

@@ -65,19 +65,19 @@ class Instances:
         return Instances(self.location[rows], self.number[rows], self.begin[rows], self.end[rows])
 
 
-def find_instances(model: Model, words: str, last: int) -> Instances:
+def find_instances(model: Model, words: str) -> Instances:
     """Find the instances of a phase, given as for `tracecols analyze --phases`, on all locations. Instances that never
-    end are given the end `last`. Raises AnalysisError if there is no such region, or it is never entered that way."""
+    end last until the end of the recording. Raises AnalysisError if there is no such region, or it is never entered
+    that way."""
     tree = model.call_paths
     fits = phases_of(words, model.regions.name).fits
     chosen, above = np.ones(len(tree), bool), np.arange(len(tree))
     for level in fits:
         chosen &= (above >= 0) & level[tree.region[above]]
         above = np.where(above >= 0, tree.parent[above], -1)
-    location, path, number, begin, end = instances_of(model, chosen)
+    location, path, number, begin, end, _ = instances_of(model, chosen)
     if not location.size:
         raise AnalysisError(f"no call path ends with {words}\n  tracecols phases TRACE proposes some")
-    end = np.where(end < 0, last, end)
     if words.startswith(FROM):
         end = _until_next(model, location, path, begin)
     return Instances(location, number, begin, np.maximum(end, begin))
@@ -91,7 +91,7 @@ def _until_next(
     around = np.zeros(len(model.call_paths), bool)
     parents = model.call_paths.parent[path]
     around[parents[parents >= 0]] = True
-    where, _, _, since, until = instances_of(model, around)
+    where, _, _, since, until, _ = instances_of(model, around)
     end = np.append(begin[1:], 0)
     is_last = np.append(location[1:] != location[:-1], True)
     is_first = np.append(True, is_last[:-1])
@@ -354,4 +354,4 @@ class Folds:
                     "no phases are found in this trace\n  name a region: tracecols view TRACE --phases REGION"
                 )
             words = proposed[0].phases
-        return words, find_instances(model, words, self._timeline.last)
+        return words, find_instances(model, words)

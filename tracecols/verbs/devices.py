@@ -65,7 +65,7 @@ def find_steps(trace: OpenedTrace, steps: str | None) -> Steps:
     chosen = chosen[tree.region]
     if steps is not None and not chosen.any():
         raise no_region(steps, regions.name[tree.region].tolist())
-    location, path, _, begin, end = instances_of(model, chosen)
+    location, path, _, begin, end, _ = instances_of(model, chosen)
     mine = model.locations.is_cpu[location]
     location, path, begin, end = (of[mine] for of in (location, path, begin, end))
     if not location.size:
@@ -76,7 +76,6 @@ def find_steps(trace: OpenedTrace, steps: str | None) -> Steps:
     # the first thread of each process
     head = pick(location[order], np.searchsorted(of, of))
     order = order[location[order] == head]
-    end = np.where(end < 0, last, end)
     return Steps(process[location[order]], begin[order], end[order], regions.name[tree.region[path[order]]])
 
 

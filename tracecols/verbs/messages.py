@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.scan.periods import MOST_BINS
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.schema import answers
@@ -98,7 +99,7 @@ def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = Non
     if bins is None:
         edges = POWERS
     elif is_whole_number(bins):
-        n = check_count(bins, "bins")
+        n = check_count(bins, "bins", MOST_BINS)
         longest = max((int(v) for v in over_messages(model, lambda m: m.length.max(initial=0))), default=0)
         # whole bytes: the last bins may lie beyond the longest message
         edges = np.arange(n + 1, dtype=np.int64) * -(-(longest + 1) // n)

@@ -312,39 +312,42 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
     chosen = named(names, region)[tree.region]
     if not chosen.any():
         raise no_region(region, names[tree.region].tolist())
-    location, _, number, begin, end = instances_of(model, chosen)
+    location, _, number, begin, end, is_over = instances_of(model, chosen)
     order = np.lexsort((location, readable.thread[location], readable.rank[location], number))
-    location, number, begin, end = location[order], number[order], begin[order], end[order]
+    location, number, begin, end, is_over = (of[order] for of in (location, number, begin, end, is_over))
     return answer(
         answers.ITERATIONS,
         {
             "iteration": number,
             **readable.who(location),
             "begin_seconds": readable.seconds(begin),
-            "end_seconds": readable.seconds(end),
-            "seconds": np.where(end >= 0, readable.duration(end - begin), np.nan),
+            "end_seconds": np.where(is_over, readable.seconds(end), np.nan),
+            "seconds": np.where(is_over, readable.duration(end - begin), np.nan),
         },
     )
 
 
-def instances_of(model: Model, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], ...]:
+def instances_of(model: Model, chosen: NDArray[np.bool_]) -> tuple[NDArray[Any], ...]:
     """Return the outermost instances of the chosen call paths, location by location: location, call path, number on the
-    location from 0, begin, and end (-1 if it never ends); times in ticks."""
+    location from 0, begin, end, and whether they end; those that never end have the end of the recording. Times are in
+    ticks, and may be negative."""
     tree = model.call_paths
     heads = np.flatnonzero(chosen & _is_outermost(np.where(chosen, 0, 1 + np.arange(len(tree))), tree.end))
 
-    def visit(location: int) -> tuple[NDArray[np.int64], ...]:
+    def visit(location: int) -> tuple[NDArray[Any], ...]:
         numbers = model.call_paths.numbers[location]
         if not np.isin(numbers, heads).any():
-            return (np.zeros(0, np.int64),) * 5
+            return (*(np.zeros(0, np.int64),) * 5, np.zeros(0, bool))
         s = scan_location(model.facts, model.scans, model.team_instances, location)
         at = np.flatnonzero(s.is_enter() & np.append(np.isin(numbers, heads), False)[s.node])
         leave = s.exitptr[at]
-        end = pick(s.time, np.where(leave >= 0, leave - model.scans[location].first_row, -1))
+        is_over = leave >= 0
+        end = pick(s.time, np.where(is_over, leave - model.scans[location].first_row, -1))
         path = numbers[s.node[at]].astype(np.int64)
-        return np.full(at.size, location), path, np.arange(at.size), s.time[at], np.where(leave >= 0, end, -1)
+        last = int(model.store.manifest["last_time"])
+        return np.full(at.size, location), path, np.arange(at.size), s.time[at], np.where(is_over, end, last), is_over
 
     parts = over_locations(model, np.arange(model.n_locations), visit)
     nothing = np.zeros(0, np.int64)
-    location, path, number, begin, end = (np.concatenate([nothing, *(p[i] for p in parts)]) for i in range(5))
-    return location, path, number, begin, end
+    columns = tuple(np.concatenate([nothing, *(p[i] for p in parts)]) for i in range(5))
+    return *columns, np.concatenate([np.zeros(0, bool), *(p[5] for p in parts)])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.definitions.locations import find_locations
 from tracecols.enhance.scan.paths import find_paths
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, show
@@ -129,7 +130,7 @@ def waits_by_cause(
     Raises
     ------
     AnalysisError
-        If there is no such call path or property.
+        If there is no such call path, location or property.
     """
     model, readable = trace.model, trace.readable
     states = states_below(model, property, conventions)
@@ -138,9 +139,9 @@ def waits_by_cause(
     chosen = np.append(np.isin(names.astype(str), states), False)[of_property]
     if cause is not None:
         chosen &= np.append(_paths_called(model, cause), False)[waits["cause_call_path"]]
-    for wanted, of in ((rank, readable.rank), (thread, readable.thread)):
-        if wanted is not None:
-            chosen &= of[waits["cause_location"]] == wanted
+    locations = find_locations(model.store, None, rank, thread, AnalysisError)
+    if locations is not None:
+        chosen &= np.isin(waits["cause_location"], locations)
     location, call_path, begin, end, who, whose = (
         waits[name][chosen]
         for name in ("location", "call_path", "begin_time", "end_time", "cause_location", "cause_call_path")
@@ -165,6 +166,10 @@ def waits_by_cause(
 
 def _paths_called(model: Model, text: str) -> NDArray[np.bool_]:
     """Select call paths of a trace by path, region or pattern; (n_call_paths,) bool."""
+    if not isinstance(text, str):
+        raise AnalysisError(
+            f"a call path is given as a text, not as {show(text)}\n  give a path, a region, or a pattern"
+        )
     tree = model.call_paths
     name = np.asarray(model.regions.name, object)[tree.region]
     found = find_paths(tree.parent, name, text)

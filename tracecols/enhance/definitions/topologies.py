@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,13 @@ def _process_thread(locations: Locations) -> Topology:
     positions = list(zip(cpus.tolist(), coordinates, strict=True))
     sizes = [max((at[d] for _, at in positions), default=-1) + 1 for d in range(2)]
     return make_topology(ARTIFICIAL, ("Process", "Thread"), sizes, (False, False), positions, True)
+
+
+def each_of(descriptions: Any) -> tuple[Any, ...]:
+    """Return the descriptions that a user gives, one or several. Anything else is one, which `given_topology`
+    refuses."""
+    is_one = isinstance(descriptions, Mapping) or not isinstance(descriptions, Iterable)
+    return (descriptions,) if is_one else tuple(descriptions)
 
 
 def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thread: NDArray[np.int32]) -> Topology:

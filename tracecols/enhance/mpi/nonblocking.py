@@ -52,10 +52,9 @@ def match_nonblocking(
     is_root = facts.communicators.are_roots(communicator, rank, e.root[done])
     complete = of.count() == facts.communicators.size_of(communicator[head])
     never = np.iinfo(np.int64).min
-    latest, root, senders = (
-        np.where(complete, of.max(np.where(mask, begin, never)), never)
-        for mask in (np.ones(start.size, bool), is_root, (e.sent[done] > 0) & ~is_root)
-    )
+    of_these = (np.ones(start.size, bool), is_root, (e.sent[done] > 0) & ~is_root)
+    begins = (of.max(np.where(mask, begin, never)) for mask in of_these)
+    latest, root, senders = (np.where(complete & (found > never), found, -1) for found in begins)
     # only the call that completes an operation can wait
     held = np.flatnonzero(e.call[done] >= 0)
     call, done, operation = e.call[done][held], done[held], operation[held]
@@ -74,9 +73,9 @@ def match_nonblocking(
             "begin_time": begin[held],
             "begin_call_path": pick(call_instances.call_path, e.call[start][held]),
             "done": e.row[done],
-            "latest_begin_time": np.maximum(latest, -1)[operation],
-            "root_begin_time": np.maximum(root, -1)[operation],
-            "latest_sender_begin_time": np.maximum(senders, -1)[operation],
+            "latest_begin_time": latest[operation],
+            "root_begin_time": root[operation],
+            "latest_sender_begin_time": senders[operation],
             "done_enter": call_instances.enter[call],
             "done_enter_time": call_instances.enter_time[call],
             "done_exit_time": call_instances.exit_time[call],

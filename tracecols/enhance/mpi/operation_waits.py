@@ -39,14 +39,14 @@ def are_of(m: CompoundTable, ops: tuple[str, ...]) -> NDArray[np.bool_]:
 def wait_at_windows(facts: Facts, m: CompoundTable) -> Waits:
     """Find the waits for the last participant to create, free or fence a window (`window_members`), within the call."""
     wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
-    return wait, (wait > 0) & (m.latest_enter_time >= 0) & is_in(facts, m.first_call_path, ON_WINDOWS)
+    return wait, (wait > 0) & (m.latest_enter_time != -1) & is_in(facts, m.first_call_path, ON_WINDOWS)
 
 
 def wait_in_shmem(facts: Facts, m: CompoundTable) -> Waits:
     """Find the waits in collective operations of SHMEM (`window_members`) for the last participant, or for the root."""
     is_one_to_n = are_of(m, ONE_TO_N)
     until = np.where(is_one_to_n, m.root_enter_time, m.latest_enter_time)
-    known = (until >= 0) & np.where(is_one_to_n, ~m.is_root, are_of(m, (*BARRIER, *N_TO_N)))
+    known = (until != -1) & np.where(is_one_to_n, ~m.is_root, are_of(m, (*BARRIER, *N_TO_N)))
     wait = np.where(known, np.minimum(until, m.exit_time) - m.enter_time, 0)
     return wait, (wait > 0) & is_in(facts, m.call_path, SHMEM)
 
@@ -73,13 +73,13 @@ def wait_for_window_locks(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[
     in_unlock = np.minimum(m.previous_release_time, m.unlock_exit_time) - m.unlock_enter_time
     later = in_unlock > 0
     wait = np.where(later, in_unlock, in_lock)
-    return wait, (m.previous_release_time >= 0) & (m.target >= 0) & (wait > 0), later
+    return wait, (m.previous_release_time != -1) & (m.target >= 0) & (wait > 0), later
 
 
 def wait_for_shmem_locks(facts: Facts, m: CompoundTable) -> Waits:
     """Find the waits for locks of SHMEM (`lock_epochs`) in the call that takes the lock."""
     wait = np.minimum(m.previous_release_time, m.lock_exit_time) - m.lock_enter_time
-    return wait, (m.previous_release_time >= 0) & (wait > 0) & is_in(facts, m.lock_call_path, SHMEM)
+    return wait, (m.previous_release_time != -1) & (wait > 0) & is_in(facts, m.lock_call_path, SHMEM)
 
 
 def wait_for_starts(m: CompoundTable) -> Waits:
@@ -90,7 +90,7 @@ def wait_for_starts(m: CompoundTable) -> Waits:
     for all participants.
     """
     until = awaited_start(m)
-    wait = np.where(depends_on_others(m) & (until >= 0), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
+    wait = np.where(depends_on_others(m) & (until != -1), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
     return wait, largest_of_each(wait, np.ones(len(m), bool), m.done_enter)
 
 
@@ -108,7 +108,7 @@ def wait_in_series(m: CompoundTable) -> Waits:
 
 def awaited_start(m: CompoundTable) -> NDArray[np.int64]:
     """Return the latest start of the participants that each row of `nonblocking_members` depends on; (n,) int64,
-    negative for none."""
+    -1 for none."""
     all_or_senders = np.where(are_of(m, N_TO_ONE), m.latest_sender_begin_time, m.latest_begin_time)
     return np.where(are_of(m, ONE_TO_N), m.root_begin_time, all_or_senders)
 

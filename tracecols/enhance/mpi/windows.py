@@ -92,6 +92,7 @@ def match_window_collectives(
     root = e.root[end].astype(np.int64)
     is_root = (root >= 0) & (rank_of == root)
     never = np.iinfo(np.int64).min
+    root_enter = segments.max(np.where(is_root & complete[instance], enter, never))
     last_access = _last_accesses(facts, rma_operations, process, window, k, e.row[end])
     return CompoundTable(
         WINDOW_MEMBERS,
@@ -106,9 +107,7 @@ def match_window_collectives(
             "enter_time": enter,
             "exit_time": pick(call_instances.exit_time, call),
             "latest_enter_time": np.where(complete, segments.max(enter), -1)[instance],
-            "root_enter_time": np.maximum(segments.max(np.where(is_root & complete[instance], enter, never)), -1)[
-                instance
-            ],
+            "root_enter_time": np.where(root_enter > never, root_enter, -1)[instance],
             "last_access_time": last_access,
             "call_path": call_path,
             "first_call_path": call_path[first][instance],
@@ -118,6 +117,14 @@ def match_window_collectives(
             "operations on undefined windows": int(undefined.sum()),
         },
     )
+
+
+def _latest_of(group: NDArray[np.int64], time: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return the latest time of each of `n` groups, -1 for those without times; times may be negative."""
+    never = np.iinfo(np.int64).min
+    result = np.full(n, never)
+    np.maximum.at(result, group, time)
+    return np.where(result > never, result, -1)
 
 
 def _last_accesses(
@@ -132,10 +139,9 @@ def _last_accesses(
 
     `k` is the number of the operation on the window for each participant, `end` the event that ends it.
     """
-    result = np.full(end.size, -1, np.int64)
-    known = np.flatnonzero(operations.is_fenced & (operations.target >= 0) & (operations.exit_time >= 0))
+    known = np.flatnonzero(operations.is_fenced & (operations.target >= 0) & (operations.exit_time != -1))
     if not end.size or not known.size:
-        return result
+        return np.full(end.size, -1, np.int64)
     origin = facts.process[operations.location[known]].astype(np.int64)
     of, target = operations.window[known].astype(np.int64), operations.target[known].astype(np.int64)
     n = end.size
@@ -150,8 +156,7 @@ def _last_accesses(
         np.concatenate([k, number_of[remote]]),
     )
     at = lookup(keys[:n], keys[n:])
-    np.maximum.at(result, at[at >= 0], operations.exit_time[known][remote][at >= 0])
-    return result
+    return _latest_of(at[at >= 0], operations.exit_time[known][remote][at >= 0], n)
 
 
 @step(GLOBAL, "rma_operations")
@@ -328,8 +333,7 @@ def match_epochs(
     posted = times["post_enter"][exposure]
     events = {"start": e.row[start], "access": e.row[access_event], "complete": e.row[complete]}
     held = _held(call_instances, times, events, access, posted, epoch, access_call)
-    last_access = np.full(start.size, -1, np.int64)
-    np.maximum.at(last_access, epoch, call_instances.exit_time[access_call])
+    last_access = _latest_of(epoch, call_instances.exit_time[access_call], start.size)
     return CompoundTable(
         EPOCHS,
         access.size,

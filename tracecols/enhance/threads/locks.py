@@ -105,7 +105,7 @@ def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     has_previous = np.asarray(locks.has_previous, bool) & (released >= 0)
     # a release may be recorded after the next acquisition, but not after that acquisition has ended: in this case the
     # acquisition numbers are not those of one lock (std::thread), and the order in time is used
-    until = np.where(locks.release_time >= 0, locks.release_time, np.iinfo(np.int64).max)
+    until = np.where(locks.release >= 0, locks.release_time, np.iinfo(np.int64).max)
     numbered = has_previous & ((time <= locks.acquire_time) | (time < until))
     release = np.where(numbered, released, locks.lockptr)
     is_release = np.isin(release, locks.release) & (release >= 0)
