@@ -75,6 +75,10 @@ class Archive:
                 place.slices.end[:] += found.offsets[host]
         self._definitions = d = Definitions(self._recordings, self._ranks, hosts)
         self._put_operations(found)
+        self._references = [
+            recording.references([d.number[number, i] for i in range(len(recording.places))])
+            for number, recording in enumerate(self._recordings)
+        ]
         locations = d.tables["locations"]
         locations["n_events"] = [2 * self._slices(i).begin.size + self._extra[i].kind.size for i in range(len(d.order))]
         self.definitions, self.metric_types = d.tables, list[list[str]]()
@@ -236,11 +240,14 @@ class Archive:
     def _pieces(self, location: int, number: int) -> Iterator[NDArray[Any]]:
         """Yield the slices of a location as intervals."""
         s, region, performed = self._slices(location), self._definitions.regions[number], self._performed[location]
+        is_host = self.definitions["locations"]["type"][location] == "cpu_thread"
         for start in range(0, s.begin.size, ROWS):
             here = slice(start, start + ROWS)
             found = np.full(s.begin[here].size, -1, INTERVAL)
             found["begin"], found["end"], found["region"] = s.begin[here], s.end[here], region[s.name[here]]
             found["correlation"], found["size"] = s.correlation[here], s.size[here]
+            if is_host:
+                found["stream"], found["event"] = self._references[number].of(s.correlation[here])
             first, stop = np.searchsorted(performed, (start, start + ROWS)).tolist()
             found["operation"][performed[first:stop] - start] = np.arange(first, stop)
             yield found

@@ -210,6 +210,33 @@ def test_launches_and_copies__are_joined_by_correlation(tmp_path):
         assert (trace.copies.bytes.tolist(), trace.copies.copy_enter_time.tolist()) == ([64], [BASE + 20000])
 
 
+def test_synchronisations__refer_to_streams_and_events(tmp_path):
+    trace = Trace().launch(0, 3, 50, "producer").launch(3, 6, 60, "other", stream=24)
+
+    def call(begin, end, what, kind, **given):
+        trace.correlation += 1
+        trace.host(begin, end, what, "cuda_runtime", correlation=trace.correlation)
+        if kind:
+            args = {"cuda_sync_kind": kind, "correlation": trace.correlation, "device": 0, "context": 1, **given}
+            trace.add("X", "cuda_sync", kind, 0, 1000000 + args["stream"], begin, dur=end - begin, args=args)
+        return trace.correlation
+
+    recorded = {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": call(6, 7, "cudaEventRecord", "")}
+    call(8, 9, "cudaStreamWaitEvent", "Stream Wait Event", stream=20, **recorded)
+    call(10, 11, "cudaStreamWaitEvent", "")  # nothing runs on its stream: the profiler does not record it
+    trace.launch(12, 61, 70, "consumer", stream=20).launch(14, 50, 90, "later")
+    call(17, 65, "cudaEventSynchronize", "Event Sync", stream=-1, **recorded)
+    call(66, 95, "cudaStreamSynchronize", "Stream Sync", stream=20)
+    call(96, 99, "cudaDeviceSynchronize", "Context Sync", stream=-1)
+    with convert(tmp_path, trace.host(0, 100, "step").write(tmp_path / "x.json")) as found:
+        syncs = found.frame("device_syncs", raw=True)
+        assert [found.locations.name[i] if i >= 0 else "" for i in syncs.stream] == ["CUDA[0:7]", "CUDA[0:20]", ""]
+        assert (syncs.cause_end_time // 1000).tolist()[:2] == [50, 70]
+        # the consumer waits for the producer, not for the other kernel, which ends later
+        assert found.what_if({"other": 1.1}).runtime == pytest.approx(100e-6)
+        assert found.what_if({"producer": 2}).runtime > 110e-6
+
+
 def test_events__do_not_depend_on_layout_compression_or_windows(tmp_path, monkeypatch):
     (trace,) = random_run(3, 1, 4)
     expected = [events_of(opened(tmp_path, trace), i) for i in range(4)]
