@@ -129,6 +129,15 @@ def test_synchronisations__wait_for_the_stream_of_their_row(trace_of):
     assert (stream, model.device_syncs.cause_end_time.tolist()) == (1, [65])
 
 
+@pytest.mark.parametrize(("flag", "end"), [(1, 69), (2, 65)])
+@pytest.mark.parametrize("has_null", [False, True])
+def test_synchronisations__of_the_null_stream_wait_for_those_that_block_with_it(trace_of, flag, end, has_null):
+    export = small().call(46, 47, correlation=9).kernel(48, 69, "other", 9, stream=9)
+    for stream, kind in ((9, flag), *([(7, 3)] if has_null else [])):
+        export.row("TARGET_INFO_CUDA_STREAM", streamId=stream, processId=1, contextId=1, flag=kind)
+    assert trace_of(export).model.device_syncs.cause_end_time.tolist() == [end]
+
+
 @pytest.mark.parametrize("meta", ["EXPORT_META_DATA", "META_DATA_EXPORT"])
 def test_versions__columns_that_are_missing_are_null(tmp_path, meta):
     export = Export(meta)
