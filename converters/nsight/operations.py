@@ -272,16 +272,14 @@ def _bytes(member: Member, operation: Operation, place: Mapping[int, int]) -> tu
     if not member.payloads:
         return -1, 1, 1
     p = member.payloads[0]
-    if operation.function == "ncclAlltoAll":
-        sent, received = (
-            sum(p.size for p in member.payloads if p.function == name) for name in ("ncclSend", "ncclRecv")
-        )
+    sent, received = (sum(p.size for p in member.payloads if p.function == name) for name in ("ncclSend", "ncclRecv"))
+    if operation.function == "ncclAlltoAll" and sent + received:
         return -1, sent, received
-    # a group of operations of one kind may be one kernel
+    # a group of operations of one kind may be one kernel; sizes are those of a message between two ranks
     sent = received = sum(p.size for p in member.payloads if find_operation(p.function) == operation) or p.size
-    if operation.function == "ncclAllGather":
+    if operation.function in ("ncclAllGather", "ncclGather", "ncclAlltoAll"):
         received *= len(place)
-    if operation.function == "ncclReduceScatter":
+    if operation.function in ("ncclReduceScatter", "ncclScatter", "ncclAlltoAll"):
         sent *= len(place)
     is_rooted = operation.role in ("coll_one2all", "coll_all2one")
     return place.get(p.peer, -1) if is_rooted else -1, sent, received

@@ -287,13 +287,21 @@ def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
         pid, where = 9 - rank, {"pid": 9 - rank, "device": 1 - rank, "context": 1}
         export.range(1, 2, "ncclCommInitRank", pid, domain=1, payload=payload(0, 77, 2, rank, 0))
         for k, (schema, name, given) in enumerate(
-            ((5, "AllReduce", (77, 4096)), (6, "Broadcast", (77, 64, 1)), (4, "AllGather", (77, 8)))
+            (
+                (5, "AllReduce", (77, 4096)),
+                (6, "Broadcast", (77, 64, 1)),
+                (4, "AllGather", (77, 8)),
+                (16, "AlltoAll", (77, 8)),
+                (17, "Gather", (77, 8, 1)),
+                (18, "Scatter", (77, 8, 1)),
+            )
         ):
             at = 100 * k + 10
             data = payload(schema, *given, *([0] if len(given) == 2 else []))
             export.range(at, at + 20, f"nccl{name}", pid, domain=1, payload=data)
             export.call(at + 1, at + 2, correlation=k, pid=pid)
-            export.kernel(at + 5, at + 50, f"ncclDevKernel_{name}_RING_LL", k, **where)
+            kernel = "ncclDevKernel_SendRecv" if schema > 10 else f"ncclDevKernel_{name}_RING_LL"
+            export.kernel(at + 5, at + 50, kernel, k, **where)
     source = opened(export, tmp_path)
     # processes are ordered by rank in the communicator, not by process identifier
     assert source.definitions["processes"]["rank"] == [0, 1]
@@ -304,7 +312,7 @@ def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
         sides = all_of(source)[location][1]
         ends = [i for i, op in enumerate(sides["collectives.op"]) if op >= 0]
         found = [[sides[f"collectives.{c}"][i] for i in ends] for c in ("root", "sent", "received")]
-        assert found == [[-1, 1, -1], [4096, 64, 8], [4096, 64, 16]]
+        assert found == [[-1, 1, -1, -1, 1, 1], [4096, 64, 8, 16, 8, 16], [4096, 64, 16, 16, 16, 8]]
 
 
 def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
