@@ -87,9 +87,10 @@ class Surveyed:
     n_flush_readings: int
     n_crossed: int
     n_undefined: int
-    """`n_impossible`, `n_flush_readings`, `n_crossed` and `n_undefined`: impossible counter values, counter readings at
-    the end of buffer flushes, regions that were left because an enclosing region was left, and collective operations
-    without a communicator of the header."""
+    n_cut: int
+    """`n_impossible`, `n_flush_readings`, `n_crossed`, `n_undefined` and `n_cut`: impossible counter values, counter
+    readings at the end of buffer flushes, regions that were left because an enclosing region was left, collective
+    operations without a communicator of the header, and regions that end but have not begun."""
 
 
 @dataclass
@@ -122,7 +123,7 @@ class Archive:
         with_mpi = bool(index.messages.columns.size) or any(types.is_call(number) for number, _ in index.named)
         self._definitions = d = Definitions(header, names, index.named, counters, numbers, with_mpi)
         self.clock = Clock(header.resolution, 0, max(header.duration, index.last))
-        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, 1e9 / header.resolution)
+        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header)
         self._rank = np.repeat(np.arange(len(d.first)), [n for n, _ in header.threads]).astype(np.int32)
         self._is_posted = np.zeros(index.messages.columns.shape[1], np.uint8)
         self._find_teams()
@@ -131,7 +132,7 @@ class Archive:
         self._regions = d.regions.for_kernels()
         self.capabilities: frozenset[str] = frozenset()
         self._local = threading.local()
-        self._survey()
+        self._survey(header.is_cut)
         of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
         has_functions = any(number in of_user for number, _ in index.named)
         self.properties = self._facts(header, names.missing, with_mpi and not has_functions)
@@ -173,6 +174,12 @@ class Archive:
             notes.append(
                 f"{counted(n_undefined, 'participation', 'participations')} in collective operations on communicators "
                 "that the header does not define: waits in them are not known"
+            )
+        if header.is_cut:
+            n_cut = sum(s.n_cut for s in self._surveyed)
+            notes.append(
+                "the trace is a piece of another one: messages that are not in it as a whole are left out"
+                + (f", and {counted(n_cut, 'end')} of regions that have begun before it" if n_cut else "")
             )
         left_out = {
             "messages within a task": self._index.n_within,
@@ -219,14 +226,14 @@ class Archive:
         time, action, value = (np.concatenate(rows) for rows in found)
         return ThreadEvents(time, action, value, self.clock.length)
 
-    def _survey(self) -> None:
+    def _survey(self, is_cut: bool) -> None:
         """Read every location once: number of events, collective operations, faults."""
         locations = self.definitions["locations"]
         with ThreadPoolExecutor(n_jobs(None)) as pool:
             self._surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
         locations["n_events"] = [s.n_events for s in self._surveyed]
         self._operations = Operations(
-            [s.calls for s in self._surveyed], self._rank, self.definitions["communicators"]["members"]
+            [s.calls for s in self._surveyed], self._rank, self.definitions["communicators"]["members"], is_cut
         )
         self.fault = self._index.fault
         if self._operations.fault and not self.fault:
@@ -246,7 +253,7 @@ class Archive:
             n += last.events["time"].size
             if "collectives" in last.sides:
                 calls.add(last.sides["collectives"], last.events["time"], n)
-        counts = (decode.IMPOSSIBLE, decode.N_FLUSH_READINGS, decode.N_CROSSED, decode.N_UNDEFINED)
+        counts = (decode.IMPOSSIBLE, decode.N_FLUSH_READINGS, decode.N_CROSSED, decode.N_UNDEFINED, decode.N_CUT)
         return Surveyed(n, calls, fault, *(int(reading.state[count]) for count in counts))
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:

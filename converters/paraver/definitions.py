@@ -212,7 +212,7 @@ class Definitions(DefinitionTables):
 
 
 def tables_for_kernels(
-    numbers: list[int], counters: list[int], regions: Regions, communicators: Mapping[int, int], nanoseconds: float
+    numbers: list[int], counters: list[int], regions: Regions, communicators: Mapping[int, int], header: Header
 ) -> decode.Tables:
     """Return the decoder's tables of types, by index in `numbers`."""
     place = {number: k for k, number in enumerate(counters)}
@@ -227,5 +227,6 @@ def tables_for_kernels(
         np.array(is_user, np.uint8),
         rows,
         len(counters),
-        nanoseconds,
+        1e9 / header.resolution,
+        header.is_cut,
     )

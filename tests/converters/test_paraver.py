@@ -319,6 +319,21 @@ def test_bad_input__is_refused_with_what_is_wrong(tmp_path, text, words):
     assert not (tmp_path / "x.trace").exists()
 
 
+def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
+    """Paraver ends what is open at the end of a piece, and a critical section although it is over."""
+    begin, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:0"
+    calls = [(0, 1, end), (2, 1, begin), (4, 2, begin), (5, 1, end), (5, 2, end), (90, 1, begin)]
+    calls += [(6, 1, "60000006:3"), (7, 1, "60000006:6"), (8, 1, "60000006:5"), (9, 1, "60000006:0")]
+    calls.append((100, 1, f"{end}:60000006:0"))
+    records = [f"1:{task}:1:{task}:1:0:100:1\n" for task in (1, 2)]
+    records += [f"2:{task}:1:{task}:1:{time}:{events}\n" for time, task, events in calls]
+    cut = header(100, [1, 1], [[0, 1]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3100\n'
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + "".join(records)), tmp_path / "t"))
+    assert "and 2 ends of regions that have begun before it" in " ".join(trace.manifest["source"]["notes"])
+    assert trace.collectives.n_members.tolist() == [2, 1]
+    assert trace.analyze().cells["mpi_wait_nxn"].value.tolist() == [2]
+
+
 def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
     """Records of type 4 repeat information of events; -1 is the member of a communicator that a task did not get."""
     text = random_program(8, 2, 1, 50)
