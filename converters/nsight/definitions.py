@@ -120,12 +120,15 @@ class Definitions(DefinitionTables):
         keys = {number: key for key, number in self._recording.processes.items()}
         machine = self.add("system_tree_nodes", name="machine", class_name="machine")
         self.hosts = [_host(content, k) for k, content in enumerate(contents)]
-        nodes = [self.add("system_tree_nodes", name=host, class_name="node", parent=machine) for host in self.hosts]
+        nodes = {
+            host: self.add("system_tree_nodes", name=host, class_name="node", parent=machine)
+            for host in dict.fromkeys(self.hosts)
+        }
         names = [_names_of_processes(content) for content in contents]
         for p in self._places.processes:
             report, process = keys[p]
             rank = self._places.ranks[p]
-            row = self.add_process(f"Rank {rank}", nodes[report], rank)
+            row = self.add_process(f"Rank {rank}", nodes[self.hosts[report]], rank)
             for name, value in (("pid", str(process_id(process))), ("program", names[report].get(process, ""))):
                 if value:
                     self.add("properties", table="processes", of=row, name=name, value=value)

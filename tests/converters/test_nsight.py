@@ -556,6 +556,16 @@ def test_reports__of_one_run_in_a_folder_are_one_trace(tmp_path):
     assert registry.find_anchor(folder) == paths[0]
 
 
+def test_reports__of_one_host_are_on_one_node(tmp_path):
+    paths = []
+    for name, host in (("a", "n1"), ("b", "n2"), ("c", "n1")):
+        export = small().row("TARGET_INFO_SYSTEM_ENV", name="Hostname", value=host)
+        paths.append(export.write(tmp_path / f"{name}.sqlite"))
+    found = registry.open_source(paths).definitions
+    assert found["system_tree_nodes"]["name"] == ["machine", "n1", "n2"]
+    assert found["processes"]["node"] == [1, 2, 1]
+
+
 def test_reports__without_the_time_of_day_are_refused(tmp_path):
     export = small()
     first = export.write(tmp_path / "a.sqlite")
