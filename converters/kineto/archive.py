@@ -21,6 +21,7 @@ from tracecols.converters.kineto.recording import Located, Mended, Recording
 from tracecols.converters.nesting import NESTED, OperationEvents
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
+from tracecols.schema import EventKind as K
 from tracecols.work.jobs import n_jobs
 
 _HOST = re.compile(r"(.+?)_(\d+)\.\d+(\.pt)?\.trace\.json(\.gz)?")
@@ -125,9 +126,13 @@ class Archive:
                 group = found.groups[instance.group]
                 communicators[instance.group] = d.communicator(group, instance.members)
             root = self._root(instance, found)
-            for m in instance.members:
+            for k, m in enumerate(instance.members):
                 assert m.operation is not None  # unknown operations are not joined
-                put(m, True, (m.operation.op, communicators[instance.group], root, m.sent, m.received))
+                values = m.operation.op, communicators[instance.group], root, m.sent, m.received
+                if m.operation.op < 0:
+                    # the partner in place of the root; the receiver sends nothing, and the sender receives nothing
+                    values = *values[:2], 1 - k, -1 if k else m.sent, m.received if k else -1
+                put(m, True, values)
         for m in found.others:
             put(m, False, (-1, -1, -1, 0, 0))
         self._performed, self._extra = [], []
@@ -136,8 +141,13 @@ class Archive:
             number = np.arange(len(rows))
             values = np.array([r[3] for r in rows], np.int64).reshape(-1, 5)
             joined = np.array([r[2] for r in rows], bool)
+            op, communicator, partner, sent, received = values.T
+            performs, sends, receives = joined & (op >= 0), joined & (received < 0), joined & (sent < 0)
             events = OperationEvents()
-            events.add_collectives(number[joined], *values[joined].T)
+            events.add_collectives(number[performs], *values[performs].T)
+            for mask, kind, length in ((sends, K.MPI_SEND, sent), (receives, K.MPI_RECV, received)):
+                message = (partner[mask], communicator[mask], np.zeros(int(mask.sum()), np.int64), length[mask])
+                events.add_many(number[mask], kind == K.MPI_RECV, kind, *message)
             self._performed.append(np.array([r[0] for r in rows], np.int64))
             self._extra.append(events.extra(np.array([r[1] for r in rows], np.int32)))
 

@@ -400,6 +400,26 @@ def test_operations__of_groups_that_share_a_name_are_not_joined(tmp_path):
     assert "operations of process group 1: 4 ranks execute operations of a group of 2" in source.properties["notes"]
 
 
+def test_messages__are_joined_by_sender_receiver_and_order(tmp_path):
+    """The second rank waits 30 us for the first, which waits 20 us for it afterwards."""
+    traces = []
+    for rank, kernels in enumerate(((("send", 50, 60), ("recv", 70, 100)), (("recv", 20, 60), ("send", 90, 100)))):
+        trace = Trace(rank, 2).step(3, 0, 110)
+        for k, (name, begin, end) in enumerate(kernels):
+            given = nccl(name, Seq=10 * rank + k, **{"Dst Rank" if name == "send" else "Src Rank": 1 - rank})
+            trace.launch(begin - 5, begin, end, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", **given)
+        traces.append(trace)
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as found:
+        messages = found.frame("messages", raw=True)
+        assert messages.length.tolist() == [256, 256]
+        cells = found.analyze().cells
+        assert sorted(cells["nccl_latesender"].value.tolist()) == [20_000, 30_000]
+    # a rank that is not given: its messages are kernels
+    with convert(tmp_path, traces[0].write(tmp_path / "rank0.json")) as found:
+        assert not len(found.frame("messages"))
+        assert "2 messages" in found.manifest["source"]["notes"]
+
+
 def test_operations__with_a_root(tmp_path):
     traces = []
     for rank in (0, 1):
