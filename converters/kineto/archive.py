@@ -128,11 +128,11 @@ class Archive:
             root = self._root(instance, found)
             for k, m in enumerate(instance.members):
                 assert m.operation is not None  # unknown operations are not joined
-                values = m.operation.op, communicators[instance.group], root, m.sent, m.received
+                given = root, m.sent, m.received
                 if m.operation.op < 0:
-                    # the partner in place of the root; the receiver sends nothing, and the sender receives nothing
-                    values = *values[:2], 1 - k, -1 if k else m.sent, m.received if k else -1
-                put(m, True, values)
+                    # the partner; the receiver sends nothing, and the sender receives nothing
+                    given = 1 - k, -1 if k else m.sent, m.received if k else -1
+                put(m, True, (m.operation.op, communicators[instance.group], *given))
         for m in found.others:
             put(m, False, (-1, -1, -1, 0, 0))
         self._performed, self._extra = [], []

@@ -324,14 +324,18 @@ def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
             export.range(12, 13, "ncclRecv", rank + 1, domain=1, payload=payload(10, 5, 100, peer))
         export.range(14, 20, "ncclGroupEnd", rank + 1, domain=1)
         export.call(15, 16, correlation=1, pid=rank + 1).kernel(20, 30, "ncclDevKernel_SendRecv", 1, **where)
-        # a single message is no collective operation
+        # a single message is no collective operation: its receiver is late
         export.range(
             40, 41, "ncclSend" if rank else "ncclRecv", rank + 1, domain=1, payload=payload(10 - rank, 5, 8, 1 - rank)
         )
-        export.call(42, 43, correlation=2, pid=rank + 1).kernel(50, 60, "ncclDevKernel_SendRecv", 2, **where)
+        export.call(42, 43, correlation=2, pid=rank + 1)
+        export.kernel(57 - 7 * rank, 60, "ncclDevKernel_SendRecv", 2, **where)
     source = opened(export, tmp_path)
     assert source.properties["operations of NCCL"] == 1
-    assert source.properties["kernels of NCCL that belong to no operation"] == 2
+    assert "kernels of NCCL that belong to no operation" not in source.properties
+    trace = tracecols.open(tracecols.convert(tmp_path / "x.sqlite", tmp_path / "x.trace"))
+    assert trace.frame("messages", raw=True).length.tolist() == [8]
+    assert trace.analyze().cells["nccl_latereceiver"].value.tolist() == [7]
     sides = all_of(source)[1][1]
     assert (sides["collectives.sent"][1], sides["collectives.received"][1]) == (200, 200)
 
