@@ -210,6 +210,18 @@ def test_launches_and_copies__are_joined_by_correlation(tmp_path):
         assert (trace.copies.bytes.tolist(), trace.copies.copy_enter_time.tolist()) == ([64], [BASE + 20000])
 
 
+def test_copies__say_their_direction_in_the_words_of_all_makers(tmp_path):
+    names = {
+        "Memcpy PtoP (Device -> Device)": 3, "zeCommandListAppendMemoryCopy(M2D)": 1, "zeCommandListAppendMemoryCopy(D2H)": 2,
+        "zeCommandListAppendMemoryCopy(D2D)": 3, "zeCommandListAppendMemoryCopy(M2M)": 0, "CopyHostToDevice": 1,
+    }  # fmt: skip
+    trace = Trace()
+    for k, name in enumerate(names):
+        trace.launch(10 * k, 10 * k + 5, 10 * k + 6, name, "cudaMemcpyAsync", "gpu_memcpy")
+    with convert(tmp_path, trace.write(tmp_path / "x.json")) as found:
+        assert found.copies.direction.tolist() == list(names.values())
+
+
 def test_synchronisations__refer_to_streams_and_events(tmp_path):
     trace = Trace().launch(0, 3, 50, "producer").launch(3, 6, 60, "other", stream=24)
 
