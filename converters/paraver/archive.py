@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report
 from tracecols.converters.buffers import N_VALUES, Events, Sides
-from tracecols.converters.paraver import decode, scan, types
+from tracecols.converters.paraver import decode, definitions, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
 from tracecols.converters.paraver.files import DAMAGED, Header, line_of, read_header, read_names
 from tracecols.converters.paraver.index import Index, type_table
@@ -25,6 +25,7 @@ from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind as K
+from tracecols.schema.enums import CORRELATION, VALUE_TYPES
 from tracecols.work.jobs import n_jobs
 
 ROWS = 1 << 18
@@ -115,7 +116,8 @@ class Archive:
         self.path = path
         self.format = "Paraver"
         header, names = read_header(path), read_names(path)
-        self._index = index = Index(path, header, type_table(names.labels))
+        is_stream = np.array([*map(definitions.is_stream, definitions.names_of_threads(header, names))], bool)
+        self._index = index = Index(path, header, type_table(names.labels), is_stream)
         numbers = sorted({*names.labels, *(number for number, _ in index.named)})
         self._types = type_table(numbers)
         action = self._types.action
@@ -125,6 +127,8 @@ class Archive:
         self.clock = Clock(header.resolution, 0, max(header.duration, index.last))
         self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header)
         self._rank = np.repeat(np.arange(len(d.first)), [n for n, _ in header.threads]).astype(np.int32)
+        if index.launches.size:
+            d.add("attribute_definitions", name=CORRELATION, type="uint64")
         self._is_posted = np.zeros(index.messages.columns.shape[1], np.uint8)
         self._find_teams()
         d.finish()
@@ -270,10 +274,12 @@ class Archive:
         try:
             for batch in self._batches(location, reading):
                 self._put_roots(batch, location, reading)
+                self._put_correlations(batch, location, reading)
                 yield batch
         except SourceError:
             batch = self._batch(self._buffers(), reading)
             self._put_roots(batch, location, reading)
+            self._put_correlations(batch, location, reading)
             yield batch
         if fault:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
@@ -287,6 +293,29 @@ class Archive:
             roots = self._operations.roots[location]
             table["root"][ends] = roots[reading.n_operations : reading.n_operations + n]
             reading.n_operations += n
+
+    def _put_correlations(self, batch: Batch, location: int, reading: _Reading) -> None:
+        """Give calls and the kernels that they launch the same correlation ID: a launch is a message from the begin of
+        the innermost call to that of the kernel."""
+        launches = self._index.launches
+        of, at = (
+            (scan.RECEIVER, scan.RECEIVED_AT) if self._definitions.is_device[location] else (scan.SENDER, scan.SENT_AT)
+        )
+        number = np.flatnonzero(launches[:, of] == location)
+        enters = np.flatnonzero(batch.events["kind"] == K.ENTER)
+        if not number.size or not enters.size:
+            return
+        wanted, time = launches[number, at], batch.events["time"][enters]
+        last = np.searchsorted(time, wanted, "right") - 1
+        begins = (last >= 0) & (time[last] == wanted)
+        row, first_of = np.unique(enters[last[begins]], return_index=True)
+        n_before = int(reading.state[decode.BASE]) - batch.events["time"].size
+        batch.sides["attributes"] = {
+            "row": row + n_before,
+            "attribute": np.zeros(row.size, np.int32),
+            "type": np.full(row.size, VALUE_TYPES.index("uint64"), np.uint8),
+            "value": number[begins][first_of],
+        }
 
     def _buffers(self) -> Buffers:
         if not hasattr(self._local, "buffers"):

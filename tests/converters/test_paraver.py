@@ -451,6 +451,22 @@ def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
     assert "regions left with the one around them" not in source.properties
 
 
+def test_cuda__launches_are_messages_from_calls_to_kernels(tmp_path):
+    """The kernels of two streams begin in another order than they are launched."""
+    text = header(200, [3]) + "1:1:1:1:1:0:200:1\n"
+    for begin, stream, runs in ((10, 2, 50), (20, 3, 30), (25, 2, 80)):
+        text += f"2:1:1:1:1:{begin}:63000001:1\n2:1:1:1:1:{begin + 2}:63000001:0\n"
+        text += f"3:1:1:1:1:{begin}:{begin}:1:1:1:{stream}:{runs}:{runs}:0:{begin}\n"
+        text += f"2:1:1:1:{stream}:{runs}:63000019:12\n2:1:1:1:{stream}:{runs + 15}:63000019:0\n"
+    text += "3:1:1:1:1:40:40:1:1:1:2:95:95:64:7\n"  # a copy, which ends at 95
+    row = "LEVEL THREAD SIZE 3\nTHREAD 1.1.1\nCUDA-D1.S1-box\nCUDA-D1.S2-box\n"
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, OF_CUDA, row), tmp_path / "x.trace"))
+    kernels = trace.frame("kernels", raw=True)
+    launched = dict(zip(kernels.enter_time.tolist(), kernels.launch_enter_time.tolist(), strict=True))
+    assert launched == {50: 10, 30: 20, 80: 25}
+    assert trace.manifest["source"]["left out"] == {"messages within a task": 1}
+
+
 @pytest.mark.parametrize("name", ["CUDA-D1.S1-box", "HIP-D1.S1-box", "GPU-D1.S1", "GPU_a2f80454.1"])
 def test_streams__have_names_of_all_versions(tmp_path, name):
     row = f"LEVEL THREAD SIZE 2\nTHREAD 1.1.1\n{name}\n"
