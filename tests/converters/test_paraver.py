@@ -451,6 +451,14 @@ def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
     assert "regions left with the one around them" not in source.properties
 
 
+def test_messages__that_arrive_before_they_are_received_are_received_in_the_call(tmp_path):
+    text = header(100, [1, 1], [[0, 1]]) + "1:1:1:1:1:0:100:1\n1:2:1:2:1:0:100:1\n"
+    text += "2:1:1:1:1:10:50000001:1\n2:1:1:1:1:12:50000001:0\n3:1:1:1:1:10:12:2:1:2:1:50:20:8:7\n"
+    text += "2:2:1:2:1:50:50000001:2\n2:2:1:2:1:60:50000001:0\n"
+    source = registry.open_source(write(tmp_path / "x.prv", text, PCF))
+    assert [event[:2] for event in events_of(source, 1)][1:4] == [(50, "ENTER"), (50, "MPI_RECV"), (60, "EXIT")]
+
+
 def test_cuda__launches_are_messages_from_calls_to_kernels(tmp_path):
     """The kernels of two streams begin in another order than they are launched."""
     text = header(200, [3]) + "1:1:1:1:1:0:200:1\n"
