@@ -68,6 +68,9 @@ ATTRIBUTES = (
 )
 """Attributes of ENTER: name, column of the intervals, type."""
 
+NO_STREAM = (1 << 32) - 1
+"""Stream number of calls that do not wait for a single stream."""
+
 SIDE_COLUMNS = sides.side_columns(SIDES)
 
 SORTED_AT_ONCE = 1 << 21
@@ -75,6 +78,31 @@ SORTED_AT_ONCE = 1 << 21
 
 ROWS = 1 << 18
 """Events per batch."""
+
+
+@dataclass
+class References:
+    """Streams and events that calls refer to, by correlation ID, or process and correlation ID."""
+
+    key: NDArray[np.int64]
+    """(n,): in ascending order."""
+    stream: NDArray[np.int64]
+    event: NDArray[np.int64]
+    """`stream` and `event`: (n,)"""
+
+    @classmethod
+    def of_calls(cls, key: NDArray[np.int64], stream: NDArray[np.int64], event: NDArray[np.int64]) -> References:
+        """Collect the references of calls, the first ones of each call; -1 none."""
+        key, first_of = np.unique(key, return_index=True)
+        return cls(key, stream[first_of], event[first_of])
+
+    def of(self, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return stream and event of calls, -1 if a call refers to none."""
+        if not self.key.size:
+            return np.full(key.size, -1), np.full(key.size, -1)
+        at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
+        found = (self.key[at] == key) & (key >= 0)
+        return np.where(found, self.stream[at], -1), np.where(found, self.event[at], -1)
 
 
 @dataclass

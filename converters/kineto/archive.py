@@ -21,6 +21,7 @@ from tracecols.converters.kineto.recording import Located, Mended, Recording
 from tracecols.converters.nesting import NESTED, OperationEvents
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
+from tracecols.schema import EventKind as K
 from tracecols.work.jobs import n_jobs
 
 _HOST = re.compile(r"(.+?)_(\d+)\.\d+(\.pt)?\.trace\.json(\.gz)?")
@@ -75,6 +76,10 @@ class Archive:
                 place.slices.end[:] += found.offsets[host]
         self._definitions = d = Definitions(self._recordings, self._ranks, hosts)
         self._put_operations(found)
+        self._references = [
+            recording.references([d.number[number, i] for i in range(len(recording.places))])
+            for number, recording in enumerate(self._recordings)
+        ]
         locations = d.tables["locations"]
         locations["n_events"] = [2 * self._slices(i).begin.size + self._extra[i].kind.size for i in range(len(d.order))]
         self.definitions, self.metric_types = d.tables, list[list[str]]()
@@ -121,9 +126,13 @@ class Archive:
                 group = found.groups[instance.group]
                 communicators[instance.group] = d.communicator(group, instance.members)
             root = self._root(instance, found)
-            for m in instance.members:
+            for k, m in enumerate(instance.members):
                 assert m.operation is not None  # unknown operations are not joined
-                put(m, True, (m.operation.op, communicators[instance.group], root, m.sent, m.received))
+                given = root, m.sent, m.received
+                if m.operation.op < 0:
+                    # the partner; the receiver sends nothing, and the sender receives nothing
+                    given = 1 - k, -1 if k else m.sent, m.received if k else -1
+                put(m, True, (m.operation.op, communicators[instance.group], *given))
         for m in found.others:
             put(m, False, (-1, -1, -1, 0, 0))
         self._performed, self._extra = [], []
@@ -132,8 +141,13 @@ class Archive:
             number = np.arange(len(rows))
             values = np.array([r[3] for r in rows], np.int64).reshape(-1, 5)
             joined = np.array([r[2] for r in rows], bool)
+            op, communicator, partner, sent, received = values.T
+            performs, sends, receives = joined & (op >= 0), joined & (received < 0), joined & (sent < 0)
             events = OperationEvents()
-            events.add_collectives(number[joined], *values[joined].T)
+            events.add_collectives(number[performs], *values[performs].T)
+            for mask, kind, length in ((sends, K.MPI_SEND, sent), (receives, K.MPI_RECV, received)):
+                message = (partner[mask], communicator[mask], np.zeros(int(mask.sum()), np.int64), length[mask])
+                events.add_many(number[mask], kind == K.MPI_RECV, kind, *message)
             self._performed.append(np.array([r[0] for r in rows], np.int64))
             self._extra.append(events.extra(np.array([r[1] for r in rows], np.int32)))
 
@@ -236,11 +250,14 @@ class Archive:
     def _pieces(self, location: int, number: int) -> Iterator[NDArray[Any]]:
         """Yield the slices of a location as intervals."""
         s, region, performed = self._slices(location), self._definitions.regions[number], self._performed[location]
+        is_host = self.definitions["locations"]["type"][location] == "cpu_thread"
         for start in range(0, s.begin.size, ROWS):
             here = slice(start, start + ROWS)
             found = np.full(s.begin[here].size, -1, INTERVAL)
             found["begin"], found["end"], found["region"] = s.begin[here], s.end[here], region[s.name[here]]
             found["correlation"], found["size"] = s.correlation[here], s.size[here]
+            if is_host:
+                found["stream"], found["event"] = self._references[number].of(s.correlation[here])
             first, stop = np.searchsorted(performed, (start, start + ROWS)).tolist()
             found["operation"][performed[first:stop] - start] = np.arange(first, stop)
             yield found

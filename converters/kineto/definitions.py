@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.definition_tables import DefinitionTables
+from tracecols.converters.intervals import ATTRIBUTES
 from tracecols.converters.kineto import scan
 from tracecols.converters.kineto.operations import Group, Member
 from tracecols.converters.kineto.recording import ANNOTATIONS, C10D, STEP, Place, Recording
 from tracecols.converters.nccl import find_operation
-from tracecols.schema.enums import COPIED_BYTES, CORRELATION, NCCL
+from tracecols.schema.enums import NCCL
 
 _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
 """Python functions: `torch/optim/sgd.py(12): step`."""
@@ -56,14 +57,8 @@ class Definitions(DefinitionTables):
         self.number = {of: location for location, of in enumerate(self.order)}
         threads = [i for i, kind in enumerate(self.tables["locations"]["type"]) if kind == "cpu_thread"]
         self.add("groups", type="comm_locations", paradigm="pthread", flags=0, members=threads)
-        # in the order of `intervals.ATTRIBUTES`
-        self.add(
-            "attribute_definitions",
-            name=CORRELATION,
-            type="uint64",
-            description="a call for a device, and what the device does because of it",
-        )
-        self.add("attribute_definitions", name=COPIED_BYTES, type="uint64", description="bytes of a copy")
+        for name, _, kind in ATTRIBUTES:
+            self.add("attribute_definitions", name=name, type=kind)
         self.regions = [self._regions(number, recording) for number, recording in enumerate(recordings)]
 
     def _process(self, number: int, recording: Recording, rank: int, node: int) -> None:

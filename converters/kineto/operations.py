@@ -4,7 +4,7 @@ Operations of several ranks are joined by the first of these keys that all of th
 operation (`Comms Id`); process group and sequence number (`Seq`); process group and order; stream and order. Order is
 trusted only within training steps in which all ranks have the same operations, counting only those launched within the
 recording, and only if no operation that waits for all members ends before its last member begins. Operations that a
-rank executes on several devices are not joined.
+rank executes on several devices are not joined. Messages are joined by process group, sender, receiver and order.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ _SAME_SIZE = ("ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadc
 
 GLOO = -1
 """Replaces the stream number for threads of gloo, which all execute operations of the same order."""
+
+SEND, RECEIVE = "ncclSend", "ncclRecv"
+"""Functions of messages."""
 
 Key = tuple[Any, ...]
 
@@ -69,12 +72,12 @@ class Member:
 
 @dataclass
 class Instance:
-    """An operation of several ranks."""
+    """An operation of several ranks, or a message."""
 
     group: int
     """Number among the groups."""
     members: list[Member]
-    """In the order of the group's ranks."""
+    """In the order of the group's ranks; of a message sender and receiver."""
 
 
 @dataclass
@@ -84,7 +87,7 @@ class Group:
     name: str
     description: str
     recordings: list[int]
-    """Recordings of the given ranks, in rank order."""
+    """Recordings of the given ranks, in rank order; of messages, of sender and receiver."""
     ranks: tuple[int, ...]
     """All its ranks in order; empty if unknown."""
     size: int
@@ -272,6 +275,15 @@ def _group_key(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) ->
     return "stream", m.stream, ()
 
 
+def _pair(m: Member, rank: int) -> tuple[int, ...]:
+    """Return the ranks of sender and receiver of a message; empty if it is none, or they are not recorded."""
+    if m.operation is None or m.operation.function not in (SEND, RECEIVE):
+        return ()
+    is_send = m.operation.function == SEND
+    peer = _number(m.given.get("Dst Rank" if is_send else "Src Rank"))
+    return () if peer in (-1, rank) else (rank, peer) if is_send else (peer, rank)
+
+
 # -- which belong together ---------------------------------------------------------------------------------------------
 
 
@@ -286,14 +298,16 @@ class _Joining:
         self.left: list[Member] = []
         self.instances: list[list[Member]] = []
         self.why = ""
-        if all(isinstance(m.given.get("Comms Id"), int | str) for m in every):
+        # sender and receiver number their messages differently
+        is_message = key[0] == "message"
+        if not is_message and all(isinstance(m.given.get("Comms Id"), int | str) for m in every):
             self.key = OF_OPERATION
             self._identify(lambda m: (m.given["Comms Id"],))
         elif key[0] == "group" and all(_number(m.given.get("Seq")) >= 0 for m in every):
             self.key = OF_SEQUENCE
             self._identify(lambda m: (m.given["Seq"], bool(m.given.get("Is P2P", False))))
         else:
-            self.key = OF_GROUP if key[0] == "group" else OF_STREAM
+            self.key = OF_GROUP if is_message or key[0] == "group" else OF_STREAM
             self._count(recordings)
         self._choose()
 
@@ -346,7 +360,6 @@ class _Joining:
         """Keep the operations that all ranks have, that are alike on all of them, and begin in the same order."""
         first = next(iter(self.ids.values()))
         common = [key for key in first if all(key in mine for mine in self.ids.values())]
-        common = [key for key in common if first[key].operation is not None and first[key].operation.op >= 0]  # type: ignore[union-attr]
         alike = [key for key in common if self._are_alike([mine[key] for mine in self.ids.values()])]
         if len(alike) < len(common):
             self.why = "ranks execute different operations"
@@ -365,7 +378,7 @@ class _Joining:
         """Return whether the members of an operation do the same."""
         functions = {m.operation.function if m.operation is not None else "" for m in members}
         if len(functions) > 1:
-            return False
+            return functions == {SEND, RECEIVE}
         return self.key < OF_STREAM or functions.isdisjoint(_SAME_SIZE) or len({m.sent for m in members}) == 1
 
 
@@ -377,10 +390,15 @@ def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[
     """Join the operations of all ranks, each with its rank and host."""
     result = Operations()
     configured = _configured(recordings)
-    groups: dict[Key, dict[int, list[Member]]] = defaultdict(lambda: defaultdict(list))
+    groups, messages = (defaultdict[Key, dict[int, list[Member]]](lambda: defaultdict(list)) for _ in range(2))
+    of_rank = {rank: number for number, rank in enumerate(ranks)}
     for number, recording in enumerate(recordings):
         for m in members_of(number, recording):
-            if m.operation is None or m.operation.op < 0:
+            if m.operation is not None and m.operation.op >= 0:
+                groups[_group_key(m, configured)][number].append(m)
+            elif (pair := _pair(m, ranks[number])) and of_rank.keys() >= set(pair):
+                messages["message", str(m.given.get("Process Group Name")), pair][number].append(m)
+            else:
                 result.others.append(m)
                 what = (
                     "messages"
@@ -388,12 +406,9 @@ def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[
                     else "kernels that execute several operations, or unknown ones"
                 )
                 result.counts[what] += 1
-            else:
-                groups[_group_key(m, configured)][number].append(m)
     _leave_out_several_devices(groups, result)
-    of_rank = {rank: number for number, rank in enumerate(ranks)}
     joinings = []
-    for key, of in groups.items():
+    for key, of in (groups | messages).items():
         in_group = [of_rank[r] for r in key[2] if r in of_rank]
         wanted = in_group if in_group and set(of) <= set(in_group) else sorted(of, key=lambda n: ranks[n])
         joinings.append((key, _Joining(recordings, of, wanted, key)))
@@ -422,6 +437,8 @@ def _leave_out_several_devices(groups: dict[Key, dict[int, list[Member]]], resul
 
 def _title(key: Key) -> str:
     """Return the name of a group for people."""
+    if key[0] == "message":
+        return f"process group {key[1]}, messages from rank {key[2][0]} to rank {key[2][1]}"
     return f"process group {key[1]}" if key[0] == "group" else "gloo" if key[1] == GLOO else f"stream {key[1]}"
 
 
@@ -431,7 +448,9 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
     n_apart = sum(not _overlap(i, shift) for i in joining.instances)
     if joining.key >= OF_GROUP and n_apart:
         joining.give_up(
-            f"{n_apart} of {len(joining.instances)} operations of all with all would end before all have begun"
+            f"{n_apart} of {len(joining.instances)} messages would be received before they are sent"
+            if key[0] == "message"
+            else f"{n_apart} of {len(joining.instances)} operations of all with all would end before all have begun"
         )
     size = max((_number(m.given.get("Group size")) for i in joining.instances for m in i), default=-1)
     if 0 < size < len(numbers):
@@ -457,8 +476,12 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
 
 
 def _overlap(members: list[Member], shift: Sequence[int]) -> bool:
-    """Return whether an operation is possible: if it waits for all members, none ends before all have begun."""
+    """Return whether an operation is possible: if it waits for all members, none ends before all have begun, and no
+    receiver of a message before its sender."""
     operation = members[0].operation
+    if operation is not None and operation.op < 0:
+        send, receive = members
+        return receive.end + shift[receive.recording] > send.begin + shift[send.recording]
     if operation is None or not operation.waits_for_all:
         return True
     return min(m.end + shift[m.recording] for m in members) > max(m.begin + shift[m.recording] for m in members)

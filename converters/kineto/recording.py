@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.intervals import NO_STREAM, References
 from tracecols.converters.kineto import nest, scan
 from tracecols.converters.kineto.files import Text, parsed, read_values
 from tracecols.converters.nccl import find_operation
@@ -46,6 +48,9 @@ PARAMETERS = (
     "Input Dims", "Input type", "Global rank start", "Global rank stride",
 )  # fmt: skip
 """Names of the arguments that are kept."""
+SYNC = ("correlation", "device", "stream", "wait_on_stream", "wait_on_cuda_event_record_corr_id")
+"""Arguments that say what a call waits for, or lets a stream wait for: the correlation ID of the call, device and
+stream, and for an event the stream in which it was recorded and the correlation ID of the call that recorded it."""
 
 WHAT_IS_WRONG = {
     scan.BAD_EVENT: "expected an event, a JSON object, found",
@@ -164,6 +169,8 @@ class Recording:
         Names by process and thread; by process.
     details : list of Detail
         Arguments of kernels of collective operations, and of the operators and annotations that describe them.
+    syncs : list of tuple of int
+        What calls wait for (`SYNC`), -1 none.
     left_out : Counter of (str, str)
         Number of events that are not slices of threads and streams, by category and phase.
     n_strange, n_negative, n_untimed : int
@@ -177,6 +184,7 @@ class Recording:
         self.head: dict[str, Any] = {}
         self.fault = ""
         self.details: list[Detail] = []
+        self.syncs: list[tuple[int, ...]] = []
         self.thread_names: dict[tuple[int, int], str] = {}
         self.process_names: dict[int, str] = {}
         self.threads, self.streams = Mended(), Mended()
@@ -285,6 +293,10 @@ class Recording:
                 continue
             given = parsed(words) if words else {}
             given = given if isinstance(given, dict) else {}
+            if details.kind[d] == scan.SYNC:
+                values = (given.get(name) for name in SYNC)
+                self.syncs.append(tuple(v if type(v) is int and 0 <= v < NO_STREAM else -1 for v in values))
+                continue
             self.details.append(Detail(int(details.kind[d]), {k: given[k] for k in PARAMETERS if k in given}))
             self._rows.append(self._n + int(details.slice[d]))
         if n:
@@ -425,6 +437,20 @@ class Recording:
             for row in np.flatnonzero(np.isin(s.correlation, wanted)).tolist():
                 result.setdefault(int(s.correlation[row]), (location, int(s.begin[row])))
         return result
+
+    def references(self, number: Sequence[int]) -> References:
+        """Return the streams, numbered as given for each place, and events that calls refer to, by correlation ID. An
+        event has the correlation ID of the call that recorded it."""
+        streams = {
+            (place.pid, place.tid): number[i]
+            for i, place in enumerate(self.places)
+            if place.is_device and not place.is_gloo and place.level == 0
+        }
+        found = [(-1, -1, -1)]
+        for call, device, stream, recorded_in, recorder in self.syncs:
+            found.append((call, streams.get((device, stream), -1), recorder))
+            found.append((recorder, streams.get((device, recorded_in), -1), recorder))
+        return References.of_calls(*np.array(found, np.int64).T)
 
 
 C10D = "c10d::"

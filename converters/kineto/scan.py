@@ -41,6 +41,7 @@ CATEGORIES = (
 of the first ones: names used in 2021 and 2022, and by devices without CUDA."""
 CPU_OP, USER_ANNOTATION, PYTHON_FUNCTION, CUDA_RUNTIME, CUDA_DRIVER, KERNEL, MEMCPY, MEMSET = range(1, 9)
 LAST_KEPT = MEMSET
+CUDA_SYNC = CATEGORIES.index("cuda_sync")
 _SAME_AS = (CPU_OP, CUDA_RUNTIME, KERNEL, MEMCPY, MEMSET, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME, CUDA_DRIVER)
 """The categories that the last ones are other names of."""
 _FIRST_OTHER = len(CATEGORIES) - len(_SAME_AS)
@@ -52,9 +53,9 @@ PHASES = ("X", "s", "t", "f", "M", "i", "C", "")
 """Phases of events that are counted separately: slices, flows, metadata, instants, counters, others."""
 _SLICE, _METADATA, _OTHER = 0, 4, 7
 
-(NO_DETAIL, COLLECTIVE, PARAM_COMMS, ANNOTATION, METADATA) = range(5)
+(NO_DETAIL, COLLECTIVE, PARAM_COMMS, ANNOTATION, METADATA, SYNC) = range(6)
 """Events whose arguments are read in Python: kernels of collective operations (for gloo, ranges on its threads), the
-operators that record their parameters, annotations around them, names of threads."""
+operators that record their parameters, annotations around them, names of threads, and what calls wait for."""
 
 FIELDS = 17
 (
@@ -91,7 +92,7 @@ class Details(NamedTuple):
     """Events whose arguments are read in Python."""
 
     slice: NDArray[np.int64]
-    """(capacity,): number among the slices of the buffer; -1 for metadata."""
+    """(capacity,): number among the slices of the buffer; -1 for events that are no slices of it."""
     kind: NDArray[np.uint8]
     """(capacity,)"""
     start: NDArray[np.int64]
@@ -635,6 +636,11 @@ def scan_events(data, n, fields, categories, names, slots, slices, details, coun
         elif phase == _METADATA:
             d = state[N_DETAILS]
             details.slice[d], details.kind[d], details.start[d], details.end[d] = -1, METADATA, p, after
+            state[N_DETAILS] = d + 1
+        elif phase == _SLICE and category == CUDA_SYNC:
+            d = state[N_DETAILS]
+            details.slice[d], details.kind[d] = -1, SYNC
+            details.start[d], details.end[d] = fields[_ARGS], fields[_ARGS_END]
             state[N_DETAILS] = d + 1
         counts[category, phase] += 1
         p = after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -15,6 +15,11 @@ from tracecols.converters.nsight.operations import Communicator
 
 _RANK = re.compile(r"MPI Rank (\d+)")
 """Thread names that contain the rank, in older versions."""
+
+
+NULL_STREAM = 3
+KINDS_OF_STREAMS = {2: "CUDA_STREAM_NON_BLOCKING", NULL_STREAM: "CUDA_NULL_STREAM"}
+"""Properties of locations by flags of streams (CUpti_ActivityStreamFlag)."""
 
 
 class Places:
@@ -115,12 +120,15 @@ class Definitions(DefinitionTables):
         keys = {number: key for key, number in self._recording.processes.items()}
         machine = self.add("system_tree_nodes", name="machine", class_name="machine")
         self.hosts = [_host(content, k) for k, content in enumerate(contents)]
-        nodes = [self.add("system_tree_nodes", name=host, class_name="node", parent=machine) for host in self.hosts]
+        nodes = {
+            host: self.add("system_tree_nodes", name=host, class_name="node", parent=machine)
+            for host in dict.fromkeys(self.hosts)
+        }
         names = [_names_of_processes(content) for content in contents]
         for p in self._places.processes:
             report, process = keys[p]
             rank = self._places.ranks[p]
-            row = self.add_process(f"Rank {rank}", nodes[report], rank)
+            row = self.add_process(f"Rank {rank}", nodes[self.hosts[report]], rank)
             for name, value in (("pid", str(process_id(process))), ("program", names[report].get(process, ""))):
                 if value:
                     self.add("properties", table="processes", of=row, name=name, value=value)
@@ -128,6 +136,7 @@ class Definitions(DefinitionTables):
     def _locations(self) -> None:
         places = self._places
         names = self._recording.thread_names | _names_of_threads(self._recording)
+        kinds = self._kinds_of_streams()
         labels: set[tuple[int, str]] = set()
         thread: dict[int, int] = {}
         for number, process, identifier, stream in zip(
@@ -140,12 +149,36 @@ class Definitions(DefinitionTables):
                 if (process, name) in labels:
                     name += f" of context {stream.context}"
                 labels.add((process, name))
-            self.add_location(name, process, thread.setdefault(process, 0), is_device=stream is not None)
+            row = self.add_location(name, process, thread.setdefault(process, 0), is_device=stream is not None)
+            if stream is not None and (kind := kinds(places.processes[process], stream)):
+                self.add("properties", table="locations", of=row, name=kind, value="yes")
             thread[process] += 1
         threads = [row for row, stream in enumerate(places.streams) if stream is None]
         if len(threads) > len(places.processes):
             # libraries create threads as needed: they are not CPUs that idle
             self.add("groups", type="comm_locations", paradigm="pthread", flags=0, members=threads)
+
+    def _kinds_of_streams(self) -> Callable[[int, Stream], str]:
+        """Return a function that says by process whether a stream is the null stream of its context, or does not block
+        with it.
+
+        Null streams may have no rows in the table of streams: they are older than the streams that a program creates.
+        """
+        keys = {number: key for key, number in self._recording.processes.items()}
+        flags: dict[tuple[int, int, int], dict[int, int]] = {}
+        columns = dict.fromkeys(("processId", "contextId", "streamId", "flag"), pa.int64())
+        for report, content in enumerate(self._recording.contents):
+            for rows in content.rows("TARGET_INFO_CUDA_STREAM", columns):
+                for process, context, stream, flag in zip(*(rows[name].tolist() for name in columns), strict=True):
+                    flags.setdefault((report, process, context), {})[stream] = flag
+
+        def kind_of(p: int, stream: Stream) -> str:
+            report, process = keys[p]
+            known = flags.get((report, process_id(process), stream.context), {})
+            flag = known.get(stream.number, NULL_STREAM if known and stream.number < min(known) else 0)
+            return KINDS_OF_STREAMS.get(flag, "")
+
+        return kind_of
 
     def add_communicators(self, communicators: Sequence[Communicator], paradigm: str) -> None:
         """Define communicators, whose members are rows of locations."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracecols.converters.intervals import INTERVAL, Gathered
+from tracecols.converters.intervals import INTERVAL, NO_STREAM, Gathered, References
 from tracecols.converters.nsight import content as c
 from tracecols.converters.nsight import mpi
 from tracecols.converters.nsight.content import NOTHING, Content, Rows, process_of, thread_of
@@ -20,9 +20,6 @@ from tracecols.converters.nsight.tables import DAMAGED
 from tracecols.errors import SourceError
 
 CORRELATION_BITS = 40
-NO_STREAM = (1 << 32) - 1
-"""Stream number in rows of calls that do not wait for a single stream."""
-
 ROOT_LEVEL, RANGE_LEVEL, MPI_LEVEL, CALL_LEVEL = range(4)
 """Nesting of intervals that begin and end together, outermost first: the program, ranges, MPI calls, CUDA calls."""
 
@@ -57,25 +54,6 @@ class Kernels:
     def joined(self) -> NDArray[np.int64]:
         """Return all kernels, (n, 5)."""
         return np.concatenate([np.zeros((0, 5), np.int64), *self.rows])
-
-
-@dataclass
-class References:
-    """Streams and events that calls refer to, by process and correlation ID."""
-
-    key: NDArray[np.int64]
-    """(n,): in ascending order."""
-    stream: NDArray[np.int64]
-    event: NDArray[np.int64]
-    """`stream` and `event`: (n,)"""
-
-    def of(self, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return stream and event of calls, NOTHING if a call refers to none."""
-        if not self.key.size:
-            return np.full(key.size, NOTHING), np.full(key.size, NOTHING)
-        at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
-        found = (self.key[at] == key) & (key >= 0)
-        return np.where(found, self.stream[at], NOTHING), np.where(found, self.event[at], NOTHING)
 
 
 class Recording:
@@ -233,9 +211,7 @@ class Recording:
                 keys.append(self._key(process, rows["correlationId"]))
                 streams.append(stream)
                 events.append(np.where(rows["eventId"] == NO_STREAM, NOTHING, rows["eventId"]))
-        key, stream, event = (np.concatenate(parts) for parts in (keys, streams, events))
-        key, first = np.unique(key, return_index=True)
-        return References(key, stream[first], event[first])
+        return References.of_calls(*(np.concatenate(parts) for parts in (keys, streams, events)))
 
     def _launched(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return process and correlation ID (`_key`) of the NCCL kernels of this report, in ascending order, and the

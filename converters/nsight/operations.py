@@ -6,6 +6,8 @@ processes, in the order of their use, belong together, if the same operations ar
 
 A participant is a process. Kernels that a process executes for one communicator on several devices are not joined: each
 of its devices is a rank of its own.
+
+Messages are known from payloads: the k-th from a rank to another in a communicator is the same on both sides.
 """
 
 from __future__ import annotations
@@ -20,8 +22,12 @@ from tracecols.converters.nccl import GROUP, Operation, find_operation, fits_ker
 from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.payloads import Payload
 from tracecols.distinct import distinct
+from tracecols.schema import EventKind as K
 
 Ints = NDArray[np.int64]
+
+SEND, RECEIVE = "ncclSend", "ncclRecv"
+"""Functions of messages."""
 
 ENOUGH = 0.9
 """Kernels are joined only if at least this share of their operations that wait for all members overlap in time."""
@@ -128,7 +134,7 @@ def _of_payloads(payloads: Sequence[Payload]) -> Operation | None:
     """Return the operation that payloads describe: sends to all and receives from all are an all-to-all."""
     if len(payloads) == 1:
         return find_operation(payloads[0].function)
-    sends, receives = ({p.peer for p in payloads if p.function == name} for name in ("ncclSend", "ncclRecv"))
+    sends, receives = ({p.peer for p in payloads if p.function == name} for name in (SEND, RECEIVE))
     if len(sends) > 1 and sends == receives == set(range(len(sends))) and len(payloads) == 2 * len(sends):
         return find_operation("ncclAlltoAll")
     return GROUP if sends or receives else None
@@ -198,8 +204,9 @@ def join_members(
         joined.n_before += n_before
         number = len(joined.communicators)
         if aligned:
-            text = f"{name & (1 << 64) - 1:#x}" if name >= 0 or name < -1 else ""
-            joined.communicators.append(Communicator(text, [int(kernels[r[0], 0]) for r in rows if r]))
+            joined.communicators.append(
+                Communicator(_text(name) if name != -1 else "", [int(kernels[r[0], 0]) for r in rows if r])
+            )
             mine = [i for row in aligned for i in row]
             operations |= {i: members[i].operation or GROUP for i in mine}
             joined.n_single += len(mine) if len(rows) == 1 else 0
@@ -207,8 +214,74 @@ def join_members(
             place = {ranks.of(name, p)[0]: k for k, p in enumerate(order)}
             _write(mine, members, place, number, events)
             joined.n_operations += len(aligned[0])
+    for name, messages in _messages(members, kernels, process).items():
+        if all(len(set(device[list(mine)].tolist())) == 1 for mine in messages.values()):
+            _join_messages(name, messages, members, kernels, ranks, joined, operations, events)
     joined.n_alone = len(members) - len(operations)
     return joined, operations
+
+
+def _messages(
+    members: Sequence[Member], kernels: Ints, process: Ints
+) -> dict[int, dict[int, dict[int, list[Payload]]]]:
+    """Return the messages of kernels that are no collective operations, by communicator, process and kernel in order of
+    the begins of kernels."""
+    found: dict[int, dict[int, dict[int, list[Payload]]]] = {}
+    for i in np.argsort(kernels[:, 1], kind="stable").tolist():
+        operation = members[i].operation
+        for payload in members[i].payloads if operation is not None and operation.op < 0 else ():
+            if payload.function in (SEND, RECEIVE):
+                mine = found.setdefault(payload.communicator, {}).setdefault(int(process[i]), {})
+                mine.setdefault(i, []).append(payload)
+    return found
+
+
+def _join_messages(
+    name: int,
+    of_process: dict[int, dict[int, list[Payload]]],
+    members: Sequence[Member],
+    kernels: Ints,
+    ranks: Ranks,
+    joined: Joined,
+    operations: dict[int, Operation],
+    events: OperationEvents,
+) -> None:
+    """Join the messages of a communicator: the k-th from a rank to another on both sides, if both have the same number
+    and none is received before it is sent."""
+    order = sorted(of_process, key=lambda p: ranks.of(name, p))
+    place = {ranks.of(name, p)[0]: k for k, p in enumerate(order)}
+    if not all((name, p) in ranks.recorded for p in order):
+        # those of all members are consecutive
+        n = 1 + max(payload.peer for mine in of_process.values() for found in mine.values() for payload in found)
+        place = {k: k for k in range(len(order))} if n <= len(order) else {}
+    sides: dict[tuple[int, int, bool], list[tuple[int, int]]] = {}
+    for rank, k in place.items():
+        for i, payloads in of_process[order[k]].items():
+            for payload in payloads:
+                if payload.peer in place and payload.peer != rank:
+                    is_send = payload.function == SEND
+                    pair = (k, place[payload.peer]) if is_send else (place[payload.peer], k)
+                    sides.setdefault((*pair, is_send), []).append((i, payload.size))
+    number = len(joined.communicators)
+    for (source, target, is_send), sends in list(sides.items()):
+        receives = sides.get((source, target, False), [])
+        fits = is_send and len(sends) == len(receives)
+        pairs = list(zip(sends, receives, strict=True)) if fits else []
+        if not all(kernels[i, 2] > kernels[k, 1] for (k, _), (i, _) in pairs):
+            continue
+        for (k, sent), (i, received) in pairs:
+            for kernel, kind, peer, size in ((k, K.MPI_SEND, target, sent), (i, K.MPI_RECV, source, received)):
+                values = (np.array([value], np.int64) for value in (peer, number, 0, size))
+                events.add_many(np.array([kernel]), kind == K.MPI_RECV, kind, *values)
+                operations[kernel] = members[kernel].operation or GROUP
+    if any(i in operations for mine in of_process.values() for i in mine):
+        streams = [int(kernels[next(iter(of_process[p])), 0]) for p in order]
+        joined.communicators.append(Communicator(_text(name), streams))
+
+
+def _text(communicator: int) -> str:
+    """Return the name of a communicator, as the library prints it."""
+    return f"{communicator & (1 << 64) - 1:#x}"
 
 
 def _communicators(members: Sequence[Member], kernels: Ints, process: Ints) -> list[tuple[int, dict[int, list[int]]]]:
@@ -272,16 +345,14 @@ def _bytes(member: Member, operation: Operation, place: Mapping[int, int]) -> tu
     if not member.payloads:
         return -1, 1, 1
     p = member.payloads[0]
-    if operation.function == "ncclAlltoAll":
-        sent, received = (
-            sum(p.size for p in member.payloads if p.function == name) for name in ("ncclSend", "ncclRecv")
-        )
+    sent, received = (sum(p.size for p in member.payloads if p.function == name) for name in (SEND, RECEIVE))
+    if operation.function == "ncclAlltoAll" and sent + received:
         return -1, sent, received
-    # a group of operations of one kind may be one kernel
+    # a group of operations of one kind may be one kernel; sizes are those of a message between two ranks
     sent = received = sum(p.size for p in member.payloads if find_operation(p.function) == operation) or p.size
-    if operation.function == "ncclAllGather":
+    if operation.function in ("ncclAllGather", "ncclGather", "ncclAlltoAll"):
         received *= len(place)
-    if operation.function == "ncclReduceScatter":
+    if operation.function in ("ncclReduceScatter", "ncclScatter", "ncclAlltoAll"):
         sent *= len(place)
     is_rooted = operation.role in ("coll_one2all", "coll_all2one")
     return place.get(p.peer, -1) if is_rooted else -1, sent, received

@@ -14,7 +14,7 @@ NCCL_SCHEMAS = 1 << 24
 
 FUNCTIONS = {
     4: "ncclAllGather", 5: "ncclAllReduce", 6: "ncclBroadcast", 7: "ncclReduceScatter", 8: "ncclReduce", 9: "ncclSend",
-    10: "ncclRecv",
+    10: "ncclRecv", 16: "ncclAlltoAll", 17: "ncclGather", 18: "ncclScatter",
 }  # fmt: skip
 """Functions by schema."""
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report
 from tracecols.converters.buffers import N_VALUES, Events, Sides
-from tracecols.converters.paraver import decode, scan, types
+from tracecols.converters.paraver import decode, definitions, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
 from tracecols.converters.paraver.files import DAMAGED, Header, line_of, read_header, read_names
 from tracecols.converters.paraver.index import Index, type_table
@@ -25,6 +25,7 @@ from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind as K
+from tracecols.schema.enums import CORRELATION, VALUE_TYPES
 from tracecols.work.jobs import n_jobs
 
 ROWS = 1 << 18
@@ -87,9 +88,10 @@ class Surveyed:
     n_flush_readings: int
     n_crossed: int
     n_undefined: int
-    """`n_impossible`, `n_flush_readings`, `n_crossed` and `n_undefined`: impossible counter values, counter readings at
-    the end of buffer flushes, regions that were left because an enclosing region was left, and collective operations
-    without a communicator of the header."""
+    n_cut: int
+    """`n_impossible`, `n_flush_readings`, `n_crossed`, `n_undefined` and `n_cut`: impossible counter values, counter
+    readings at the end of buffer flushes, regions that were left because an enclosing region was left, collective
+    operations without a communicator of the header, and regions that end but have not begun."""
 
 
 @dataclass
@@ -114,7 +116,8 @@ class Archive:
         self.path = path
         self.format = "Paraver"
         header, names = read_header(path), read_names(path)
-        self._index = index = Index(path, header, type_table(names.labels))
+        is_stream = np.array([*map(definitions.is_stream, definitions.names_of_threads(header, names))], bool)
+        self._index = index = Index(path, header, type_table(names.labels), is_stream)
         numbers = sorted({*names.labels, *(number for number, _ in index.named)})
         self._types = type_table(numbers)
         action = self._types.action
@@ -122,8 +125,10 @@ class Archive:
         with_mpi = bool(index.messages.columns.size) or any(types.is_call(number) for number, _ in index.named)
         self._definitions = d = Definitions(header, names, index.named, counters, numbers, with_mpi)
         self.clock = Clock(header.resolution, 0, max(header.duration, index.last))
-        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, 1e9 / header.resolution)
+        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header)
         self._rank = np.repeat(np.arange(len(d.first)), [n for n, _ in header.threads]).astype(np.int32)
+        if index.launches.size:
+            d.add("attribute_definitions", name=CORRELATION, type="uint64")
         self._is_posted = np.zeros(index.messages.columns.shape[1], np.uint8)
         self._find_teams()
         d.finish()
@@ -131,7 +136,7 @@ class Archive:
         self._regions = d.regions.for_kernels()
         self.capabilities: frozenset[str] = frozenset()
         self._local = threading.local()
-        self._survey()
+        self._survey(header.is_cut)
         of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
         has_functions = any(number in of_user for number, _ in index.named)
         self.properties = self._facts(header, names.missing, with_mpi and not has_functions)
@@ -173,6 +178,12 @@ class Archive:
             notes.append(
                 f"{counted(n_undefined, 'participation', 'participations')} in collective operations on communicators "
                 "that the header does not define: waits in them are not known"
+            )
+        if header.is_cut:
+            n_cut = sum(s.n_cut for s in self._surveyed)
+            notes.append(
+                "the trace is a piece of another one: messages that are not in it as a whole are left out"
+                + (f", and {counted(n_cut, 'end')} of regions that have begun before it" if n_cut else "")
             )
         left_out = {
             "messages within a task": self._index.n_within,
@@ -219,14 +230,14 @@ class Archive:
         time, action, value = (np.concatenate(rows) for rows in found)
         return ThreadEvents(time, action, value, self.clock.length)
 
-    def _survey(self) -> None:
+    def _survey(self, is_cut: bool) -> None:
         """Read every location once: number of events, collective operations, faults."""
         locations = self.definitions["locations"]
         with ThreadPoolExecutor(n_jobs(None)) as pool:
             self._surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
         locations["n_events"] = [s.n_events for s in self._surveyed]
         self._operations = Operations(
-            [s.calls for s in self._surveyed], self._rank, self.definitions["communicators"]["members"]
+            [s.calls for s in self._surveyed], self._rank, self.definitions["communicators"]["members"], is_cut
         )
         self.fault = self._index.fault
         if self._operations.fault and not self.fault:
@@ -246,7 +257,7 @@ class Archive:
             n += last.events["time"].size
             if "collectives" in last.sides:
                 calls.add(last.sides["collectives"], last.events["time"], n)
-        counts = (decode.IMPOSSIBLE, decode.N_FLUSH_READINGS, decode.N_CROSSED, decode.N_UNDEFINED)
+        counts = (decode.IMPOSSIBLE, decode.N_FLUSH_READINGS, decode.N_CROSSED, decode.N_UNDEFINED, decode.N_CUT)
         return Surveyed(n, calls, fault, *(int(reading.state[count]) for count in counts))
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
@@ -263,10 +274,12 @@ class Archive:
         try:
             for batch in self._batches(location, reading):
                 self._put_roots(batch, location, reading)
+                self._put_correlations(batch, location, reading)
                 yield batch
         except SourceError:
             batch = self._batch(self._buffers(), reading)
             self._put_roots(batch, location, reading)
+            self._put_correlations(batch, location, reading)
             yield batch
         if fault:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
@@ -280,6 +293,29 @@ class Archive:
             roots = self._operations.roots[location]
             table["root"][ends] = roots[reading.n_operations : reading.n_operations + n]
             reading.n_operations += n
+
+    def _put_correlations(self, batch: Batch, location: int, reading: _Reading) -> None:
+        """Give calls and the kernels that they launch the same correlation ID: a launch is a message from the begin of
+        the innermost call to that of the kernel."""
+        launches = self._index.launches
+        of, at = (
+            (scan.RECEIVER, scan.RECEIVED_AT) if self._definitions.is_device[location] else (scan.SENDER, scan.SENT_AT)
+        )
+        number = np.flatnonzero(launches[:, of] == location)
+        enters = np.flatnonzero(batch.events["kind"] == K.ENTER)
+        if not number.size or not enters.size:
+            return
+        wanted, time = launches[number, at], batch.events["time"][enters]
+        last = np.searchsorted(time, wanted, "right") - 1
+        begins = (last >= 0) & (time[last] == wanted)
+        row, first_of = np.unique(enters[last[begins]], return_index=True)
+        n_before = int(reading.state[decode.BASE]) - batch.events["time"].size
+        batch.sides["attributes"] = {
+            "row": row + n_before,
+            "attribute": np.zeros(row.size, np.int32),
+            "type": np.full(row.size, VALUE_TYPES.index("uint64"), np.uint8),
+            "value": number[begins][first_of],
+        }
 
     def _buffers(self) -> Buffers:
         if not hasattr(self._local, "buffers"):

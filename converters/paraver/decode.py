@@ -51,9 +51,10 @@ from tracecols.schema.kinds import EventKind
     N_FLUSH_READINGS,
     N_CROSSED,
     N_UNDEFINED,
+    N_CUT,
     WHAT,
     DECODE_STATE,
-) = range(33)
+) = range(34)
 
 # status of a decoding
 (END, MORE, BUFFERS_FULL, NO_BEGIN, OVERLAP) = range(5)
@@ -144,6 +145,8 @@ class Tables(NamedTuple):
     n_counters: int
     nanoseconds: float
     """Nanoseconds per tick."""
+    is_cut: bool
+    """Whether regions may end that have begun before the trace."""
 
 
 class Mail(NamedTuple):
@@ -770,7 +773,9 @@ def decode_words(words, is_last, end_of_trace, given, out, state):
                 reading = next_reading(i, n, group, types_table)
                 put_counters(i, reading, group, types_table, tables, extra, events, sides, state)
             why = take_event(i, n, group, types_table, tables, regions, mail, teams, stack, events, sides, state)
-            if why != END:
+            if why == NO_BEGIN and tables.is_cut:
+                state[N_CUT] += 1
+            elif why != END:
                 state[WHAT] = group.type[i]
                 return why
         is_start = state[CALL_DEPTH] >= 0 and regions.starts[stack.region[state[CALL_DEPTH]]] != 0

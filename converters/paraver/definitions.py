@@ -116,6 +116,19 @@ class Regions:
         )
 
 
+def is_stream(name: str) -> bool:
+    """Return whether a thread is a stream of a device, by its name."""
+    return name.startswith(types.DEVICE_STREAMS)
+
+
+def names_of_threads(header: Header, names: Names) -> list[str]:
+    """Return the names of all threads: those of `.row` if it names all of them."""
+    given = names.rows.get("THREAD", [])
+    if len(given) == sum(n for n, _ in header.threads):
+        return given
+    return [f"THREAD 1.{task + 1}.{k + 1}" for task, (n, _) in enumerate(header.threads) for k in range(n)]
+
+
 class Definitions(DefinitionTables):
     """The definition tables.
 
@@ -162,18 +175,16 @@ class Definitions(DefinitionTables):
             self.add("properties", table="system_tree_nodes", of=row, name="cpus", value=str(n))
 
     def _locations(self, header: Header, names: Names) -> None:
-        total = sum(n for n, _ in header.threads)
-        given = names.rows.get("THREAD", [])
-        self.n_names = len(given)
+        given = names_of_threads(header, names)
+        self.n_names = len(names.rows.get("THREAD", []))
         self.first: list[int] = []
         self.is_device: list[bool] = []
         for task, (n, node) in enumerate(header.threads):
             self.add_process(f"MPI Rank {task}", node + 1 if header.cpus else 0, task)
             self.first.append(len(self.is_device))
             for thread in range(n):
-                number = len(self.is_device)
-                name = given[number] if len(given) == total else f"THREAD 1.{task + 1}.{thread + 1}"
-                self.is_device.append(name.startswith(types.DEVICE_STREAMS))
+                name = given[len(self.is_device)]
+                self.is_device.append(is_stream(name))
                 self.add_location(name, task, thread, is_device=self.is_device[-1])
 
     def _communicators(self, header: Header, with_mpi: bool) -> None:
@@ -212,7 +223,7 @@ class Definitions(DefinitionTables):
 
 
 def tables_for_kernels(
-    numbers: list[int], counters: list[int], regions: Regions, communicators: Mapping[int, int], nanoseconds: float
+    numbers: list[int], counters: list[int], regions: Regions, communicators: Mapping[int, int], header: Header
 ) -> decode.Tables:
     """Return the decoder's tables of types, by index in `numbers`."""
     place = {number: k for k, number in enumerate(counters)}
@@ -227,5 +238,6 @@ def tables_for_kernels(
         np.array(is_user, np.uint8),
         rows,
         len(counters),
-        nanoseconds,
+        1e9 / header.resolution,
+        header.is_cut,
     )

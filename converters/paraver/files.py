@@ -6,6 +6,7 @@ import gzip
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +19,8 @@ from tracecols.errors import SourceError
 from tracecols.given.files import advice, open_regular, read_bytes
 
 MAGIC = b"#Paraver"
+CUTTER = b":CUTTER:"
+"""In the comments after the header of a piece of another trace."""
 BLOCK = 1 << 23
 """Bytes of text that are read at once."""
 _STEP = 1 << 16
@@ -135,6 +138,8 @@ class Header:
     n_lines: int = 1
     n_unknown_members: int = 0
     """Number of members of communicators that are left out because they are not tasks of the trace."""
+    is_cut: bool = False
+    """Whether the trace is a piece that Paraver or paramedir has cut out of another one."""
 
 
 UNITS = {"_ns": 10**9, "_us": 10**6, "_ms": 10**3, "": 10**6}
@@ -209,6 +214,7 @@ def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
         raise wrong(f"the header says {n_threads:,} threads, more than the {MAX_THREADS:,} that are read")
     header = Header(found["recorded"], int(found["end"]), UNITS[unit], cpus, threads, size=len(first))
     _read_communicators(header, int(application["comms"] or 0), lines, wrong)
+    header.is_cut = any(CUTTER in line for line in takewhile(lambda line: line.startswith(b"#"), lines))
     return header
 
 

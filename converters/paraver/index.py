@@ -103,8 +103,10 @@ class Index:
         Why scanning ended before the end of the text; empty if it did not.
     messages : Messages
         Messages between tasks.
+    launches : (n, MESSAGE_FIELDS) int64
+        Messages without a size from threads to streams of their task: from calls to the kernels that they launch.
     n_within : int
-        Number of messages within a task, which are not MPI messages.
+        Number of other messages within a task, which are not MPI messages.
     named : list of (int, int)
         Types and values that name regions; types that are not in the table, with value 0.
     strange : dict of int to int
@@ -119,8 +121,9 @@ class Index:
         Number of locations whose records are not in order of time.
     """
 
-    def __init__(self, path: Path, header: Header, types: scan.TypeTable) -> None:
+    def __init__(self, path: Path, header: Header, types: scan.TypeTable, is_stream: NDArray[np.bool_]) -> None:
         self.path = path
+        self._is_stream = is_stream
         self._types = types
         counts = [n for n, _ in header.threads]
         self._threads = scan.Threads(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
@@ -165,10 +168,17 @@ class Index:
         self._keep_messages(messages)
 
     def _keep_messages(self, blocks: list[NDArray[np.int64]]) -> None:
-        """Keep the messages between tasks, column by column."""
-        kept = [m[self._task[m[:, scan.SENDER]] != self._task[m[:, scan.RECEIVER]]] for m in blocks]
+        """Keep the messages between tasks, column by column, and launches."""
+        crosses = [self._task[m[:, scan.SENDER]] != self._task[m[:, scan.RECEIVER]] for m in blocks]
+        kept = [m[mask] for m, mask in zip(blocks, crosses, strict=True)]
         n = sum(m.shape[0] for m in kept)
-        self.n_within = sum(m.shape[0] for m in blocks) - n
+        to_stream = (
+            ~mask & (m[:, scan.SIZE] == 0) & ~self._is_stream[m[:, scan.SENDER]] & self._is_stream[m[:, scan.RECEIVER]]
+            for m, mask in zip(blocks, crosses, strict=True)
+        )
+        launches = [m[mask] for m, mask in zip(blocks, to_stream, strict=True)]
+        self.launches = np.concatenate([np.zeros((0, scan.MESSAGE_FIELDS), np.int64), *launches])
+        self.n_within = sum(m.shape[0] for m in blocks) - n - self.launches.shape[0]
         columns = scratch(scan.MESSAGE_FIELDS * n, np.int64).reshape(scan.MESSAGE_FIELDS, n)
         at = 0
         for m in kept:

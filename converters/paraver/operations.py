@@ -43,11 +43,13 @@ class Operations:
     """The collective operations of a trace.
 
     `roots` is by location the root of each of its operations, a rank in the communicator, -1 none; `fault` describes
-    the first disagreement of tasks, empty if there is none.
+    the first disagreement of tasks, empty if there is none. At the end of a trace that is cut, not all tasks may have
+    begun an operation.
     """
 
-    def __init__(self, calls: Sequence[Calls], task: NDArray[np.int32], members: list[list[int]]) -> None:
+    def __init__(self, calls: Sequence[Calls], task: NDArray[np.int32], members: list[list[int]], is_cut: bool) -> None:
         self.fault = ""
+        self._is_cut = is_cut
         self._members = members
         self._task = task
         found = [c.joined() for c in calls]
@@ -76,7 +78,7 @@ class Operations:
                 first = task
             n = min(op.size, known.size)
             differ = np.flatnonzero(op[:n] != known[:n])
-            if (differ.size or op.size != known.size) and not self.fault:
+            if (differ.size or (op.size != known.size and not self._is_cut)) and not self.fault:
                 self.fault = self._explain(communicator, first, known, task, op, differ)
             root[:n][is_root[:n]] = rank
             place = np.empty(order.size, np.int64)

@@ -313,6 +313,8 @@ def scan_message(data, p, sender, threads, state, found):
         return q, TOO_LARGE
     m, n = found.messages, state[N_MESSAGES]
     m[n, SENDER], m[n, SENT_AT], m[n, RECEIVER] = sender, np.int64(begin), receiver
+    # a simulator (Dimemas) says when the message arrives, which may be before the call that receives it
+    received = max(posted, received)
     m[n, POSTED_AT], m[n, RECEIVED_AT], m[n, SIZE] = np.int64(posted), np.int64(received), np.int64(size)
     m[n, TAG] = -np.int64(tag) if negative else np.int64(tag)
     state[N_MESSAGES] = n + 1

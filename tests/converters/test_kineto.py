@@ -210,6 +210,45 @@ def test_launches_and_copies__are_joined_by_correlation(tmp_path):
         assert (trace.copies.bytes.tolist(), trace.copies.copy_enter_time.tolist()) == ([64], [BASE + 20000])
 
 
+def test_copies__say_their_direction_in_the_words_of_all_makers(tmp_path):
+    names = {
+        "Memcpy PtoP (Device -> Device)": 3, "zeCommandListAppendMemoryCopy(M2D)": 1, "zeCommandListAppendMemoryCopy(D2H)": 2,
+        "zeCommandListAppendMemoryCopy(D2D)": 3, "zeCommandListAppendMemoryCopy(M2M)": 0, "CopyHostToDevice": 1,
+    }  # fmt: skip
+    trace = Trace()
+    for k, name in enumerate(names):
+        trace.launch(10 * k, 10 * k + 5, 10 * k + 6, name, "cudaMemcpyAsync", "gpu_memcpy")
+    with convert(tmp_path, trace.write(tmp_path / "x.json")) as found:
+        assert found.copies.direction.tolist() == list(names.values())
+
+
+def test_synchronisations__refer_to_streams_and_events(tmp_path):
+    trace = Trace().launch(0, 3, 50, "producer").launch(3, 6, 60, "other", stream=24)
+
+    def call(begin, end, what, kind, **given):
+        trace.correlation += 1
+        trace.host(begin, end, what, "cuda_runtime", correlation=trace.correlation)
+        if kind:
+            args = {"cuda_sync_kind": kind, "correlation": trace.correlation, "device": 0, "context": 1, **given}
+            trace.add("X", "cuda_sync", kind, 0, 1000000 + args["stream"], begin, dur=end - begin, args=args)
+        return trace.correlation
+
+    recorded = {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": call(6, 7, "cudaEventRecord", "")}
+    call(8, 9, "cudaStreamWaitEvent", "Stream Wait Event", stream=20, **recorded)
+    call(10, 11, "cudaStreamWaitEvent", "")  # nothing runs on its stream: the profiler does not record it
+    trace.launch(12, 61, 70, "consumer", stream=20).launch(14, 50, 90, "later")
+    call(17, 65, "cudaEventSynchronize", "Event Sync", stream=-1, **recorded)
+    call(66, 95, "cudaStreamSynchronize", "Stream Sync", stream=20)
+    call(96, 99, "cudaDeviceSynchronize", "Context Sync", stream=-1)
+    with convert(tmp_path, trace.host(0, 100, "step").write(tmp_path / "x.json")) as found:
+        syncs = found.frame("device_syncs", raw=True)
+        assert [found.locations.name[i] if i >= 0 else "" for i in syncs.stream] == ["CUDA[0:7]", "CUDA[0:20]", ""]
+        assert (syncs.cause_end_time // 1000).tolist()[:2] == [50, 70]
+        # the consumer waits for the producer, not for the other kernel, which ends later
+        assert found.what_if({"other": 1.1}).runtime == pytest.approx(100e-6)
+        assert found.what_if({"producer": 2}).runtime > 110e-6
+
+
 def test_events__do_not_depend_on_layout_compression_or_windows(tmp_path, monkeypatch):
     (trace,) = random_run(3, 1, 4)
     expected = [events_of(opened(tmp_path, trace), i) for i in range(4)]
@@ -371,6 +410,26 @@ def test_operations__of_groups_that_share_a_name_are_not_joined(tmp_path):
     source = registry.open_source(write_run(tmp_path / "run", traces))
     assert source.definitions["communicators"]["name"] == ["process group 0 (default_pg)"]
     assert "operations of process group 1: 4 ranks execute operations of a group of 2" in source.properties["notes"]
+
+
+def test_messages__are_joined_by_sender_receiver_and_order(tmp_path):
+    """The second rank waits 30 us for the first, which waits 20 us for it afterwards."""
+    traces = []
+    for rank, kernels in enumerate(((("send", 50, 60), ("recv", 70, 100)), (("recv", 20, 60), ("send", 90, 100)))):
+        trace = Trace(rank, 2).step(3, 0, 110)
+        for k, (name, begin, end) in enumerate(kernels):
+            given = nccl(name, Seq=10 * rank + k, **{"Dst Rank" if name == "send" else "Src Rank": 1 - rank})
+            trace.launch(begin - 5, begin, end, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", **given)
+        traces.append(trace)
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as found:
+        messages = found.frame("messages", raw=True)
+        assert messages.length.tolist() == [256, 256]
+        cells = found.analyze().cells
+        assert sorted(cells["nccl_latesender"].value.tolist()) == [20_000, 30_000]
+    # a rank that is not given: its messages are kernels
+    with convert(tmp_path, traces[0].write(tmp_path / "rank0.json")) as found:
+        assert not len(found.frame("messages"))
+        assert "2 messages" in found.manifest["source"]["notes"]
 
 
 def test_operations__with_a_root(tmp_path):

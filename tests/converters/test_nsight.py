@@ -129,6 +129,15 @@ def test_synchronisations__wait_for_the_stream_of_their_row(trace_of):
     assert (stream, model.device_syncs.cause_end_time.tolist()) == (1, [65])
 
 
+@pytest.mark.parametrize(("flag", "end"), [(1, 69), (2, 65)])
+@pytest.mark.parametrize("has_null", [False, True])
+def test_synchronisations__of_the_null_stream_wait_for_those_that_block_with_it(trace_of, flag, end, has_null):
+    export = small().call(46, 47, correlation=9).kernel(48, 69, "other", 9, stream=9)
+    for stream, kind in ((9, flag), *([(7, 3)] if has_null else [])):
+        export.row("TARGET_INFO_CUDA_STREAM", streamId=stream, processId=1, contextId=1, flag=kind)
+    assert trace_of(export).model.device_syncs.cause_end_time.tolist() == [end]
+
+
 @pytest.mark.parametrize("meta", ["EXPORT_META_DATA", "META_DATA_EXPORT"])
 def test_versions__columns_that_are_missing_are_null(tmp_path, meta):
     export = Export(meta)
@@ -278,13 +287,21 @@ def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
         pid, where = 9 - rank, {"pid": 9 - rank, "device": 1 - rank, "context": 1}
         export.range(1, 2, "ncclCommInitRank", pid, domain=1, payload=payload(0, 77, 2, rank, 0))
         for k, (schema, name, given) in enumerate(
-            ((5, "AllReduce", (77, 4096)), (6, "Broadcast", (77, 64, 1)), (4, "AllGather", (77, 8)))
+            (
+                (5, "AllReduce", (77, 4096)),
+                (6, "Broadcast", (77, 64, 1)),
+                (4, "AllGather", (77, 8)),
+                (16, "AlltoAll", (77, 8)),
+                (17, "Gather", (77, 8, 1)),
+                (18, "Scatter", (77, 8, 1)),
+            )
         ):
             at = 100 * k + 10
             data = payload(schema, *given, *([0] if len(given) == 2 else []))
             export.range(at, at + 20, f"nccl{name}", pid, domain=1, payload=data)
             export.call(at + 1, at + 2, correlation=k, pid=pid)
-            export.kernel(at + 5, at + 50, f"ncclDevKernel_{name}_RING_LL", k, **where)
+            kernel = "ncclDevKernel_SendRecv" if schema > 10 else f"ncclDevKernel_{name}_RING_LL"
+            export.kernel(at + 5, at + 50, kernel, k, **where)
     source = opened(export, tmp_path)
     # processes are ordered by rank in the communicator, not by process identifier
     assert source.definitions["processes"]["rank"] == [0, 1]
@@ -295,7 +312,7 @@ def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
         sides = all_of(source)[location][1]
         ends = [i for i, op in enumerate(sides["collectives.op"]) if op >= 0]
         found = [[sides[f"collectives.{c}"][i] for i in ends] for c in ("root", "sent", "received")]
-        assert found == [[-1, 1, -1], [4096, 64, 8], [4096, 64, 16]]
+        assert found == [[-1, 1, -1, -1, 1, 1], [4096, 64, 8, 16, 8, 16], [4096, 64, 16, 16, 16, 8]]
 
 
 def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
@@ -307,14 +324,18 @@ def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
             export.range(12, 13, "ncclRecv", rank + 1, domain=1, payload=payload(10, 5, 100, peer))
         export.range(14, 20, "ncclGroupEnd", rank + 1, domain=1)
         export.call(15, 16, correlation=1, pid=rank + 1).kernel(20, 30, "ncclDevKernel_SendRecv", 1, **where)
-        # a single message is no collective operation
+        # a single message is no collective operation: its receiver is late
         export.range(
             40, 41, "ncclSend" if rank else "ncclRecv", rank + 1, domain=1, payload=payload(10 - rank, 5, 8, 1 - rank)
         )
-        export.call(42, 43, correlation=2, pid=rank + 1).kernel(50, 60, "ncclDevKernel_SendRecv", 2, **where)
+        export.call(42, 43, correlation=2, pid=rank + 1)
+        export.kernel(57 - 7 * rank, 60, "ncclDevKernel_SendRecv", 2, **where)
     source = opened(export, tmp_path)
     assert source.properties["operations of NCCL"] == 1
-    assert source.properties["kernels of NCCL that belong to no operation"] == 2
+    assert "kernels of NCCL that belong to no operation" not in source.properties
+    trace = tracecols.open(tracecols.convert(tmp_path / "x.sqlite", tmp_path / "x.trace"))
+    assert trace.frame("messages", raw=True).length.tolist() == [8]
+    assert trace.analyze().cells["nccl_latereceiver"].value.tolist() == [7]
     sides = all_of(source)[1][1]
     assert (sides["collectives.sent"][1], sides["collectives.received"][1]) == (200, 200)
 
@@ -537,6 +558,16 @@ def test_reports__of_one_run_in_a_folder_are_one_trace(tmp_path):
     # a single report in a folder is known by its own name
     paths[1].unlink()
     assert registry.find_anchor(folder) == paths[0]
+
+
+def test_reports__of_one_host_are_on_one_node(tmp_path):
+    paths = []
+    for name, host in (("a", "n1"), ("b", "n2"), ("c", "n1")):
+        export = small().row("TARGET_INFO_SYSTEM_ENV", name="Hostname", value=host)
+        paths.append(export.write(tmp_path / f"{name}.sqlite"))
+    found = registry.open_source(paths).definitions
+    assert found["system_tree_nodes"]["name"] == ["machine", "n1", "n2"]
+    assert found["processes"]["node"] == [1, 2, 1]
 
 
 def test_reports__without_the_time_of_day_are_refused(tmp_path):

@@ -319,6 +319,21 @@ def test_bad_input__is_refused_with_what_is_wrong(tmp_path, text, words):
     assert not (tmp_path / "x.trace").exists()
 
 
+def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
+    """Paraver ends what is open at the end of a piece, and a critical section although it is over."""
+    begin, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:0"
+    calls = [(0, 1, end), (2, 1, begin), (4, 2, begin), (5, 1, end), (5, 2, end), (90, 1, begin)]
+    calls += [(6, 1, "60000006:3"), (7, 1, "60000006:6"), (8, 1, "60000006:5"), (9, 1, "60000006:0")]
+    calls.append((100, 1, f"{end}:60000006:0"))
+    records = [f"1:{task}:1:{task}:1:0:100:1\n" for task in (1, 2)]
+    records += [f"2:{task}:1:{task}:1:{time}:{events}\n" for time, task, events in calls]
+    cut = header(100, [1, 1], [[0, 1]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3100\n'
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + "".join(records)), tmp_path / "t"))
+    assert "and 2 ends of regions that have begun before it" in " ".join(trace.manifest["source"]["notes"])
+    assert trace.collectives.n_members.tolist() == [2, 1]
+    assert trace.analyze().cells["mpi_wait_nxn"].value.tolist() == [2]
+
+
 def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
     """Records of type 4 repeat information of events; -1 is the member of a communicator that a task did not get."""
     text = random_program(8, 2, 1, 50)
@@ -434,6 +449,30 @@ def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
         (500, "EXIT", "cudaLaunch"),
     ]  # fmt: skip
     assert "regions left with the one around them" not in source.properties
+
+
+def test_messages__that_arrive_before_they_are_received_are_received_in_the_call(tmp_path):
+    text = header(100, [1, 1], [[0, 1]]) + "1:1:1:1:1:0:100:1\n1:2:1:2:1:0:100:1\n"
+    text += "2:1:1:1:1:10:50000001:1\n2:1:1:1:1:12:50000001:0\n3:1:1:1:1:10:12:2:1:2:1:50:20:8:7\n"
+    text += "2:2:1:2:1:50:50000001:2\n2:2:1:2:1:60:50000001:0\n"
+    source = registry.open_source(write(tmp_path / "x.prv", text, PCF))
+    assert [event[:2] for event in events_of(source, 1)][1:4] == [(50, "ENTER"), (50, "MPI_RECV"), (60, "EXIT")]
+
+
+def test_cuda__launches_are_messages_from_calls_to_kernels(tmp_path):
+    """The kernels of two streams begin in another order than they are launched."""
+    text = header(200, [3]) + "1:1:1:1:1:0:200:1\n"
+    for begin, stream, runs in ((10, 2, 50), (20, 3, 30), (25, 2, 80)):
+        text += f"2:1:1:1:1:{begin}:63000001:1\n2:1:1:1:1:{begin + 2}:63000001:0\n"
+        text += f"3:1:1:1:1:{begin}:{begin}:1:1:1:{stream}:{runs}:{runs}:0:{begin}\n"
+        text += f"2:1:1:1:{stream}:{runs}:63000019:12\n2:1:1:1:{stream}:{runs + 15}:63000019:0\n"
+    text += "3:1:1:1:1:40:40:1:1:1:2:95:95:64:7\n"  # a copy, which ends at 95
+    row = "LEVEL THREAD SIZE 3\nTHREAD 1.1.1\nCUDA-D1.S1-box\nCUDA-D1.S2-box\n"
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, OF_CUDA, row), tmp_path / "x.trace"))
+    kernels = trace.frame("kernels", raw=True)
+    launched = dict(zip(kernels.enter_time.tolist(), kernels.launch_enter_time.tolist(), strict=True))
+    assert launched == {50: 10, 30: 20, 80: 25}
+    assert trace.manifest["source"]["left out"] == {"messages within a task": 1}
 
 
 @pytest.mark.parametrize("name", ["CUDA-D1.S1-box", "HIP-D1.S1-box", "GPU-D1.S1", "GPU_a2f80454.1"])

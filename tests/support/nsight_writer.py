@@ -112,7 +112,8 @@ class Export:
         for _ in range(2):
             for number, fields in (
                 (0, create), (4, operation), (5, operation), (6, (*operation, ("Root", 5, 16))),
-                (9, (*operation, ("Peer rank", 5, 16))), (10, (*operation, ("Peer rank", 5, 16))),
+                (9, (*operation, ("Peer rank", 5, 16))), (10, (*operation, ("Peer rank", 5, 16))), (16, operation),
+                (17, (*operation, ("Root", 5, 16))), (18, (*operation, ("Root", 5, 16))),
             ):  # fmt: skip
                 for idx, (name, kind, offset) in enumerate(fields):
                     self.row(

@@ -33,6 +33,10 @@ recorded in one."""
 TRANSFER = re.compile(r"(^|\W)target ?update\b")
 """Lower-case names of regions on streams that are transfers whatever their role."""
 
+SHORT = re.compile(r"(?<![a-z])([hmd])2([hmd])(?![a-z])")
+"""Lower-case names of copies of Level Zero say from which memory to which: `zeCommandListAppendMemoryCopy(M2D)`, from
+memory (M) or memory of the host (H) to a device (D)."""
+
 BEFORE = -2
 """In place of the call that launches a kernel or requests a copy: the call lies before the start of the trace slice."""
 
@@ -248,8 +252,10 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
 
 def direction_of(name: str) -> int:
     """Return the direction of a copy by the lower-case name of its call or region."""
+    if short := SHORT.search(name):
+        return (UNKNOWN, TO_DEVICE, TO_HOST, WITHIN_DEVICES)[(short[2] == "d") + 2 * (short[1] == "d")]
     name = name.replace("_", "").replace("-", "")
-    if any(word in name for word in ("dtod", "devicetodevice", "peer", "memset")):
+    if any(word in name for word in ("dtod", "ptop", "devicetodevice", "peer", "memset")):
         return WITHIN_DEVICES
     if any(word in name for word in ("htod", "hosttodevice", "upload", "enqueuewrite", "todevice", "copyin")):
         return TO_DEVICE

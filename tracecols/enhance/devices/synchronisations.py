@@ -199,11 +199,17 @@ def records_of_events(d: DeviceCalls, calls: Calls, enter: Ints) -> tuple[Ints, 
 
 
 def list_stream_waits(d: DeviceCalls) -> Columns:
-    """List the calls that make streams wait for others (`STREAM_WAIT`)."""
+    """List the calls that make streams wait for others (`STREAM_WAIT`).
+
+    In processes in which some of these calls refer to streams, those that refer to none are left out: nothing ran on
+    their streams.
+    """
     names = d.facts.regions.lower
     lets_wait = np.fromiter(("streamwaitevent" in n.replace("_", "") for n in names), bool, len(names))
     lets_wait &= d.facts.regions.device_call >= 0
     calls = d.of_kind(lets_wait[d.region])
+    is_named = calls.stream >= 0
+    calls = calls.at(np.flatnonzero(is_named | ~np.isin(calls.process, calls.process[is_named])))
     time = d.calls.enter_time[calls.number]
     other, until = records_of_events(d, calls, time)
     columns = {"process": calls.process, "stream": calls.stream, "time": time, "other": other, "until": until}
