@@ -12,6 +12,7 @@ from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.definitions.regions import PHASE
 from tracecols.findings.idle import GAP, find_gaps
 from tracecols.findings.starts import usual
+from tracecols.testing import Program
 
 
 def findings_of(ranks, n=10, **given):
@@ -80,6 +81,49 @@ def test_even_ranks__have_no_rank():
     (found,) = idle([one, one])
     assert found.rank is None
     assert found.what.startswith("devices have nothing to do 8")
+
+
+def of_steps(kernels, hosts=(10, 10, 10), without_device=-1):
+    """Return the findings of a program whose processes meet after each of 8 steps of host work and two kernels."""
+    program = Program(processes=3)
+    streams = [program.stream(r) for r in range(3)]
+    now = 0
+    for _ in range(8):
+        ends = []
+        for r, (one, stream) in enumerate(zip(program.masters, streams, strict=True)):
+            end = now + hosts[r]
+            one.enter(now, "step").call(now, end, "prepare" if r != without_device else "on_host")
+            if r != without_device:
+                one.launch(end, end + 1, stream).launch(end + 1, end + 2, stream)
+                between = end + 1 + kernels[r]
+                stream.kernel(end + 1, between, "k").kernel(between, between + 50, "other")
+                one.synchronize(end + 2, between + 51, stream)
+                end = between + 51
+            ends.append(one.leave(end).events[-1][0])
+        now = max(ends) + 1
+        for one, end in zip(program.masters, ends, strict=True):
+            one.enter(end, "MPI_Barrier").begin_collective(end).end_collective(now, "barrier").leave(now)
+    with program.trace() as trace:
+        return trace.analyze().diagnosis().findings
+
+
+def test_long_kernel_of_one_rank__is_the_first_finding_with_its_gain():
+    first = of_steps((50, 50, 130))[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "k")
+    assert "rank 2 stream CUDA[0:7] computes 2.6 times as long as the others in k" in first.what
+    assert first.gain == pytest.approx(8 * 80, abs=8)
+
+
+def test_slow_device_that_is_busy__is_named_before_the_busy_devices():
+    first, *others = of_steps((400, 400, 500))
+    assert (first.rank, first.cause_region, first.gain) == (2, "k", pytest.approx(8 * 100, abs=8))
+    assert "device" in [f.kind for f in others]
+
+
+def test_late_host_without_device__is_named_although_devices_of_others_idle():
+    first = of_steps((50, 50, 0), (10, 10, 400), without_device=2)[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "on_host")
+    assert first.gain == pytest.approx(8 * (400 - 112), rel=0.05)
 
 
 def test_numbered_steps__are_one_cause():

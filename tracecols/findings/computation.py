@@ -176,15 +176,17 @@ def _changes(cause: Cause) -> bool:
 
 
 class Computing:
-    """The computation of a run by call path, and the causes in it."""
+    """The computation of a run by call path, and the causes in it, `at` some locations, (n_locations,): threads, or
+    streams of devices."""
 
-    def __init__(self, scenarios: Scenarios) -> None:
+    def __init__(self, scenarios: Scenarios, at: NDArray[np.bool_]) -> None:
         self.scenarios = s = scenarios
         model, nodes = s.model, s.graph.nodes
-        counts = s.in_window & model.locations.is_cpu[nodes.location]
+        counts = s.in_window & at[nodes.location]
+        self.locations = s.locations[at[s.locations]]
         self.cells = sum_by_cell(s.computation, nodes, counts, len(s.call_paths))
         self.process = np.asarray(model.facts.process, np.int64)
-        self.n_threads = np.bincount(self.process[s.locations], minlength=int(self.process.max(initial=0)) + 1)
+        self.n_threads = np.bincount(self.process[self.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
         self.same = s.merged.below_steps
@@ -193,6 +195,18 @@ class Computing:
     def _n_computing(self) -> int:
         """Number of locations that compute."""
         return distinct(self.cells.location).size
+
+    @once
+    def n_processes(self) -> int:
+        """Number of processes that compute."""
+        return distinct(self.process[self.cells.location]).size
+
+    @once
+    def is_of_device(self) -> NDArray[np.bool_]:
+        """Select the call paths of calls for devices, and those that create contexts with all that they call;
+        (n_call_paths,) bool."""
+        regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
+        return np.asarray((regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:
@@ -240,7 +254,8 @@ class Computing:
 
     def _sizes(self, head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
         """Measure computation by the call path `head` that each call path counts for, -1 for none; `same` is as in
-        `Sizes`."""
+        `Sizes`. What hosts do for devices is left out."""
+        head = np.where(self.is_of_device, -1, head)
         cells, of_cell = self.cells, head[self.cells.call_path]
         mine = np.flatnonzero(of_cell >= 0)
         mine = mine[np.lexsort((cells.location[mine], of_cell[mine]))]
@@ -309,7 +324,7 @@ class Computing:
 
     def causes(self) -> list[Cause]:
         """Return the causes in computation that makes others wait, with the gain of mending each."""
-        if self.scenarios.locations.size < 2:
+        if self.locations.size < 2:
             # nobody waits
             return []
         alone = self._best(self.single, False)
@@ -325,6 +340,16 @@ class Computing:
                 found = [c for c in found if c not in below] + [nest]
         return self._with_slowest(self._joined(found))
 
+    def causes_between_processes(self) -> list[Cause]:
+        """Return the causes that some processes compute longer than others, with the gain of mending each; what several
+        locations of a process do is compared only as a whole."""
+        sizes = self.single
+        uneven = sizes.first(sizes.n_locations > 1, np.maximum(sizes.excess, sizes.changing))
+        works = self.work([self._spans(int(sizes.head[i]), False, sizes.same) for i in uneven])
+        apart = [w for w in works if distinct(self.process[w.who]).size == w.who.size]
+        found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)])
+        return self._with_slowest(self._joined(self._best_of(found)))
+
     def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
         """Replace the causes in processes or threads that are slow in most of what they do by a single one, if that
         gains clearly more than any of their functions."""
@@ -339,9 +364,8 @@ class Computing:
         than their peers in most of their computation; empty if there are none."""
         if not self.cells.location.size:
             return []
-        threads, of = np.arange(self.process.size), self.process[self.cells.location]
-        n_processes = distinct(of).size
-        units = [self.process] * (n_processes > 1) + [threads] * (self._n_computing > n_processes)
+        threads, n = np.arange(self.process.size), self.n_processes
+        units = [self.process] * (n > 1) + [threads] * (self._n_computing > n)
         return [c for unit_of in units for c in self._slow(unit_of)]
 
     def _slow(self, unit_of: NDArray[np.int64]) -> Iterator[Cause]:
@@ -405,6 +429,8 @@ class Computing:
         # meanwhile
         inside = self.scenarios.call_paths.parent[sizes.head] >= 0
         alone = sizes.n_locations == 1
+        # what else a single process does while its devices have nothing to do is found by `findings.idle`
+        inside &= self.n_processes > 1 or not self.scenarios.model.has_device_work
         several = ~alone & ~sizes.in_single
         uneven = sizes.first(several, np.maximum(sizes.excess, sizes.changing))
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
@@ -421,8 +447,13 @@ class Computing:
             *tried(self.scenarios, [self._serial(w) for w in works[2]]),
             *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
         ]
+        return self._best_of(found)
+
+    @staticmethod
+    def _best_of(causes: Sequence[Cause]) -> list[Cause]:
+        """Return the best of the causes on each call path, the first unless another one gains clearly more."""
         best: dict[tuple[int, bool], Cause] = {}
-        for c in found:
+        for c in causes:
             # different locations may be late each time in addition to those that always are
             key = c.call_path, _changes(c)
             if key not in best or c.gain > PREFERRED * best[key].gain:

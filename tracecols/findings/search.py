@@ -14,7 +14,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
 from tracecols.findings.cause import Cause
-from tracecols.findings.computation import ALONE, Computing
+from tracecols.findings.computation import ALONE
 from tracecols.findings.devices import of_devices
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.idle import of_idle_devices
@@ -84,8 +84,8 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     starts = starts_of_devices(s)
     if s.runtime <= 0:
         return [], starts
-    evidence = Evidence(s, Computing(s))
-    chosen = _of_devices(s, starts) if s.model.has_device_work else _of_hosts(s, evidence)
+    evidence = Evidence(s)
+    chosen = _of_hosts(s, evidence, _of_devices(s, starts) if s.model.has_device_work else [])
     chosen.sort(key=lambda c: (-c.gain * BY_CHANCE.get(c.kind, 1.0), c.kind, c.call_path))
     _explain(s, chosen)
     for c in chosen:
@@ -105,10 +105,12 @@ def _communicates(model: Model) -> bool:
     return bool((model.regions.paradigm == NCCL).any())
 
 
-def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
-    """Return the causes in programs without devices."""
+def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cause]:
+    """Add to the causes before those in computation and communication of processes and threads, and in kernels that
+    take longer for some processes."""
     searches: list[Callable[[Scenarios], list[Cause]]] = [
         lambda _: evidence.computing.causes(),
+        lambda _: evidence.kernels.causes_between_processes() if s.model.has_device_work else [],
         lambda s: evidence.join_small_regions(of_overheads(s)),
         of_threads,
         of_tasks,
@@ -120,7 +122,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
         of_measurement,
     ]
     candidates = side_by_side(s.model.jobs, lambda search: search(s), searches)
-    chosen = _chosen(s, [*chain.from_iterable(candidates)], [])
+    chosen = _chosen(s, [*chain.from_iterable(candidates)], before)
     return _chosen(s, of_messages(s, [c.change for c in chosen]), chosen)
 
 
