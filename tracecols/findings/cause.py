@@ -27,7 +27,7 @@ KINDS = {
     "threads": "creating and joining threads takes long",
     "tasks": "creating tasks takes long",
     "lock": "threads wait for each other at a lock",
-    "locking": "taking and releasing locks takes long beyond waiting",
+    "locking": "taking and releasing locks, or atomic operations, take long beyond waiting",
     "barrier": "processes wait at barriers for each other, each time for another one",
     "overlap": "non-blocking communication is completed before there is something to overlap it with",
     "pipeline": "processes wait for messages of each other in turn",

@@ -336,10 +336,15 @@ def _lock(f: Facts, s: Subject) -> str:
 
 def _locking(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    return (
-        f"taking and releasing locks in {s.region} takes {seconds(e['lost_each'])} each time beyond waiting, "
-        f"{number_of(e['n_taken'], 'time')}"
-    )
+    n = number_of(e["n_taken"] + e.get("n_atomic", 0), "time")
+    if _is_atomic(f):
+        return f"atomic operations in {s.region} take {seconds(e['lost_each'])} each, {n}"
+    return f"taking and releasing locks in {s.region} takes {seconds(e['lost_each'])} each time beyond waiting, {n}"
+
+
+def _is_atomic(f: Facts) -> bool:
+    """Return whether time of taking locks is that of atomic operations."""
+    return f["evidence"].get("n_atomic", 0) > 0 == f["evidence"]["n_taken"]
 
 
 def _is_ordered(f: Facts) -> bool:
@@ -526,6 +531,8 @@ def advice(f: Facts, s: Subject) -> str:
         return _advice_for_idle_devices(f, s)
     if kind == "lock" and _is_ordered(f):
         return "Do less in the ordered section, or collect results and use them in order after the loop."
+    if kind == "locking" and _is_atomic(f):
+        return "Let each thread collect its results and join them in the end (reduction), or update less often."
     if kind == "collectives" and "barrier" in e.get("call", "").lower() and not has_large_share(f):
         return ADVICE["barrier"]
     if kind == "pipeline" and not is_passed_on(f):
