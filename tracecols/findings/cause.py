@@ -19,6 +19,7 @@ KINDS = {
     "changing": "computation is distributed unevenly, each time in another way",
     "serial": "masters compute alone while their threads idle",
     "single": "one thread at a time executes what is in a single construct while the others wait",
+    "turns": "processes compute one after the other while the others wait",
     "slow": "a process or a thread takes longer than its peers in most of what it computes",
     "regions": "parallel regions and barriers of OpenMP take longer than what they do",
     "messages": "messages take long beyond waiting",

@@ -36,6 +36,9 @@ NOBODY = np.zeros(0, np.int64)
 ALONE = "shorter"
 """Key in the evidence of computation that no other location does: the part of it that makes others wait."""
 
+IN_TURN = 0.8
+"""Share of some work that must not be computed at the same time as other pieces of it to be computed in turn."""
+
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
 
@@ -349,6 +352,33 @@ class Computing:
         apart = [w for w in works if distinct(self.process[w.who]).size == w.who.size]
         found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)])
         return self._with_slowest(self._joined(self._best_of(found)))
+
+    def in_turns(self, mended: Change) -> list[Cause]:
+        """Return the causes that processes compute one after the other while the others wait, with the gain of sharing
+        this work; waits that `mended` ends are not due to them."""
+        s, sizes = self.scenarios, self.single
+        inside = s.call_paths.parent[sizes.head] >= 0
+        chosen = sizes.first(inside & (sizes.n_locations > 1), sizes.most)
+        works = self.work([self._spans(int(sizes.head[i]), False, sizes.same) for i in chosen])
+        works = [w for w in works if distinct(self.process[w.who]).size == w.who.size and self._is_in_turn(w)]
+        gains = s.gains([self._shorter(w, 1.0) for w in works], [mended])
+        return tried(
+            s,
+            [
+                w.cause("turns", NOBODY, self._shorter(w, 1 - 1 / w.who.size), frees=self._shorter(w, 1.0))
+                for w, gain in zip(works, gains, strict=True)
+                if gain > PREFERRED * w.total.max()
+            ],
+        )
+
+    def _is_in_turn(self, w: Work) -> bool:
+        """Return whether hardly any pieces of some work are computed at the same time."""
+        end = self.scenarios.graph.nodes.time[w.node]
+        order = np.argsort(end, kind="stable")
+        end, ticks = end[order], w.ticks[order]
+        before = np.append(end[0], end[:-1])
+        before[0] -= ticks[0]
+        return bool(np.minimum(ticks, end - before).sum() > IN_TURN * ticks.sum())
 
     def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
         """Replace the causes in processes or threads that are slow in most of what they do by a single one, if that

@@ -21,6 +21,8 @@ from tracecols.findings.idle import of_idle_devices
 from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
 from tracecols.findings.overheads import (
+    lock_edges,
+    message_edges,
     of_barriers,
     of_locking,
     of_locks,
@@ -30,7 +32,7 @@ from tracecols.findings.overheads import (
     of_tasks,
     of_threads,
 )
-from tracecols.findings.scenarios import Scenarios
+from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.findings.starts import starts_of_devices
 from tracecols.kernels import maxplus
 from tracecols.model.model import Model
@@ -110,6 +112,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cau
     take longer for some processes."""
     searches: list[Callable[[Scenarios], list[Cause]]] = [
         lambda _: evidence.computing.causes(),
+        lambda s: evidence.computing.in_turns(Change(cut=np.append(message_edges(s), lock_edges(s)))),
         lambda _: evidence.kernels.causes_between_processes() if s.model.has_device_work else [],
         lambda s: evidence.join_small_regions(of_overheads(s)),
         of_threads,

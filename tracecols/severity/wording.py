@@ -224,6 +224,10 @@ def _single(f: Facts, s: Subject) -> str:
     return f"{s.who or 'one thread'} executes {s.region} in a single construct while the others wait"
 
 
+def _turns(f: Facts, s: Subject) -> str:
+    return f"processes execute {s.region} one after the other while the others wait"
+
+
 def _threads(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     return (
@@ -456,6 +460,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "serial": _serial,
     "slow": _slow,
     "single": _single,
+    "turns": _turns,
     "threads": _threads,
     "tasks": _tasks,
     "regions": _regions,
@@ -649,6 +654,7 @@ ADVICE = {
     "changing": "Synchronise less often, so that differences average out, or distribute the work dynamically.",
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
+    "turns": "Divide each execution among the processes, or let the others compute something else meanwhile.",
     "slow": "Look whether it shares its cores or its node is slower; if it has more to do, distribute the work anew.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
     "tasks": (
