@@ -218,9 +218,24 @@ def test_device_that_copies__is_busy_with_copies(archive, tmp_path):
     host.call(10, 100, "cuMemcpyDtoH_v2").copy(12, 99, "to host", 64)
     host.host.leave(101, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
-    found = trace.analyze().diagnosis().findings[0]
-    assert (found.kind, found.property, found.cause_region) == ("device", "device_copies", "cuMemcpyDtoH_v2")
+    (found,) = (f for f in trace.analyze().diagnosis().findings if f.kind == "device")
+    assert (found.property, found.cause_region) == ("device_copies", "cuMemcpyDtoH_v2")
     assert found.advice.startswith("Copy less")
+
+
+def test_copies_that_hosts_wait_for__are_a_cause_with_its_gain(archive, tmp_path):
+    p = Offload(archive)
+    host, steps = p.host.enter(0, "main"), archive.region("update")
+    for t in range(10, 910, 100):
+        host.enter(t, steps)
+        p.call(t, t + 2, "cuLaunchKernel", p.streams[0]).kernel(t + 3, t + 30)
+        p.call(t + 2, t + 81, "cuMemcpyDtoH_v2").copy(t + 30, t + 80, "to host", 64)
+        host.leave(t + 90, steps)
+    host.leave(1000, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region, first.gain_share) == ("copies", 0, "update", 9 * 50 / 1000)
+    assert first.what.startswith("9 copies of 64 bytes between hosts and devices in update take ")
 
 
 def test_first_launch_of_a_kernel__loads_its_code():

@@ -25,6 +25,7 @@ KINDS = {
     "messages": "messages take long beyond waiting",
     "collectives": "collective operations take long beyond waiting",
     "calls": "calls of one-sided communication or of files take long",
+    "copies": "copies between hosts and devices take long",
     "threads": "creating and joining threads takes long",
     "tasks": "creating tasks takes long",
     "lock": "threads wait for each other at a lock",

@@ -83,6 +83,7 @@ class Evidence:
             "tasks": self._tasks,
             "measurement": lambda c: {},
             "locking": lambda c: {},
+            "copies": lambda c: {},
             "slow": lambda c: {},
             "straggler": lambda c: {},
             "idle": lambda c: {},

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import combine, number
+from tracecols.enhance.devices.calls import WITHIN_DEVICES
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
 from tracecols.enhance.scan.region_rules import either, in_role, named
 from tracecols.findings.cause import PHASES, PREFERRED, STEPS, Cause, tried
@@ -223,6 +224,29 @@ def of_threads(s: Scenarios) -> list[Cause]:
     )
 
 
+def of_copies(s: Scenarios) -> list[Cause]:
+    """Return the causes that copies between hosts and devices take time, with their gains, by the region that asks for
+    them."""
+    m, nodes = s.model.copies, s.graph.nodes
+    begin = nodes.at(m.event)
+    # a copy ends with the next event of its stream
+    end = np.minimum(begin + 1, len(nodes) - 1)
+    path = s.model.call_paths.path_of(m.call_path)
+    known = (begin >= 0) & (nodes.time[end] == m.end_time) & s.in_window[end] & (m.copy_enter >= 0)
+    known = np.flatnonzero(known & (m.direction != WITHIN_DEVICES) & ~s.replay.contexts[path])
+    end, size, user = end[known], np.maximum(m.bytes[known], 0), s.user_call_path[path[known]]
+    found = []
+    for where, of, family in largest(s, np.arange(end.size), s.weight[end], user):
+        evidence = {
+            "n_copies": int(of.size),
+            "bytes": int(size[of].sum()),
+            "copying": int(s.weight[end[of]].sum()) / s.model.resolution,
+        }
+        who, change = _outstanding(s, end[of]), s.without_weight(distinct(end[of]))
+        found.append(Cause("copies", where, who, change, evidence=evidence | family))
+    return tried(s, found)
+
+
 def largest(
     s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64], user: NDArray[np.int64] | None = None
 ) -> Iterator[tuple[int, NDArray[np.int64], dict[str, Any]]]:
@@ -250,7 +274,7 @@ def of_locks(s: Scenarios) -> list[Cause]:
     edge = lock_edges(s)
     if not edge.size:
         return []
-    heads = s.graph.edges.head[edge]
+    heads = s.graph.edges.head[edge].astype(np.int64)
     waits = np.maximum(s.recorded_losses[heads], 0)
     cuts = ((where, edge[np.isin(heads, of)], family) for where, of, family in largest(s, heads, waits))
     return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts])

@@ -228,6 +228,13 @@ def _turns(f: Facts, s: Subject) -> str:
     return f"processes execute {s.region} one after the other while the others wait"
 
 
+def _copies(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    of = f" of {size(e['bytes'] / e['n_copies'])}" if e["bytes"] else ""
+    n = number_of(e["n_copies"], "copy", "copies")
+    return f"{n}{of} between hosts and devices in {s.region} take {seconds(e['copying'])} together"
+
+
 def _threads(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     return (
@@ -461,6 +468,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "slow": _slow,
     "single": _single,
     "turns": _turns,
+    "copies": _copies,
     "threads": _threads,
     "tasks": _tasks,
     "regions": _regions,
@@ -656,6 +664,7 @@ ADVICE = {
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
     "turns": "Divide each execution among the processes, or let the others compute something else meanwhile.",
     "slow": "Look whether it shares its cores or its node is slower; if it has more to do, distribute the work anew.",
+    "copies": "Leave data on the device, copy only what is needed, or copy without blocking while kernels run.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
     "tasks": (
         "Create fewer tasks with more work each: stop dividing below a size (final, if), or use taskloop with a "
