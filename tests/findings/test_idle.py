@@ -83,7 +83,7 @@ def test_even_ranks__have_no_rank():
     assert found.what.startswith("devices have nothing to do 8")
 
 
-def of_steps(kernels, hosts=(10, 10, 10), without_device=-1):
+def of_steps(kernels, hosts=(10, 10, 10), without_device=-1, names="kkk", barrier=1):
     """Return the findings of a program whose processes meet after each of 8 steps of host work and two kernels."""
     program = Program(processes=3)
     streams = [program.stream(r) for r in range(3)]
@@ -96,13 +96,14 @@ def of_steps(kernels, hosts=(10, 10, 10), without_device=-1):
             if r != without_device:
                 one.launch(end, end + 1, stream).launch(end + 1, end + 2, stream)
                 between = end + 1 + kernels[r]
-                stream.kernel(end + 1, between, "k").kernel(between, between + 50, "other")
+                stream.kernel(end + 1, between, names[r]).kernel(between, between + 50, "other")
                 one.synchronize(end + 2, between + 51, stream)
                 end = between + 51
             ends.append(one.leave(end).events[-1][0])
-        now = max(ends) + 1
+        now = max(ends) + barrier
         for one, end in zip(program.masters, ends, strict=True):
-            one.enter(end, "MPI_Barrier").begin_collective(end).end_collective(now, "barrier").leave(now)
+            one.enter(end, "meet").enter(end, "MPI_Barrier").begin_collective(end)
+            one.end_collective(now, "barrier").leave(now).leave(now)
     with program.trace() as trace:
         return trace.analyze().diagnosis().findings
 
@@ -118,6 +119,18 @@ def test_slow_device_that_is_busy__is_named_before_the_busy_devices():
     first, *others = of_steps((400, 400, 500))
     assert (first.rank, first.cause_region, first.gain) == (2, "k", pytest.approx(8 * 100, abs=8))
     assert "device" in [f.kind for f in others]
+
+
+def test_kernel_that_only_one_rank_executes__is_a_cause():
+    first = of_steps((5, 5, 130), names="kkx")[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "x")
+    assert first.gain == pytest.approx(8 * 125, rel=0.05)
+
+
+def test_slow_collective_calls_meanwhile__are_a_cause_of_their_region():
+    first = of_steps((50, 50, 50), barrier=100)[0]
+    assert (first.kind, first.rank, first.cause_region) == ("collectives", None, "meet")
+    assert first.gain == pytest.approx(8 * 100, rel=0.05)
 
 
 def test_late_host_without_device__is_named_although_devices_of_others_idle():

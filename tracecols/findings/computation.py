@@ -344,13 +344,18 @@ class Computing:
         return self._with_slowest(self._joined(found))
 
     def causes_between_processes(self) -> list[Cause]:
-        """Return the causes that some processes compute longer than others, with the gain of mending each; what several
-        locations of a process do is compared only as a whole."""
+        """Return the causes that some processes compute longer than others, or what no other does, with the gain of
+        mending each; what several locations of a process do is compared only as a whole."""
+        if self.n_processes < 2:
+            return []
         sizes = self.single
+        single = sizes.first(sizes.n_locations == 1, sizes.most)
         uneven = sizes.first(sizes.n_locations > 1, np.maximum(sizes.excess, sizes.changing))
-        works = self.work([self._spans(int(sizes.head[i]), False, sizes.same) for i in uneven])
+        works, alone = self._by_kind(
+            [[self._spans(int(sizes.head[i]), False, sizes.same) for i in of] for of in (uneven, single)]
+        )
         apart = [w for w in works if distinct(self.process[w.who]).size == w.who.size]
-        found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)])
+        found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)]) + self._alone(alone)
         return self._with_slowest(self._joined(self._best_of(found)))
 
     def in_turns(self, mended: Change) -> list[Cause]:

@@ -88,7 +88,11 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     if s.runtime <= 0:
         return [], starts
     evidence = Evidence(s)
-    chosen = _of_hosts(s, evidence, _of_devices(s, starts) if s.model.has_device_work else [])
+    first = _of_devices(s, starts) if s.model.has_device_work else []
+    # causes in communication say more of what hosts communicate while devices have nothing to do
+    in_mpi = [c for c in first if s.model.regions.paradigm[s.call_paths.region[c.call_path]] == "mpi"]
+    chosen = _of_hosts(s, evidence, [c for c in first if c not in in_mpi])
+    chosen = _chosen(s, in_mpi, chosen)
     chosen.sort(key=lambda c: (-c.gain * BY_CHANCE.get(c.kind, 1.0), c.kind, c.call_path))
     _explain(s, chosen)
     for c in chosen:
