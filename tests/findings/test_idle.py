@@ -11,6 +11,7 @@ import tracecols
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.definitions.regions import PHASE
 from tracecols.findings.idle import GAP, find_gaps
+from tracecols.findings.mended import mended_of
 from tracecols.findings.starts import usual
 from tracecols.testing import Program
 
@@ -222,6 +223,23 @@ def test_busy_device__is_named_with_its_longest_kernels():
     assert found.what == (
         "the device is busy 100% of the time: kernels take the run time, longest gemm (71%) and relu (20%)"
     )
+
+
+def test_shares_of_gains__leave_out_contexts_of_devices(archive, tmp_path):
+    p = Offload(archive)
+    host, work = p.host.enter(0, "main"), archive.region("assemble")
+    p.call(0, 9000, "cuCtxCreate_v2")
+    for t in range(9000, 9900, 100):
+        # the second function takes less than 1 % of the run with its contexts, and more without them
+        host.enter(t, work).leave(t + 45, work).enter(t + 45, "write").leave(t + 54, "write")
+        p.call(t + 54, t + 55, "cuLaunchKernel", p.streams[0]).kernel(t + 55, t + 99)
+        p.call(t + 55, t + 100, "cuStreamSynchronize", p.streams[0])
+    host.leave(9900, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    idle = [f for f in trace.analyze().diagnosis().findings if f.kind == "idle"]
+    assert [f.cause_region for f in idle] == ["assemble", "write"]
+    assert mended_of(trace.what_if()).share.tolist() == pytest.approx([f.gain_share for f in idle])
+    assert idle[0].gain_share == pytest.approx(0.45, abs=0.01)
 
 
 def test_device_that_copies__is_busy_with_copies(archive, tmp_path):

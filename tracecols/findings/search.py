@@ -155,7 +155,7 @@ def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> l
 
 def _least(s: Scenarios, c: Cause) -> float:
     """Return the ticks that a cause must gain to be one."""
-    return VAGUE.get(c.kind, LEAST) * s.runtime
+    return VAGUE.get(c.kind, LEAST) * float(s.replay.without_start(s.runtime))
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
@@ -207,7 +207,7 @@ def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
         # events wait for themselves
         return None
     return {
-        "runtime": replay.runtime(replay.nodes.time),
+        "runtime": int(replay.without_start(replay.runtime(replay.nodes.time))),
         "n_call_paths": len(replay.call_paths),
         "n_locations": replay.model.n_locations,
         "found": [c.facts() for c in found],
