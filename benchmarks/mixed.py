@@ -401,6 +401,39 @@ def slow_half_of_threads(rng: random.Random, late: bool) -> Made:
     return w, Truth(("triad",), ANY)
 
 
+def atomic_updates(rng: random.Random, late: bool) -> Made:
+    """Threads update a histogram by atomic operations, for which they compete."""
+    w = World(rng, 1, 4)
+    for _ in range(15):
+        w.open("histogram")
+        w.open_team(0, 33)
+        for i in range(4):
+            for _ in range(20):
+                w.work(0, "bin_value", 30, i)
+                t = w.now[0][i]
+                w.now[0][i] = t + (30 if late else 2)
+                w.at(0, i).enter(t, "!$omp atomic @h.c:35").leave(w.now[0][i])
+        w.close_team(0, 33)
+        w.close()
+    return w, Truth(("histogram",))
+
+
+def panel_in_turn(rng: random.Random, late: bool) -> Made:
+    """Each process in turn computes a panel and broadcasts it while the others wait."""
+    w = World(rng, processes(rng, 3))
+    for k in range(rng.choice([24, 48])):
+        root = k % w.ranks
+        w.work(root, "factor_panel", 200 + 900 * late)
+        sent = w.now[root][0]
+        for r in range(w.ranks):
+            t = w.now[r][0]
+            w.now[r][0] = max(t, sent) + 10
+            one = w.at(r).enter(t, "MPI_Bcast").begin_collective(t)
+            one.end_collective(w.now[r][0], "bcast", root, sent=8 * (r == root), received=8).leave(w.now[r][0])
+        w.everyone("update_trailing", 800)
+    return w, Truth(("factor_panel",))
+
+
 MIXED: dict[str, Make] = {
     make.__name__: make
     for make in (
@@ -408,7 +441,7 @@ MIXED: dict[str, Make] = {
         computing_in_numbered_steps, one_of_numbered_functions, collectives_in_numbered_steps, messages_in_numbered_steps, on_two_call_paths, two_faults, ramp, slow_link, lock_on_all_ranks, slow_at_the_end,
         serial_part_of_all, compensating, large_reduction, partly_hidden, locks_without_contention, small_writes,
         receives_one_by_one, uneven_threads_of_uneven_ranks, barrier_in_front_of_reduction, alternating_slow_rank,
-        slow_half_of_threads,
+        slow_half_of_threads, atomic_updates, panel_in_turn,
     )
 }  # fmt: skip
 """Makers of programs by name of the kind."""

@@ -60,7 +60,7 @@ def sizes_as_found(sizes):
 
 def test_sizes__are_those_of_the_rows(scenarios):
     s = scenarios
-    computing = Computing(s)
+    computing = Computing(s, s.model.locations.is_cpu)
     rows = rows_of(s, s.in_window & s.model.locations.is_cpu[s.graph.nodes.location])
     single = expected_sizes(rows, computing.same)
     assert single and sizes_as_found(computing.single) == single
@@ -73,7 +73,7 @@ def test_sizes__are_those_of_the_rows(scenarios):
 
 def test_work__has_the_rows_of_each_set(scenarios):
     s, rng = scenarios, np.random.default_rng(2)
-    computing, n = Computing(s), len(s.call_paths)
+    computing, n = Computing(s, s.model.locations.is_cpu), len(s.call_paths)
     rows = rows_of(s, s.in_window & s.model.locations.is_cpu[s.graph.nodes.location])
     sets = [((low, low + 1),) for low in range(n)] + [((int(low), n),) for low in rng.integers(0, n, 60)]
     found = computing.work(sets)

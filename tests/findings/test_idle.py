@@ -11,7 +11,9 @@ import tracecols
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.definitions.regions import PHASE
 from tracecols.findings.idle import GAP, find_gaps
+from tracecols.findings.mended import mended_of
 from tracecols.findings.starts import usual
+from tracecols.testing import Program
 
 
 def findings_of(ranks, n=10, **given):
@@ -80,6 +82,62 @@ def test_even_ranks__have_no_rank():
     (found,) = idle([one, one])
     assert found.rank is None
     assert found.what.startswith("devices have nothing to do 8")
+
+
+def of_steps(kernels, hosts=(10, 10, 10), without_device=-1, names="kkk", barrier=1):
+    """Return the findings of a program whose processes meet after each of 8 steps of host work and two kernels."""
+    program = Program(processes=3)
+    streams = [program.stream(r) for r in range(3)]
+    now = 0
+    for _ in range(8):
+        ends = []
+        for r, (one, stream) in enumerate(zip(program.masters, streams, strict=True)):
+            end = now + hosts[r]
+            one.enter(now, "step").call(now, end, "prepare" if r != without_device else "on_host")
+            if r != without_device:
+                one.launch(end, end + 1, stream).launch(end + 1, end + 2, stream)
+                between = end + 1 + kernels[r]
+                stream.kernel(end + 1, between, names[r]).kernel(between, between + 50, "other")
+                one.synchronize(end + 2, between + 51, stream)
+                end = between + 51
+            ends.append(one.leave(end).events[-1][0])
+        now = max(ends) + barrier
+        for one, end in zip(program.masters, ends, strict=True):
+            one.enter(end, "meet").enter(end, "MPI_Barrier").begin_collective(end)
+            one.end_collective(now, "barrier").leave(now).leave(now)
+    with program.trace() as trace:
+        return trace.analyze().diagnosis().findings
+
+
+def test_long_kernel_of_one_rank__is_the_first_finding_with_its_gain():
+    first = of_steps((50, 50, 130))[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "k")
+    assert "rank 2 stream CUDA[0:7] computes 2.6 times as long as the others in k" in first.what
+    assert first.gain == pytest.approx(8 * 80, abs=8)
+
+
+def test_slow_device_that_is_busy__is_named_before_the_busy_devices():
+    first, *others = of_steps((400, 400, 500))
+    assert (first.rank, first.cause_region, first.gain) == (2, "k", pytest.approx(8 * 100, abs=8))
+    assert "device" in [f.kind for f in others]
+
+
+def test_kernel_that_only_one_rank_executes__is_a_cause():
+    first = of_steps((5, 5, 130), names="kkx")[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "x")
+    assert first.gain == pytest.approx(8 * 125, rel=0.05)
+
+
+def test_slow_collective_calls_meanwhile__are_a_cause_of_their_region():
+    first = of_steps((50, 50, 50), barrier=100)[0]
+    assert (first.kind, first.rank, first.cause_region) == ("collectives", None, "meet")
+    assert first.gain == pytest.approx(8 * 100, rel=0.05)
+
+
+def test_late_host_without_device__is_named_although_devices_of_others_idle():
+    first = of_steps((50, 50, 0), (10, 10, 400), without_device=2)[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "on_host")
+    assert first.gain == pytest.approx(8 * (400 - 112), rel=0.05)
 
 
 def test_numbered_steps__are_one_cause():
@@ -167,6 +225,23 @@ def test_busy_device__is_named_with_its_longest_kernels():
     )
 
 
+def test_shares_of_gains__leave_out_contexts_of_devices(archive, tmp_path):
+    p = Offload(archive)
+    host, work = p.host.enter(0, "main"), archive.region("assemble")
+    p.call(0, 9000, "cuCtxCreate_v2")
+    for t in range(9000, 9900, 100):
+        # the second function takes less than 1 % of the run with its contexts, and more without them
+        host.enter(t, work).leave(t + 45, work).enter(t + 45, "write").leave(t + 54, "write")
+        p.call(t + 54, t + 55, "cuLaunchKernel", p.streams[0]).kernel(t + 55, t + 99)
+        p.call(t + 55, t + 100, "cuStreamSynchronize", p.streams[0])
+    host.leave(9900, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    idle = [f for f in trace.analyze().diagnosis().findings if f.kind == "idle"]
+    assert [f.cause_region for f in idle] == ["assemble", "write"]
+    assert mended_of(trace.what_if()).share.tolist() == pytest.approx([f.gain_share for f in idle])
+    assert idle[0].gain_share == pytest.approx(0.45, abs=0.01)
+
+
 def test_device_that_copies__is_busy_with_copies(archive, tmp_path):
     host = Offload(archive)
     host.host.enter(0, "main")
@@ -174,9 +249,24 @@ def test_device_that_copies__is_busy_with_copies(archive, tmp_path):
     host.call(10, 100, "cuMemcpyDtoH_v2").copy(12, 99, "to host", 64)
     host.host.leave(101, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
-    found = trace.analyze().diagnosis().findings[0]
-    assert (found.kind, found.property, found.cause_region) == ("device", "device_copies", "cuMemcpyDtoH_v2")
+    (found,) = (f for f in trace.analyze().diagnosis().findings if f.kind == "device")
+    assert (found.property, found.cause_region) == ("device_copies", "cuMemcpyDtoH_v2")
     assert found.advice.startswith("Copy less")
+
+
+def test_copies_that_hosts_wait_for__are_a_cause_with_its_gain(archive, tmp_path):
+    p = Offload(archive)
+    host, steps = p.host.enter(0, "main"), archive.region("update")
+    for t in range(10, 910, 100):
+        host.enter(t, steps)
+        p.call(t, t + 2, "cuLaunchKernel", p.streams[0]).kernel(t + 3, t + 30)
+        p.call(t + 2, t + 81, "cuMemcpyDtoH_v2").copy(t + 30, t + 80, "to host", 64)
+        host.leave(t + 90, steps)
+    host.leave(1000, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region, first.gain_share) == ("copies", 0, "update", 9 * 50 / 1000)
+    assert first.what.startswith("9 copies of 64 bytes between hosts and devices in update take ")
 
 
 def test_first_launch_of_a_kernel__loads_its_code():

@@ -36,6 +36,9 @@ NOBODY = np.zeros(0, np.int64)
 ALONE = "shorter"
 """Key in the evidence of computation that no other location does: the part of it that makes others wait."""
 
+IN_TURN = 0.8
+"""Share of some work that must not be computed at the same time as other pieces of it to be computed in turn."""
+
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
 
@@ -176,15 +179,17 @@ def _changes(cause: Cause) -> bool:
 
 
 class Computing:
-    """The computation of a run by call path, and the causes in it."""
+    """The computation of a run by call path, and the causes in it, `at` some locations, (n_locations,): threads, or
+    streams of devices."""
 
-    def __init__(self, scenarios: Scenarios) -> None:
+    def __init__(self, scenarios: Scenarios, at: NDArray[np.bool_]) -> None:
         self.scenarios = s = scenarios
         model, nodes = s.model, s.graph.nodes
-        counts = s.in_window & model.locations.is_cpu[nodes.location]
+        counts = s.in_window & at[nodes.location]
+        self.locations = s.locations[at[s.locations]]
         self.cells = sum_by_cell(s.computation, nodes, counts, len(s.call_paths))
         self.process = np.asarray(model.facts.process, np.int64)
-        self.n_threads = np.bincount(self.process[s.locations], minlength=int(self.process.max(initial=0)) + 1)
+        self.n_threads = np.bincount(self.process[self.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
         self.same = s.merged.below_steps
@@ -193,6 +198,18 @@ class Computing:
     def _n_computing(self) -> int:
         """Number of locations that compute."""
         return distinct(self.cells.location).size
+
+    @once
+    def n_processes(self) -> int:
+        """Number of processes that compute."""
+        return distinct(self.process[self.cells.location]).size
+
+    @once
+    def is_of_device(self) -> NDArray[np.bool_]:
+        """Select the call paths of calls for devices, and those that create contexts with all that they call;
+        (n_call_paths,) bool."""
+        regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
+        return np.asarray((regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:
@@ -240,7 +257,8 @@ class Computing:
 
     def _sizes(self, head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
         """Measure computation by the call path `head` that each call path counts for, -1 for none; `same` is as in
-        `Sizes`."""
+        `Sizes`. What hosts do for devices is left out."""
+        head = np.where(self.is_of_device, -1, head)
         cells, of_cell = self.cells, head[self.cells.call_path]
         mine = np.flatnonzero(of_cell >= 0)
         mine = mine[np.lexsort((cells.location[mine], of_cell[mine]))]
@@ -309,7 +327,7 @@ class Computing:
 
     def causes(self) -> list[Cause]:
         """Return the causes in computation that makes others wait, with the gain of mending each."""
-        if self.scenarios.locations.size < 2:
+        if self.locations.size < 2:
             # nobody waits
             return []
         alone = self._best(self.single, False)
@@ -325,6 +343,48 @@ class Computing:
                 found = [c for c in found if c not in below] + [nest]
         return self._with_slowest(self._joined(found))
 
+    def causes_between_processes(self) -> list[Cause]:
+        """Return the causes that some processes compute longer than others, or what no other does, with the gain of
+        mending each; what several locations of a process do is compared only as a whole."""
+        if self.n_processes < 2:
+            return []
+        sizes = self.single
+        single = sizes.first(sizes.n_locations == 1, sizes.most)
+        uneven = sizes.first(sizes.n_locations > 1, np.maximum(sizes.excess, sizes.changing))
+        works, alone = self._by_kind(
+            [[self._spans(int(sizes.head[i]), False, sizes.same) for i in of] for of in (uneven, single)]
+        )
+        apart = [w for w in works if distinct(self.process[w.who]).size == w.who.size]
+        found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)]) + self._alone(alone)
+        return self._with_slowest(self._joined(self._best_of(found)))
+
+    def in_turns(self, mended: Change) -> list[Cause]:
+        """Return the causes that processes compute one after the other while the others wait, with the gain of sharing
+        this work; waits that `mended` ends are not due to them."""
+        s, sizes = self.scenarios, self.single
+        inside = s.call_paths.parent[sizes.head] >= 0
+        chosen = sizes.first(inside & (sizes.n_locations > 1), sizes.most)
+        works = self.work([self._spans(int(sizes.head[i]), False, sizes.same) for i in chosen])
+        works = [w for w in works if distinct(self.process[w.who]).size == w.who.size and self._is_in_turn(w)]
+        gains = s.gains([self._shorter(w, 1.0) for w in works], [mended])
+        return tried(
+            s,
+            [
+                w.cause("turns", NOBODY, self._shorter(w, 1 - 1 / w.who.size), frees=self._shorter(w, 1.0))
+                for w, gain in zip(works, gains, strict=True)
+                if gain > PREFERRED * w.total.max()
+            ],
+        )
+
+    def _is_in_turn(self, w: Work) -> bool:
+        """Return whether hardly any pieces of some work are computed at the same time."""
+        end = self.scenarios.graph.nodes.time[w.node]
+        order = np.argsort(end, kind="stable")
+        end, ticks = end[order], w.ticks[order]
+        before = np.append(end[0], end[:-1])
+        before[0] -= ticks[0]
+        return bool(np.minimum(ticks, end - before).sum() > IN_TURN * ticks.sum())
+
     def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
         """Replace the causes in processes or threads that are slow in most of what they do by a single one, if that
         gains clearly more than any of their functions."""
@@ -339,9 +399,8 @@ class Computing:
         than their peers in most of their computation; empty if there are none."""
         if not self.cells.location.size:
             return []
-        threads, of = np.arange(self.process.size), self.process[self.cells.location]
-        n_processes = distinct(of).size
-        units = [self.process] * (n_processes > 1) + [threads] * (self._n_computing > n_processes)
+        threads, n = np.arange(self.process.size), self.n_processes
+        units = [self.process] * (n > 1) + [threads] * (self._n_computing > n)
         return [c for unit_of in units for c in self._slow(unit_of)]
 
     def _slow(self, unit_of: NDArray[np.int64]) -> Iterator[Cause]:
@@ -405,6 +464,8 @@ class Computing:
         # meanwhile
         inside = self.scenarios.call_paths.parent[sizes.head] >= 0
         alone = sizes.n_locations == 1
+        # what else a single process does while its devices have nothing to do is found by `findings.idle`
+        inside &= self.n_processes > 1 or not self.scenarios.model.has_device_work
         several = ~alone & ~sizes.in_single
         uneven = sizes.first(several, np.maximum(sizes.excess, sizes.changing))
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
@@ -421,8 +482,13 @@ class Computing:
             *tried(self.scenarios, [self._serial(w) for w in works[2]]),
             *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
         ]
+        return self._best_of(found)
+
+    @staticmethod
+    def _best_of(causes: Sequence[Cause]) -> list[Cause]:
+        """Return the best of the causes on each call path, the first unless another one gains clearly more."""
         best: dict[tuple[int, bool], Cause] = {}
-        for c in found:
+        for c in causes:
             # different locations may be late each time in addition to those that always are
             key = c.call_path, _changes(c)
             if key not in best or c.gain > PREFERRED * best[key].gain:

@@ -54,9 +54,19 @@ def _above(parent: NDArray[np.integer[Any]], call_paths: NDArray[np.int64]) -> N
 class Evidence:
     """Evidence of the causes of a run."""
 
-    def __init__(self, scenarios: Scenarios, computing: Computing) -> None:
-        self.s, self.computing = scenarios, computing
+    def __init__(self, scenarios: Scenarios) -> None:
+        self.s = scenarios
         self.resolution = scenarios.model.facts.resolution
+
+    @once
+    def computing(self) -> Computing:
+        """The computation of threads."""
+        return Computing(self.s, self.s.model.locations.is_cpu)
+
+    @once
+    def kernels(self) -> Computing:
+        """The computation of streams."""
+        return Computing(self.s, self.s.model.locations.is_device)
 
     def add_to(self, c: Cause) -> None:
         """Add its evidence to a cause."""
@@ -73,6 +83,7 @@ class Evidence:
             "tasks": self._tasks,
             "measurement": lambda c: {},
             "locking": lambda c: {},
+            "copies": lambda c: {},
             "slow": lambda c: {},
             "straggler": lambda c: {},
             "idle": lambda c: {},
@@ -82,6 +93,8 @@ class Evidence:
 
     def _work(self, c: Cause) -> dict[str, Any]:
         w = self.computing.work([c.spans])[0]
+        if not w.who.size:
+            w = self.kernels.work([c.spans])[0]
         if not w.who.size:
             return {}
         share = w.total / w.total.sum()

@@ -74,7 +74,7 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
         # all processes only if that gains clearly more than some
         if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
             best[c.call_path] = c
-    return [c for c in best.values() if c.gain >= max(LEAST * s.runtime, 1)]
+    return [c for c in best.values() if c.gain >= max(LEAST * s.replay.without_start(s.runtime), 1)]
 
 
 # -- when devices have nothing to do -----------------------------------------------------------------------------------

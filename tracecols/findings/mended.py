@@ -33,7 +33,7 @@ def mended(replay: Replay) -> pd.DataFrame:
 
     causes = find_causes(replay) if has_causes(replay.model) else []
     resolution = replay.model.facts.resolution
-    recorded = replay.runtime(replay.nodes.time) / resolution
+    recorded = replay.without_start(replay.runtime(replay.nodes.time)) / resolution
     saving = np.array([c.gain for c in causes], np.float64) / resolution
     return pd.DataFrame(
         {

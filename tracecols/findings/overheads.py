@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import combine, number
+from tracecols.enhance.devices.calls import WITHIN_DEVICES
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
 from tracecols.enhance.scan.region_rules import either, in_role, named
 from tracecols.findings.cause import PHASES, PREFERRED, STEPS, Cause, tried
@@ -36,6 +37,9 @@ LOCKING = either(
     in_role(("critical",), "openmp"),
 )
 """Regions that take and release locks."""
+
+ATOMIC = in_role(("atomic",), "openmp")
+"""Regions that execute a single operation as if they held a lock."""
 
 BEYOND_WAITING = {
     "regions": (NodeClass.OPENMP,),
@@ -88,19 +92,27 @@ def _sooner_begun(s: Scenarios, after: NDArray[np.int64], ticks: NDArray[np.int6
 
 
 def of_locking(s: Scenarios) -> list[Cause]:
-    """Return the causes that taking and releasing locks takes time beyond waiting, with their gains, by region."""
+    """Return the causes that taking and releasing locks, and atomic operations, take time beyond waiting, with their
+    gains, by region."""
     c, locks = s.computation, np.flatnonzero(s.in_window & (s.graph.nodes.kind == NodeClass.LOCK))
     # the time after an acquisition, and after a release, is computation in the calls
-    row = np.flatnonzero(LOCKING(s.model.regions)[s.call_paths.region][c.call_path] & s.in_window[c.node])
+    regions, profile = s.model.regions, s.model.profile
+    locking = either(LOCKING, ATOMIC)(regions)[s.call_paths.region]
+    row = np.flatnonzero(locking[c.call_path] & s.in_window[c.node])
+    path = s.model.call_paths.path_of(profile.call_path)
+    atomic = np.flatnonzero(ATOMIC(regions)[s.call_paths.region][path])
+    n_atomic = np.bincount(s.user_call_path[path[atomic]], profile.visits[atomic], len(s.call_paths)).astype(np.int64)
     ticks = np.concatenate([np.maximum(s.weight[locks], 0), c.ticks[row]])
     user = np.concatenate([s.user_of_node[locks], s.user_call_path[c.call_path[row]]])
     found = []
     for where, of, family in largest(s, np.arange(ticks.size), ticks, user):
         nodes, rows = locks[of[of < locks.size]], row[of[of >= locks.size] - locks.size]
         change = together([s.without_weight(nodes), s.less_computation(c.node[rows], c.ticks[rows].astype(np.float64))])
+        n = int(n_atomic[distinct(user[of])].sum())
         evidence = {
             "n_taken": int(nodes.size),
-            "lost_each": int(ticks[of].sum()) / max(nodes.size, 1) / s.model.resolution,
+            "n_atomic": n,
+            "lost_each": int(ticks[of].sum()) / max(nodes.size + n, 1) / s.model.resolution,
         }
         found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family, spent=rows))
     return tried(s, found)
@@ -212,6 +224,29 @@ def of_threads(s: Scenarios) -> list[Cause]:
     )
 
 
+def of_copies(s: Scenarios) -> list[Cause]:
+    """Return the causes that copies between hosts and devices take time, with their gains, by the region that asks for
+    them."""
+    m, nodes = s.model.copies, s.graph.nodes
+    begin = nodes.at(m.event)
+    # a copy ends with the next event of its stream
+    end = np.minimum(begin + 1, len(nodes) - 1)
+    path = s.model.call_paths.path_of(m.call_path)
+    known = (begin >= 0) & (nodes.time[end] == m.end_time) & s.in_window[end] & (m.copy_enter >= 0)
+    known = np.flatnonzero(known & (m.direction != WITHIN_DEVICES) & ~s.replay.contexts[path])
+    end, size, user = end[known], np.maximum(m.bytes[known], 0), s.user_call_path[path[known]]
+    found = []
+    for where, of, family in largest(s, np.arange(end.size), s.weight[end], user):
+        evidence = {
+            "n_copies": int(of.size),
+            "bytes": int(size[of].sum()),
+            "copying": int(s.weight[end[of]].sum()) / s.model.resolution,
+        }
+        who, change = _outstanding(s, end[of]), s.without_weight(distinct(end[of]))
+        found.append(Cause("copies", where, who, change, evidence=evidence | family))
+    return tried(s, found)
+
+
 def largest(
     s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64], user: NDArray[np.int64] | None = None
 ) -> Iterator[tuple[int, NDArray[np.int64], dict[str, Any]]]:
@@ -236,18 +271,22 @@ def largest(
 
 def of_locks(s: Scenarios) -> list[Cause]:
     """Return the causes that locks are waited for, with their gains, by the region that takes them."""
+    edge = lock_edges(s)
+    if not edge.size:
+        return []
+    heads = s.graph.edges.head[edge].astype(np.int64)
+    waits = np.maximum(s.recorded_losses[heads], 0)
+    cuts = ((where, edge[np.isin(heads, of)], family) for where, of, family in largest(s, heads, waits))
+    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts])
+
+
+def lock_edges(s: Scenarios) -> NDArray[np.int64]:
     g, nodes = s.graph, s.graph.nodes
     n = len(nodes)
     edge = np.flatnonzero((g.edges.head < n) & (s.tail < n))
     at_lock = nodes.kind == NodeClass.LOCK
     at_lock[s.calls[np.append(WINDOW_LOCK(s.model.regions), False)[s.call_region]]] = True
-    edge = edge[at_lock[g.edges.head[edge]]]
-    if not edge.size:
-        return []
-    heads = g.edges.head[edge]
-    waits = np.maximum(s.recorded_losses[heads], 0)
-    cuts = ((where, edge[np.isin(heads, of)], family) for where, of, family in largest(s, heads, waits))
-    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts])
+    return edge[at_lock[g.edges.head[edge]]]
 
 
 def of_barriers(s: Scenarios) -> list[Cause]:

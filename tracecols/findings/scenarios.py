@@ -117,7 +117,8 @@ class Scenarios:
         """For each call path, the nearest one above, or itself, that enters code of the program; (n_call_paths,)
         int64."""
         paths, regions = self.call_paths, self.model.regions
-        is_run_time = np.isin(regions.paradigm, RUN_TIME)[paths.region] if len(paths) else np.zeros(0, bool)
+        of_run_time = np.isin(regions.paradigm, RUN_TIME) | (regions.device_call >= 0)
+        is_run_time = of_run_time[paths.region] if len(paths) else np.zeros(0, bool)
         result = np.arange(len(paths))
         parent = paths.parent.astype(np.int64)
         while True:

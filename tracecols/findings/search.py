@@ -14,14 +14,17 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
 from tracecols.findings.cause import Cause
-from tracecols.findings.computation import ALONE, Computing
+from tracecols.findings.computation import ALONE
 from tracecols.findings.devices import of_devices
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.idle import of_idle_devices
 from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
 from tracecols.findings.overheads import (
+    lock_edges,
+    message_edges,
     of_barriers,
+    of_copies,
     of_locking,
     of_locks,
     of_messages,
@@ -30,7 +33,7 @@ from tracecols.findings.overheads import (
     of_tasks,
     of_threads,
 )
-from tracecols.findings.scenarios import Scenarios
+from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.findings.starts import starts_of_devices
 from tracecols.kernels import maxplus
 from tracecols.model.model import Model
@@ -84,8 +87,12 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     starts = starts_of_devices(s)
     if s.runtime <= 0:
         return [], starts
-    evidence = Evidence(s, Computing(s))
-    chosen = _of_devices(s, starts) if s.model.has_device_work else _of_hosts(s, evidence)
+    evidence = Evidence(s)
+    first = _of_devices(s, starts) if s.model.has_device_work else []
+    # causes in communication say more of what hosts communicate while devices have nothing to do
+    in_mpi = [c for c in first if s.model.regions.paradigm[s.call_paths.region[c.call_path]] == "mpi"]
+    chosen = _of_hosts(s, evidence, [c for c in first if c not in in_mpi])
+    chosen = _chosen(s, in_mpi, chosen)
     chosen.sort(key=lambda c: (-c.gain * BY_CHANCE.get(c.kind, 1.0), c.kind, c.call_path))
     _explain(s, chosen)
     for c in chosen:
@@ -105,13 +112,17 @@ def _communicates(model: Model) -> bool:
     return bool((model.regions.paradigm == NCCL).any())
 
 
-def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
-    """Return the causes in programs without devices."""
+def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cause]:
+    """Add to the causes before those in computation and communication of processes and threads, and in kernels that
+    take longer for some processes."""
     searches: list[Callable[[Scenarios], list[Cause]]] = [
         lambda _: evidence.computing.causes(),
+        lambda s: evidence.computing.in_turns(Change(cut=np.append(message_edges(s), lock_edges(s)))),
+        lambda _: evidence.kernels.causes_between_processes() if s.model.has_device_work else [],
         lambda s: evidence.join_small_regions(of_overheads(s)),
         of_threads,
         of_tasks,
+        of_copies,
         of_locks,
         of_locking,
         of_barriers,
@@ -120,7 +131,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
         of_measurement,
     ]
     candidates = side_by_side(s.model.jobs, lambda search: search(s), searches)
-    chosen = _chosen(s, [*chain.from_iterable(candidates)], [])
+    chosen = _chosen(s, [*chain.from_iterable(candidates)], before)
     return _chosen(s, of_messages(s, [c.change for c in chosen]), chosen)
 
 
@@ -144,7 +155,7 @@ def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> l
 
 def _least(s: Scenarios, c: Cause) -> float:
     """Return the ticks that a cause must gain to be one."""
-    return VAGUE.get(c.kind, LEAST) * s.runtime
+    return VAGUE.get(c.kind, LEAST) * float(s.replay.without_start(s.runtime))
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
@@ -196,7 +207,7 @@ def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
         # events wait for themselves
         return None
     return {
-        "runtime": replay.runtime(replay.nodes.time),
+        "runtime": int(replay.without_start(replay.runtime(replay.nodes.time))),
         "n_call_paths": len(replay.call_paths),
         "n_locations": replay.model.n_locations,
         "found": [c.facts() for c in found],

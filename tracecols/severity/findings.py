@@ -79,7 +79,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
         of_causes = [(f, cells) for f, cells in of_causes if f.seconds >= LEAST * seconds]
     # if the trace was replayed, its causes tell better what hosts do meanwhile
     found = list(busy_devices(cube))
-    found += [] if any(cause.facts["kind"] == IDLE_CAUSE for cause in explained) else list(idle_devices(cube))
+    found += list(idle_devices(cube)) if all(cause.facts["kind"] == STRAGGLER for cause in explained) else []
     starts = accelerators.StartUp.of(cube, master_of(cube))
     for name, whole in parts.items():
         at_start, own = starts.divide(whole)
@@ -99,11 +99,13 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
             title = cube.properties.full_title[name] + rest
             found += finding_of(cube, name, title, own, seconds, advice, costs_of(cube, name), shows=shows)
     n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
-    part = (UNEXPLAINED if _is_searched(cube) else UNKNOWN) / n_locations
+    is_searched = runtime_of(cube) > 0
+    part = (UNEXPLAINED if is_searched else UNKNOWN) / n_locations
+    of_devices = UNEXPLAINED * runtime if is_searched else np.inf
     no_cells: Mapping[str, Cells] = {}
     return sorted(
         [*of_causes, *((f, no_cells) for f in found)],
-        key=lambda pair: (*_order(pair[0], part), pair[0].property, pair[0].title, pair[0].what),
+        key=lambda pair: (*_order(pair[0], part, of_devices), pair[0].property, pair[0].title, pair[0].what),
     )
 
 
@@ -122,21 +124,19 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
     return number(MESSAGES, SYNCHRONISATIONS), number(MESSAGE_BYTES)
 
 
-def _is_searched(cube: Severities) -> bool:
-    """Return whether all causes of time lost by threads were searched for; in programs with devices only some are."""
-    return runtime_of(cube) > 0 and not (np.asarray(cube.system.location_type, object) == "gpu").any()
-
-
-def _order(finding: Finding, part: float) -> tuple[int, float]:
-    """Return the sort key of a finding, the smallest first: ranks that are late, devices, others by what mending them
-    gains, or by a part of their cost if no replay predicts it, and last the start of devices."""
-    if finding.kind in (STRAGGLER, DEVICE):
-        return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
+def _order(finding: Finding, part: float, of_devices: float) -> tuple[int, float]:
+    """Return the sort key of a finding, the smallest first: ranks that are late, others by what mending them gains, or
+    by a part of their cost if no replay predicts it, and last the start of devices. Busy or idle devices count as if
+    mending them gained `of_devices`."""
+    if finding.kind == STRAGGLER:
+        return 0, -finding.evidence["waits"]
+    if finding.kind == DEVICE:
+        return 1, -of_devices
     if finding.kind == START_OF_DEVICES:
-        return 3, -finding.seconds
+        return 2, -finding.seconds
     if finding.gain is None:
-        return 2, -finding.seconds * part
-    return 2, -finding.gain * BY_CHANCE.get(finding.kind, 1.0)
+        return 1, -finding.seconds * part
+    return 1, -finding.gain * BY_CHANCE.get(finding.kind, 1.0)
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:

@@ -224,6 +224,17 @@ def _single(f: Facts, s: Subject) -> str:
     return f"{s.who or 'one thread'} executes {s.region} in a single construct while the others wait"
 
 
+def _turns(f: Facts, s: Subject) -> str:
+    return f"processes execute {s.region} one after the other while the others wait"
+
+
+def _copies(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    of = f" of {size(e['bytes'] / e['n_copies'])}" if e["bytes"] else ""
+    n = number_of(e["n_copies"], "copy", "copies")
+    return f"{n}{of} between hosts and devices in {s.region} take {seconds(e['copying'])} together"
+
+
 def _threads(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     return (
@@ -336,10 +347,15 @@ def _lock(f: Facts, s: Subject) -> str:
 
 def _locking(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    return (
-        f"taking and releasing locks in {s.region} takes {seconds(e['lost_each'])} each time beyond waiting, "
-        f"{number_of(e['n_taken'], 'time')}"
-    )
+    n = number_of(e["n_taken"] + e.get("n_atomic", 0), "time")
+    if _is_atomic(f):
+        return f"atomic operations in {s.region} take {seconds(e['lost_each'])} each, {n}"
+    return f"taking and releasing locks in {s.region} takes {seconds(e['lost_each'])} each time beyond waiting, {n}"
+
+
+def _is_atomic(f: Facts) -> bool:
+    """Return whether time of taking locks is that of atomic operations."""
+    return f["evidence"].get("n_atomic", 0) > 0 == f["evidence"]["n_taken"]
 
 
 def _is_ordered(f: Facts) -> bool:
@@ -451,6 +467,8 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "serial": _serial,
     "slow": _slow,
     "single": _single,
+    "turns": _turns,
+    "copies": _copies,
     "threads": _threads,
     "tasks": _tasks,
     "regions": _regions,
@@ -526,6 +544,8 @@ def advice(f: Facts, s: Subject) -> str:
         return _advice_for_idle_devices(f, s)
     if kind == "lock" and _is_ordered(f):
         return "Do less in the ordered section, or collect results and use them in order after the loop."
+    if kind == "locking" and _is_atomic(f):
+        return "Let each thread collect its results and join them in the end (reduction), or update less often."
     if kind == "collectives" and "barrier" in e.get("call", "").lower() and not has_large_share(f):
         return ADVICE["barrier"]
     if kind == "pipeline" and not is_passed_on(f):
@@ -642,7 +662,9 @@ ADVICE = {
     "changing": "Synchronise less often, so that differences average out, or distribute the work dynamically.",
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
+    "turns": "Divide each execution among the processes, or let the others compute something else meanwhile.",
     "slow": "Look whether it shares its cores or its node is slower; if it has more to do, distribute the work anew.",
+    "copies": "Leave data on the device, copy only what is needed, or copy without blocking while kernels run.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
     "tasks": (
         "Create fewer tasks with more work each: stop dividing below a size (final, if), or use taskloop with a "
