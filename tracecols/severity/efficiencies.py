@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -331,14 +331,9 @@ def is_of_several(metric: str) -> bool:
 
 def tabulate(times: RunTimes) -> pd.DataFrame:
     """Return the efficiencies of a run as a table (see `SeverityCube.efficiencies`)."""
-    return as_frame(metrics(times))
-
-
-def as_frame(found: Iterable[Metric]) -> pd.DataFrame:
-    """Return metrics as a table."""
     import pandas as pd
 
-    rows = list(found)
+    rows = list(metrics(times))
     frame = pd.DataFrame({c: [getattr(row, c) for row in rows] for c in COLUMNS})
     return frame.astype({"value": np.float64})
 
@@ -399,7 +394,7 @@ def efficiencies(
             "cubes with the replay",
         )
     _check_narrowing(cube)
-    return as_frame(metrics(times_of(cube, within, ideal=ideal, with_startup=with_startup)))
+    return tabulate(times_of(cube, within, ideal=ideal, with_startup=with_startup))
 
 
 def _check_narrowing(cube: Severities) -> None:
@@ -440,7 +435,7 @@ def times_of(
     if not with_startup and within is None:
         cube = focused(cube)
     s, paths = cube.system, cube.call_paths
-    is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
+    is_thread = s.is_thread
     is_mpi, parallel = mpi_call_paths(cube), parallel_call_paths(cube)
     chosen = np.ones(len(paths), bool)
     if within is not None:

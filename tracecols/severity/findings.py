@@ -124,7 +124,7 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
 
 def _is_searched(cube: Severities) -> bool:
     """Return whether all causes of time lost by threads were searched for; in programs with devices only some are."""
-    return runtime_of(cube) > 0 and not (np.asarray(cube.system.location_type, object) == "gpu").any()
+    return runtime_of(cube) > 0 and "gpu" not in cube.system.location_type
 
 
 def _order(finding: Finding, part: float) -> tuple[int, float]:
