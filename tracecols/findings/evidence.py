@@ -71,12 +71,8 @@ class Evidence:
             "lock": self._lock,
             "threads": self._threads,
             "tasks": self._tasks,
-            "measurement": lambda c: {},
-            "locking": lambda c: {},
-            "slow": lambda c: {},
-            "straggler": lambda c: {},
-            "idle": lambda c: {},
             "order": self._calls,
+            **dict.fromkeys(("measurement", "locking", "slow", "straggler", "idle"), lambda _: {}),
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
 
