@@ -30,8 +30,7 @@ def _late(region: str, usual: int, more: int, communicate: Callable[[World], Non
         w = World(rng, processes(rng, least))
         slow = rng.randrange(w.ranks)
         for _ in range(rng.choice([15, 40])):
-            for r in range(w.ranks):
-                w.work(r, region, usual + more * late * (r == slow))
+            w.everyone(region, usual, slow, more * late)
             communicate(w)
         return w, Truth((region,), slow)
 
@@ -191,8 +190,7 @@ def _late_worker(rng: random.Random, late: bool, region: str, communicate: Calla
     w = World(rng, processes(rng, 3))
     slow = rng.randrange(1, w.ranks)
     for _ in range(30):
-        for r in range(w.ranks):
-            w.work(r, region, 700 + 1200 * late * (r == slow))
+        w.everyone(region, 700, slow, 1200 * late)
         communicate(w)
     return w, Truth((region,), slow)
 

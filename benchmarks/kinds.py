@@ -84,8 +84,7 @@ def too_many_collectives(rng: random.Random) -> Built:
     w = World(rng, processes(rng, 3), noise=0.02)
     n = rng.choice([30, 80])
     for _ in range(rng.choice([6, 20])):
-        for r in range(w.ranks):
-            w.work(r, "apply_matrix", 10 * n)
+        w.everyone("apply_matrix", 10 * n)
         w.open("dot_products")
         for _ in range(n):
             w.collective("MPI_Allreduce", "allreduce", 8, 15)
@@ -98,8 +97,7 @@ def serial_section(rng: random.Random) -> Built:
     w = World(rng, rng.choice([1, 2, 3]), rng.choice([3, 4]))
     n = rng.choice([10, 30])
     for _ in range(n):
-        for r in range(w.ranks):
-            w.work(r, "sort_cells", 2500)
+        w.everyone("sort_cells", 2500)
         w.open("forces")
         for r in range(w.ranks):
             w.divided(r, 40, "pair_forces", [2000] * w.threads)
@@ -145,8 +143,7 @@ def false_pipeline(rng: random.Random) -> Built:
                 w.message(r - 1, r, 4096, cost=10)
             w.work(r, "pack_boundary", 600)
         w.close()
-        for r in range(w.ranks):
-            w.work(r, "update_cells", 1500)
+        w.everyone("update_cells", 1500)
     return w.done(), Truth(("exchange_boundary", "pack_boundary"), ANY)
 
 
@@ -230,8 +227,7 @@ def slow_iteration(rng: random.Random) -> Built:
     n, slow = rng.choice([20, 60]), rng.randrange(w.ranks)
     which = rng.randrange(n)
     for i in range(n):
-        for r in range(w.ranks):
-            w.work(r, "integrate", 1000 + (n * 400 if (r, i) == (slow, which) else 0))
+        w.everyone("integrate", 1000, slow, n * 400 * (i == which))
         w.allreduce()
     return w.done(), Truth(("integrate",), slow, lost=n * 400)
 
@@ -242,8 +238,7 @@ def serial_output(rng: random.Random) -> Built:
     n, writer = rng.choice([6, 20]), rng.choice([0, 0, w.ranks - 1])
     call = rng.choice(["fwrite", "write", "MPI_File_write", ""])
     for i in range(n):
-        for r in range(w.ranks):
-            w.work(r, "advance", 2000)
+        w.everyone("advance", 2000)
         if i % 2:
             w.open("write_checkpoint", [writer])
             w.work(writer, call or "format_output", 5000)
@@ -302,8 +297,7 @@ def late_root(rng: random.Random) -> Built:
             one = w.at(r).enter(t, "distribute").enter(t, "MPI_Bcast").begin_collective(t)
             one.end_collective(leaves, "bcast", root, **size).leave(leaves).leave(leaves)
             w.now[r][0] = leaves
-        for r in range(w.ranks):
-            w.work(r, "evaluate", 2000)
+        w.everyone("evaluate", 2000)
         w.barrier()
     return w.done(), Truth(("read_parameters",), root, lost=n * 1800)
 
@@ -319,8 +313,7 @@ def nested_work(rng: random.Random) -> Built:
             w.work(r, "radiation", 900 * more)
             w.work(r, "convection", 1000 * more)
         w.close()
-        for r in range(w.ranks):
-            w.work(r, "dynamics", 1500)
+        w.everyone("dynamics", 1500)
         w.allreduce()
     return w.done(), Truth(("physics",), slow, lost=n * 1900)
 

@@ -114,8 +114,7 @@ def one_of_numbered_functions(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.04)
     slow, bad = rng.randrange(w.ranks), rng.choice([1, 2, 3])
     for k in (1, 2, 3, 4):
-        for r in range(w.ranks):
-            w.work(r, f"stage_{k}", 20_000 + 15_000 * late * (r == slow and k == bad))
+        w.everyone(f"stage_{k}", 20_000, slow, 15_000 * late * (k == bad))
         w.allreduce()
     return w, Truth((f"stage_{bad}",), slow)
 
@@ -225,8 +224,7 @@ def slow_at_the_end(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.1)
     slow = rng.randrange(w.ranks)
     for k in range(30):
-        for r in range(w.ranks):
-            w.work(r, "trace_ray_packet", 1000 + 6000 * late * (r == slow and k == 29))
+        w.everyone("trace_ray_packet", 1000, slow, 6000 * late * (k == 29))
     w.allreduce()
     return w, Truth(("trace_ray_packet",), slow)
 

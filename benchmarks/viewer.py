@@ -21,6 +21,7 @@ from support.browser import Report, chromium
 
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.reduction import reduce_upwards
 
 WATCH = """
 window.seen = {};
@@ -73,11 +74,10 @@ def make_cube(n_properties: int, n_calls: int, n_locations: int, n_cells: int) -
     units, parents = ["sec"] * n_properties, [ids[p] if p >= 0 else "" for p in above]
     properties = PropertyAxis(ids, parents, ids, units, *text, [1.0] * n_properties, [False] * n_properties)
     parent = random_tree(rng, n_calls, 4)
-    depth, end = np.zeros(n_calls, np.int32), np.arange(1, n_calls + 1)
+    depth = np.zeros(n_calls, np.int32)
     for i in range(1, n_calls):
         depth[i] = depth[parent[i]] + 1
-    for i in range(n_calls - 1, 0, -1):
-        end[parent[i]] = max(end[parent[i]], end[i])
+    end = np.arange(n_calls) + reduce_upwards(np.ones(n_calls, np.int64), parent, depth)
     region = rng.integers(0, max(1, n_calls // 8), n_calls)
     names = np.array([f"compute_{r}" for r in region], object)
     role, paradigm, file, site = (np.full(n_calls, word, object) for word in ("function", "compiler", "solver.f90", ""))

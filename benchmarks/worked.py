@@ -9,25 +9,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.faults import CALL, Simulation
-from tracecols.converters.base import Clock
+from benchmarks.world import Timed
 from tracecols.converters.otf2.write import write_archive
-from tracecols.testing import Program
 
 STEPS = 20
 """Time steps of each program."""
-
-
-class Microseconds(Program):
-    """A program whose clock has a million ticks per second."""
-
-    @property
-    def clock(self) -> Clock:
-        """Return a clock of one tick per microsecond."""
-        return replace(super().clock, resolution=1_000_000)
 
 
 class Worked(Simulation):
@@ -42,7 +31,7 @@ class Worked(Simulation):
     def __init__(self, is_mended: bool, ranks: int, threads: int, *steps: tuple[str, int]) -> None:
         self.is_mended = is_mended
         super().__init__(1, ranks, threads, STEPS, list(steps))
-        self.program = Microseconds(ranks, threads)
+        self.program = Timed(ranks, threads)
 
     def compute(self, region: str, sizes: list[int]) -> None:
         """Make masters compute in a region, each for its number of ticks in `sizes`."""

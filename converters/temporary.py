@@ -20,6 +20,13 @@ BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 """Exceptions that reading a damaged gzip'ed file raises."""
 
 
+def unpacked(stored: BinaryIO) -> BinaryIO:
+    """Return the content of a file that may be gzip'ed, from its begin on."""
+    packed = stored.read(2) == b"\x1f\x8b"
+    stored.seek(0)
+    return gzip.open(stored) if packed else stored  # type: ignore[return-value]
+
+
 def scratch(n: int, dtype: Any, in_memory: int | None = None) -> NDArray[Any]:
     """Make an array, mapped to a temporary file if it has more bytes than are held in memory. Raises SourceError if
     there is no room for the file."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.kineto import scan
-from tracecols.converters.temporary import BAD_GZIP
+from tracecols.converters.temporary import BAD_GZIP, unpacked
 from tracecols.errors import SourceError
 from tracecols.given.files import advice, open_regular
 
@@ -35,7 +34,7 @@ _SPACE = b" \t\r\n\xef\xbb\xbf"
 def begins_as_kineto(path: Path) -> bool:
     """Return whether a file, plain or gzip, begins like a trace of the PyTorch profiler."""
     try:
-        with open_regular(path) as stored, _opened(stored) as file:
+        with open_regular(path) as stored, unpacked(stored) as file:
             head = file.read(HEAD)
     except (OSError, *BAD_GZIP):
         return False
@@ -56,12 +55,6 @@ def files_of(path: Path) -> list[Path]:
     except OSError:
         return []
     return [file for file in found if begins_as_kineto(file)]
-
-
-def _opened(stored: BinaryIO) -> BinaryIO:
-    packed = stored.read(2) == b"\x1f\x8b"
-    stored.seek(0)
-    return gzip.open(stored) if packed else stored  # type: ignore[return-value]
 
 
 class Text:
@@ -153,7 +146,7 @@ def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
     """Yield the keys of a trace with their values; for `traceEvents`, the text to read is at the first event.
     Raises SourceError if the file cannot be read, is not a JSON object, or ends too early."""
     try:
-        with open_regular(path) as stored, _opened(stored) as file:
+        with open_regular(path) as stored, unpacked(stored) as file:
             text = Text(path, file)
             if text.more() and text.data[:3].tobytes() == b"\xef\xbb\xbf":
                 text.at = 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.paraver.types import LATEST
-from tracecols.converters.temporary import BAD_GZIP
+from tracecols.converters.temporary import BAD_GZIP, unpacked
 from tracecols.errors import SourceError
 from tracecols.given.files import advice, open_regular, read_bytes
 
@@ -40,16 +39,10 @@ MAX_THREADS = 1 << 22
 def begins_as_paraver(path: Path) -> bool:
     """Return whether a file, plain or gzip, begins like a Paraver trace."""
     try:
-        with open_regular(path) as stored, _opened(stored) as file:
+        with open_regular(path) as stored, unpacked(stored) as file:
             return file.read(len(MAGIC)) == MAGIC
     except (OSError, *BAD_GZIP):
         return False
-
-
-def _opened(stored: BinaryIO) -> BinaryIO:
-    packed = stored.read(2) == b"\x1f\x8b"
-    stored.seek(0)
-    return gzip.open(stored) if packed else stored  # type: ignore[return-value]
 
 
 @dataclass
@@ -74,7 +67,7 @@ class Lines:
         cannot be read, or a line has no end."""
         at, rest = 0, b""
         try:
-            with open_regular(self.path) as stored, _opened(stored) as file:
+            with open_regular(self.path) as stored, unpacked(stored) as file:
                 while piece := self._read(file, block):
                     text = rest + piece
                     end = text.rfind(NEWLINE) + 1
@@ -159,7 +152,7 @@ def read_header(path: Path) -> Header:
     or has several applications."""
 
     try:
-        with open_regular(path) as stored, _opened(stored) as file:
+        with open_regular(path) as stored, unpacked(stored) as file:
             return _header_of(path, iter(lambda: file.readline(LONGEST_LINE), b""))
     except OSError as error:
         todo = advice(error, "copy the trace again")

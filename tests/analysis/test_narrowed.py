@@ -8,10 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.severity import SeverityCube
 from tracecols.severity.narrowed import LONGEST, in_a_name, in_words, made_how, ranges
 
@@ -25,10 +24,6 @@ def store(tmp_path_factory, data):
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 def made(result):

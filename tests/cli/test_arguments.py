@@ -8,11 +8,10 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 from support.small_cubes import small_cube
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError, SeverityError, StoreError, TracecolsError
 from tracecols.export.tables import write_cube
 
@@ -25,10 +24,6 @@ def trace(tmp_path_factory, data):
 @pytest.fixture(scope="module")
 def cube(trace):
     return trace.analyze()
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 NO_TIMES = ["0.1", math.nan, math.inf, -math.inf, True, [0.1], b"1", 1j]

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.severity import SeverityCube
 from tracecols.store import reader
@@ -33,7 +32,7 @@ def store(tmp_path_factory, data):
 
 
 def analyze(*arguments):
-    return CliRunner().invoke(group, ["analyze", *map(str, arguments)])
+    return run("analyze", *arguments)
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -77,12 +76,12 @@ def test_analyze__takes_lists_with_commas(store, tmp_path):
     assert a.frame().equals(b.frame())
     # running the same command again replaces the cube
     assert analyze(store, "-q", "-o", listed, "-p", "late sender, visits", "-p", "mpi_wait_direct").exit_code == 0
-    result = CliRunner().invoke(group, ["compare", str(listed), str(given), "-p", "visits,late sender"])
+    result = run("compare", listed, given, "-p", "visits,late sender")
     assert result.exit_code == 0, result.output
-    result = CliRunner().invoke(group, ["compare", str(listed), str(given), "-p", "mpi*"])
+    result = run("compare", listed, given, "-p", "mpi*")
     assert result.exit_code == 1
     assert "patterns are not understood\n  give each by its name: -p mpi -p mpi_communication" in result.output
-    result = CliRunner().invoke(group, ["show", str(listed), "-p", "mpi_late*"])
+    result = run("show", listed, "-p", "mpi_late*")
     assert "patterns are not understood\n  give whole names; it would fit mpi_latesender" in result.output
 
 
@@ -103,7 +102,7 @@ def test_diagnosis__of_a_cube_without_losses_says_why_there_are_no_findings(prop
 def test_region__that_is_not_defined_is_refused_before_events_are_read(words, store, monkeypatch):
     monkeypatch.setattr(reader.Store, "read", None)
     monkeypatch.setattr(reader.Store, "read_together", None)
-    result = CliRunner().invoke(group, words.format(store).split())
+    result = run(*words.format(store).split())
     assert result.exit_code == 1
     assert "no call path enters a region 'mane'\n  did you mean main?" in result.output
 
@@ -117,6 +116,6 @@ def test_region__that_is_not_defined_is_refused_before_events_are_read(words, st
 )
 def test_option__with_two_values_for_one_name_is_refused(words, name, store):
     """The last one used to count."""
-    result = CliRunner().invoke(group, words.format(store).split())
+    result = run(*words.format(store).split())
     assert result.exit_code == 2
     assert f"{name} is given twice" in result.output

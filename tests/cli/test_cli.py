@@ -9,11 +9,10 @@ import sys
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from conftest import DATA
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.converters import registry
 from tracecols.converters.registry import open_source
 from tracecols.errors import AnalysisError
@@ -25,17 +24,12 @@ def work(tmp_path_factory, data):
     """A folder with a store and a cube of the hybrid recording."""
     folder = tmp_path_factory.mktemp("work")
     for arguments in (
-        ["convert", str(data / "hybrid_2x3"), "-o", str(folder / "h.trace")],
-        ["analyze", str(folder / "h.trace"), "-o", str(folder / "h.severity")],
+        ["convert", data / "hybrid_2x3", "-o", folder / "h.trace"],
+        ["analyze", folder / "h.trace", "-o", folder / "h.severity"],
     ):
-        result = CliRunner().invoke(group, arguments)
+        result = run(*arguments)
         assert result.exit_code == 0, result.output
     return folder
-
-
-def run(*arguments):
-    """Run a command in this process."""
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 def test_help__loads_nothing_heavy():
@@ -370,9 +364,9 @@ def test_outputs__do_not_overwrite_what_is_not_theirs(work, tmp_path):
 
 
 def test_commands__that_are_mistyped_are_suggested():
-    run = CliRunner().invoke(group, ["analyse", "x.trace"])
-    assert run.exit_code == 2 and "No such command 'analyse'. Did you mean analyze?" in run.output
-    assert "Did you mean" not in CliRunner().invoke(group, ["zzz"]).output
+    mistyped = run("analyse", "x.trace")
+    assert mistyped.exit_code == 2 and "No such command 'analyse'. Did you mean analyze?" in mistyped.output
+    assert "Did you mean" not in run("zzz").output
 
 
 @pytest.mark.slow
@@ -380,13 +374,11 @@ def test_info__tells_by_how_much_root_causes_differ_from_those_of_scalasca(tmp_p
     """It is shown for a cube, and not after every analysis (issue 33, number 6)."""
     cube = tmp_path / "x.severity"
     trace = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace", jobs=1)
-    assert "conventions scalasca" not in CliRunner().invoke(group, ["analyze", str(trace), "-o", str(cube)]).output
-    listed = CliRunner().invoke(group, ["info", str(cube)], env={"COLUMNS": "1000"}).output
+    assert "conventions scalasca" not in run("analyze", trace, "-o", cube).output
+    listed = run("info", cube, env={"COLUMNS": "1000"}).output
     assert "4  differences from conventions scalasca in root causes: " in listed
     assert "waits whose causes it does not know are charged (14 waits, 0.0356966 s)" in listed
-    only = CliRunner().invoke(
-        group, ["analyze", str(trace), "-p", "mpi_latesender", "-o", str(tmp_path / "r.severity")]
-    )
+    only = run("analyze", trace, "-p", "mpi_latesender", "-o", tmp_path / "r.severity")
     assert "Nothing of what is looked at costs as much as 0.5 %" in only.stderr
 
 

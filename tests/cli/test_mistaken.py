@@ -6,11 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from conftest import slow
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.converters.registry import FORMATS
 from tracecols.errors import SeverityError, SourceError, StoreError
 from tracecols.store.layout import ARCHIVES
@@ -24,10 +23,6 @@ def made(tmp_path_factory, data) -> dict[str, Path]:
     assert run("export", cube, folder / "s.cubex").exit_code == 0
     anchor = data / "late_sender" / "traces.otf2"
     return {"folder": anchor.parent, "anchor": anchor, "store": store, "cube": cube, "cubex": folder / "s.cubex"}
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 IS_ARCHIVE = "is a trace archive, not a store\n  convert it first: tracecols convert "

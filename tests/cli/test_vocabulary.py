@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 
 import tracecols
 from tracecols.cli import COMMANDS, group
@@ -24,10 +24,6 @@ def made(tmp_path_factory, data) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("vocabulary")
     store = tracecols.convert(data / "hybrid_2x3", folder / "h.trace")
     return {"store": store, "cube": tracecols.open(store).analyze().save(folder / "h.severity")}
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 def commands() -> dict[str, click.Command]:

@@ -11,8 +11,8 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from conftest import DATA, SHARED
+from support.command_line import run
 from support.epilog_writer import EpilogWriter, merged
 from support.random_epilog import random_recording, with_late_events
 from support.random_programs import RandomProgram
@@ -20,7 +20,6 @@ from support.severities import cells
 
 import tracecols
 from benchmarks import generate
-from tracecols.cli import group
 from tracecols.clocks.correction import CONDITION_TABLES, Bounds
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.kernels import clocks as kernels
@@ -225,7 +224,7 @@ def test_locks__stay_in_turn_when_one_thread_moves(archive, opened, corrected):
     after = corrected(opened(archive))
     locks = after.lock_acquisitions.sort_values("acquisition")
     assert locks.acquire_time.tolist()[1] == locks.release_time.tolist()[0] == 50_000 + 200
-    result = CliRunner().invoke(group, ["check", str(after.path)])
+    result = run("check", after.path)
     assert "alternate" not in result.output
 
 
@@ -305,7 +304,7 @@ def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):
         "offset": 3_000,
         "is_mended": True,
     }
-    result = CliRunner().invoke(group, ["check", str(trace.path)])
+    result = run("check", trace.path)
     assert result.exit_code == 1
     assert "           1  pair of locations between which clock conditions are violated\n" in result.output
     assert (
@@ -539,16 +538,16 @@ def test_kernels__compiled_and_plain_agree(n):
     time, forward = np.cumsum(rng.integers(0, 50, n)), rng.integers(0, 90, n)
     limit = forward + rng.integers(0, 60, n)
 
-    def keep(run):
+    def keep(kernel):
         # input is read-only for the plain kernel; the compiled one would be compiled again for such arrays
         for array in (time, forward, limit):
-            array.flags.writeable = hasattr(run, "py_func")
+            array.flags.writeable = hasattr(kernel, "py_func")
 
     found = []
-    for run in (kernels.amortise, kernels.amortise.py_func):
-        keep(run)
+    for kernel in (kernels.amortise, kernels.amortise.py_func):
+        keep(kernel)
         shift = np.zeros(n, np.int64)
-        run(time, forward, limit, 0.2, 1 << 10, shift)
+        kernel(time, forward, limit, 0.2, 1 << 10, shift)
         assert (shift >= forward).all()
         assert (shift <= limit).all()
         found.append(shift.tolist())
@@ -561,10 +560,10 @@ def test_kernels__compiled_and_plain_agree(n):
     nodes = np.arange(n, dtype=np.int64) * 3
     at = np.sort(rng.integers(0, max(int(time[-1]) if n else 0, 1) + 9, 2 * n))
     results = []
-    for run in (kernels.shift_events, kernels.shift_events.py_func):
-        keep(run)
+    for kernel in (kernels.shift_events, kernels.shift_events.py_func):
+        keep(kernel)
         shift = np.zeros(2 * n, np.int64)
-        results.append((run(row, at, nodes, time, forward, 0, 0.01, 0.2, shift), shift.tolist()))
+        results.append((kernel(row, at, nodes, time, forward, 0, 0.01, 0.2, shift), shift.tolist()))
     assert results[0] == results[1]
 
 
@@ -740,10 +739,6 @@ def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkey
 
 
 # -- the command and refused input -------------------------------------------------------------------------------------
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 def test_command__tells_what_was_corrected(archive, opened, tmp_path):

@@ -9,12 +9,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import slow
+from support.command_line import run
 from support.kineto_writer import ALL_REDUCE, AUTOGRAD, HOST, Trace, nccl, random_run, two_ranks, write_run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.converters import intervals, registry
 from tracecols.converters.kineto import archive, files, nest, recording, scan
 from tracecols.converters.nccl import find_operation, fits_kernel, operation_of_kernel
@@ -575,7 +574,7 @@ def test_command__takes_a_file_a_folder_or_several_files(tmp_path):
     given = sorted(folder.glob("rank*"))
     shown = []
     for k, sources in enumerate(([folder], given)):
-        result = CliRunner().invoke(group, ["convert", *map(str, sources), "-o", str(tmp_path / f"{k}.trace")])
+        result = run("convert", *sources, "-o", tmp_path / f"{k}.trace")
         assert result.exit_code == 0, result.output
         shown.append(result.output.splitlines()[0].split(": ")[1])
     assert shown == [shown[0]] * 2
@@ -583,7 +582,7 @@ def test_command__takes_a_file_a_folder_or_several_files(tmp_path):
     assert registry.trace_name(given[0]) == "rank0"
     (tmp_path / "a.b.json").write_bytes(gzip.decompress(given[0].read_bytes()))
     assert registry.trace_name(tmp_path / "a.b.json") == "a.b"
-    other = CliRunner().invoke(group, ["convert", str(folder / "other.json")])
+    other = run("convert", folder / "other.json")
     assert other.exit_code == 1
     assert "is not a trace that tracecols reads" in other.output
 
@@ -640,7 +639,7 @@ def test_random_runs__are_converted_whole(tmp_path, seed, n_ranks):
         assert trace.store.manifest["events_by_kind"]["12"] == slices
         assert len(trace.collectives) == 3
         assert (trace.kernels.launch_enter >= 0).all()
-        assert CliRunner().invoke(group, ["check", str(trace.store.path)]).exit_code == 0
+        assert run("check", trace.store.path).exit_code == 0
 
 
 # -- recorded traces ---------------------------------------------------------------------------------------------------

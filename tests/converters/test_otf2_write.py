@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import DATA, SHARED
+from support.command_line import run
 from support.epilog_writer import merged
 from support.kernel_layouts import layouts
 from support.otf2_workload import everything
@@ -21,7 +21,6 @@ from support.random_epilog import random_recording
 from support.recordings import ALIKE
 
 import tracecols
-from tracecols.cli import group
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.otf2 import encode
 from tracecols.converters.otf2.write import WriteError, write_archive
@@ -45,11 +44,6 @@ EPILOG = sorted(SHARED.glob("epilog/*/epik.elg"))
 SCOPES = {
     "location": "locations", "location_group": "processes", "system_tree_node": "system_tree_nodes", "group": "groups",
 }  # fmt: skip
-
-
-def run(*arguments):
-    """Run a command in this process."""
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 def definition(store, name):

@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import SeverityError, StoreError
 from tracecols.schema import DEFINITIONS, EVENTS, SIDE_TABLES, Column, Table, Version, severity, version_of
 from tracecols.schema import FORMAT_VERSION as STORE
@@ -27,10 +26,6 @@ from tracecols.store.layout import checksum
 CUBE = severity.FORMAT_VERSION
 NEXT_STORE = Version(STORE.major, STORE.minor + 1)
 NEXT_CUBE = Version(CUBE.major, CUBE.minor + 1)
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 def change(folder: Path, **entries: object) -> None:

@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import importlib
 import inspect
-import pkgutil
 import re
 import textwrap
 
@@ -19,9 +18,6 @@ MODULES = (
     "tracecols.converters.base", "tracecols.converters.registry", "tracecols.converters.sides", "tracecols.converters.threads",
 )  # fmt: skip
 """Modules whose public functions, constructors and methods are checked."""
-
-FUNCTIONS_OF = ()
-"""Packages in whose modules only public functions are checked."""
 
 SECTIONS = ("Parameters", "Attributes", "Other Parameters")
 
@@ -37,14 +33,6 @@ class Method:
         return self.function.__doc__
 
 
-def modules():
-    """Yield the names of the modules whose functions others may call."""
-    yield from MODULES
-    for package in FUNCTIONS_OF:
-        root = importlib.import_module(f"tracecols.{package}")
-        yield from (found.name for found in pkgutil.iter_modules(root.__path__, f"{root.__name__}."))
-
-
 def public(module):
     """Yield qualified name and object of the public functions, classes and methods that a module declares or
     exports."""
@@ -54,8 +42,6 @@ def public(module):
         if name.startswith("_") or not (inspect.isfunction(thing) or inspect.isclass(thing)):
             continue
         if thing.__module__ != module.__name__ and name not in exported:
-            continue
-        if inspect.isclass(thing) and module.__name__ not in MODULES:
             continue
         yield name, thing
         if inspect.isclass(thing):
@@ -93,7 +79,7 @@ def documented(doc: str) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
+@pytest.mark.parametrize("name", sorted(MODULES))
 def test_parameters__of_public_functions_are_documented(name):
     missing = []
     for of, thing in public(importlib.import_module(name)):
@@ -118,7 +104,7 @@ def raised(thing) -> set[str]:
     return {of.id for of in found if isinstance(of, ast.Name) and of.id[0].isupper()}
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
+@pytest.mark.parametrize("name", sorted(MODULES))
 def test_errors__that_public_functions_raise_are_documented(name):
     missing = []
     for of, thing in public(importlib.import_module(name)):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError, ExportError, SeverityError, TracecolsError
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.severity.axes import PropertyAxis
@@ -26,10 +25,6 @@ def cube(trace):
 @pytest.fixture(scope="module")
 def saved(cube, tmp_path_factory):
     return cube.save(tmp_path_factory.mktemp("names") / "h.severity")
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 LOOK_UPS = {

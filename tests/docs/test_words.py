@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.command_line import run
 
 import tracecols
 from tracecols.patterns.constraints import CONSTRAINTS
@@ -160,9 +161,7 @@ def test_notes__are_declared_in_both_numbers():
 
 
 def test_counts__of_one_are_singular_wherever_a_cube_says_them():
-    from click.testing import CliRunner
 
-    from tracecols.cli import group
     from tracecols.testing import Program
 
     program = Program(processes=1)
@@ -172,7 +171,7 @@ def test_counts__of_one_are_singular_wherever_a_cube_says_them():
         cube.facts["counts"]["messages received before they were sent"] = 1
         path = trace.path.parent / "one.severity"
         cube.save(path)
-        info = CliRunner().invoke(group, ["info", str(path)], env={"COLUMNS": "200"}).output
+        info = run("info", path, env={"COLUMNS": "200"}).output
         assert "1 event" not in repr(trace) and "1 location," in repr(trace)
     assert "1 call path x 1 location" in cube.summary() and "1 call path x 1 location," in info
     assert "message received before it was sent" in info

@@ -9,15 +9,14 @@ import random
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import slow
 from support import mpi_recordings
+from support.command_line import run
 from support.otf2_writer import Archive
 from support.sweep_simulation import simulate
 
 import tracecols
 from benchmarks.generate import make, write
-from tracecols.cli import group
 from tracecols.enhance.definitions.shapes import Graph, factorizations, find_shape
 from tracecols.enhance.mpi import neighbours
 from tracecols.enhance.mpi.neighbours import find_topology, topology_of
@@ -371,13 +370,13 @@ def test_messages__the_first_ones_of_each_location_are_marked(data, tmp_path, mo
 @pytest.mark.slow
 def test_info__names_what_was_found(tmp_path):
     trace, _ = sweeps(tmp_path, 3, 2)
-    said = CliRunner().invoke(group, ["info", str(trace.store.path)]).output
+    said = run("info", trace.store.path).output
     assert "Topology found from who sends to whom: a grid of 3 x 2, 6 processes; confidence 100.0%" in " ".join(
         said.split()
     )
-    listed = json.loads(CliRunner().invoke(group, ["info", str(trace.store.path), "--json"]).output)
+    listed = json.loads(run("info", trace.store.path, "--json").output)
     assert (listed["topology_found"]["kind"], listed["topology_found"]["sizes"]) == ("grid", [3, 2])
     cube = trace.analyze()
     cube.save(tmp_path / "x.severity")
-    listed = json.loads(CliRunner().invoke(group, ["info", str(tmp_path / "x.severity"), "--json"]).output)
+    listed = json.loads(run("info", tmp_path / "x.severity", "--json").output)
     assert listed["facts"]["topology_found"]["explained"] == 1

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 
-from tracecols.cli import group
 from tracecols.conversion import write_store
 from tracecols.testing import Program
 
@@ -80,6 +79,6 @@ def test_check_and_info__of_a_recording_with_nccl(tmp_path):
     path = tmp_path / "x.trace"
     path.mkdir()
     write_store(two_ranks(), path, jobs=1, salvage=False, progress=None)
-    checked, described = (CliRunner().invoke(group, [what, str(path)]) for what in ("check", "info"))
+    checked, described = (run(what, path) for what in ("check", "info"))
     assert checked.exit_code == 0, checked.output
     assert "nccl" in described.output

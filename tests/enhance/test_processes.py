@@ -4,12 +4,11 @@ recorded program."""
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 from support import mpi_recordings
+from support.command_line import run
 from support.laws import check_laws, check_path, divide, same
 
 import tracecols
-from tracecols.cli import group
 from tracecols.replay.replay import Changes
 from tracecols.schema import EventKind as K
 from tracecols.testing import Program, severities
@@ -199,5 +198,5 @@ def test_recorded_spawn__is_what_the_recording_says(tmp_path):
 @pytest.mark.parametrize("name", sorted(path.name.partition(".")[0] for path in mpi_recordings.DATA.iterdir()))
 def test_recorded__nothing_contradicts_itself(tmp_path, name):
     store = tracecols.convert(mpi_recordings.write(name, tmp_path), tmp_path / "x.trace")
-    said = CliRunner().invoke(group, ["check", str(store)])
+    said = run("check", store)
     assert (said.exit_code, said.output) == (0, "nothing contradicts itself\n")

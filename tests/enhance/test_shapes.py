@@ -11,14 +11,13 @@ from fnmatch import translate
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 from support.limits import within
 from support.otf2_writer import EVENT, Archive
 from support.small_cubes import small_cube
 
 import tracecols
 from benchmarks import generate
-from tracecols.cli import group
 from tracecols.enhance.scan import paths
 from tracecols.enhance.scan.paths import match_paths, path_names, shortened
 from tracecols.errors import AnalysisError, SeverityError
@@ -36,11 +35,6 @@ SHAPES = {
     "locations": ("sweep", 256, 35_500, {}),
     "one location": ("lopsided", 6, 100_000, {"depth": 4}),
 }
-
-
-def run(*arguments):
-    """Run a command in this process."""
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="module")

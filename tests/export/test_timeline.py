@@ -8,14 +8,13 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import DATA, SHARED
+from support.command_line import run
 from support.kernel_layouts import layouts
 from support.offload_program import small
 from support.timeline_reader import Perfetto, read
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import ExportError, StoreError
 from tracecols.export.viewers import export_timeline
 from tracecols.kernels import protobuf
@@ -69,10 +68,6 @@ def lines(trace, timeline):
                 if path[-2:] == [process, name]:
                     found.setdefault(location, uuid)
     return found
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="module")

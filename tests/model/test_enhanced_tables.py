@@ -17,11 +17,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from conftest import slow
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.docs.site.declared import schema
 from tracecols.enhance.dataflow import partitions
 from tracecols.enhance.dataflow.columns import CompoundTable
@@ -50,10 +49,6 @@ def store(tmp_path_factory, data):
 def own(store, tmp_path):
     """Return a copy of the store without enhanced tables, for one test."""
     return Path(shutil.copytree(store, tmp_path / "own.trace", ignore=shutil.ignore_patterns("enhanced")))
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 def in_python(trace, name):

@@ -6,12 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from conftest import DATA
+from support.command_line import run
 from support.offload_program import small
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError, StoreError, TracecolsError
 from tracecols.model.readable import n_readable, named_rows, readable_names
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, compound
@@ -189,9 +188,6 @@ def test_locations__in_words_mean_the_same_everywhere(given, expected, trace, tm
 @pytest.mark.slow
 def test_locations__in_words_at_the_command_line(trace, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        return CliRunner().invoke(group, [str(a) for a in arguments])
 
     result = run("analyze", trace.path, "--locations", "rank 0 thread 0-1", "-p", "time")
     assert result.exit_code == 0, result.output

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from conftest import DATA
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.model.model import made_from
 from tracecols.model.tables import TABLES
@@ -124,12 +123,12 @@ def test_export__of_waits_follows_conventions(tmp_path):
         }.items():
             out = tmp_path / f"{conventions}.csv"
             given = [] if conventions == "exact" else ["--conventions", conventions]
-            result = CliRunner().invoke(group, ["export", str(trace.path), str(out), "--table", "waits", *given])
+            result = run("export", trace.path, out, "--table", "waits", *given)
             assert result.exit_code == 0, result.output
             assert pd.read_csv(out).property.tolist() == states
         for more in (["--table", "messages"], []):
             out = str(tmp_path / "x.csv")
-            result = CliRunner().invoke(group, ["export", str(trace.path), out, *more, "--conventions", "expert"])
+            result = run("export", trace.path, out, *more, "--conventions", "expert")
             assert result.exit_code == 2 and "--conventions: only for a timeline" in result.output
 
 
@@ -137,9 +136,7 @@ def test_timeline__shows_the_wait_states_of_analyses(tmp_path):
     with late_start().trace() as trace:
         for conventions, is_shown in {"exact": True, "scalasca": False}.items():
             out = tmp_path / f"{conventions}.trace.json"
-            result = CliRunner().invoke(
-                group, ["export", str(trace.path), str(out), "--conventions", conventions, "--waits", "all"]
-            )
+            result = run("export", trace.path, out, "--conventions", conventions, "--waits", "all")
             assert result.exit_code == 0, result.output
             assert ("Wait at Init" in out.read_text()) == is_shown
             assert "Late Sender" in out.read_text()

@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.docs.site.declared import property_lists, property_pages
 from tracecols.errors import AnalysisError
 from tracecols.export.tables import export
@@ -225,7 +224,7 @@ def test_wait_of_a_plugin__is_waiting_in_the_viewer(copies):
 
 def test_wait_of_a_plugin__is_described_wherever_properties_are(copies):
     file, _ = copies
-    result = CliRunner().invoke(group, ["patterns", "copy_wait", "--conventions", "exact", "--patterns", str(file)])
+    result = run("patterns", "copy_wait", "--conventions", "exact", "--patterns", file)
     text = " ".join(result.output.split())
     assert "Counts as: waiting" in text and "delay_latesender_aggregate" in text
     families = load(file)

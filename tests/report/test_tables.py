@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 from conftest import DATA
 from rich.console import Console
 from rich.text import Text
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.report.tables import TextTable, middle_out
 
 PATH = "main/solve/iterate/exchange_of_all_borders/MPI_Waitall"
@@ -72,7 +71,7 @@ def test_commands__print_no_line_that_is_wider(tmp_path, monkeypatch):
     ):
         for width in (80, 120):
             monkeypatch.setenv("COLUMNS", str(width))
-            result = CliRunner().invoke(group, words.split())
+            result = run(*words.split())
             assert result.exit_code == 0, result.output
             wide = [line for line in result.stdout.splitlines() if len(line) > width and not line.startswith("note")]
             # sentences are folded by the terminal, tables are not

@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 from support.small_cubes import small_cube
 
 import tracecols
 from benchmarks.changes import Kind, campaign
-from tracecols.cli import group
 from tracecols.errors import SeverityError
 from tracecols.runs.changes import find_changes, too_few
 from tracecols.runs.growth import TERMS, basis, best_terms, errors_of_terms
@@ -40,10 +39,6 @@ def nightly(tmp_path):
     for night in range(12):
         experiment.add(cube(rng, solve=1.1 if night >= 7 else 1), f"night-{night:02}", {"commit": f"c{night:02}"})
     return experiment
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 def test_change__is_found_where_and_since_when(nightly):

@@ -8,11 +8,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from conftest import DATA
+from support.command_line import run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.converters.otf2.write import write_archive
 from tracecols.errors import TracecolsError
 from tracecols.export.tables import write_cube
@@ -315,13 +314,13 @@ def test_names__stay_text(tmp_path):
 def test_command__without_the_sdk_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "mcp", None)
     monkeypatch.setitem(__import__("sys").modules, "mcp.server.mcpserver", None)
-    result = CliRunner().invoke(group, ["serve", "--mcp", str(tmp_path)])
+    result = run("serve", "--mcp", tmp_path)
     assert result.exit_code == 1
     assert "tracecols serve --mcp needs the package 'mcp'\n  install it with: pip install 'tracecols[mcp]'" in result.output  # fmt: skip
 
 
 def test_command__wants_a_protocol_and_a_path(tmp_path):
-    result = CliRunner().invoke(group, ["serve", str(tmp_path)])
+    result = run("serve", tmp_path)
     assert (result.exit_code, "--mcp" in result.output) == (2, True)
-    result = CliRunner().invoke(group, ["serve", "--mcp", os.fspath(tmp_path / "nothing")])
+    result = run("serve", "--mcp", os.fspath(tmp_path / "nothing"))
     assert (result.exit_code, "does not exist" in result.output) == (2, True)

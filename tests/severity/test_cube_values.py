@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from conftest import slow
 from support import cube_mutations
+from support.command_line import run
 from support.cube_files import ANCHOR, OLD_CUBE, foreign, index
 from support.small_cubes import random_cube, small_cube
 
 import tracecols
-from tracecols.cli import group
 from tracecols.enhance.definitions.topologies import make_topology
 from tracecols.errors import ForeignCubeWarning, SeverityError, StoreError
 from tracecols.export.cube_read import read_cube
@@ -106,7 +105,7 @@ def refusal(path: Path) -> str:
     head, advice = str(raised.value).splitlines()
     assert advice == "  analyze the trace again"
     assert head.startswith(f"{path} is damaged: ")
-    result = CliRunner().invoke(group, ["show", str(path)])
+    result = run("show", path)
     assert result.exit_code == 1
     assert result.output == f"error: {raised.value}\n"
     return head.removeprefix(f"{path} is damaged: ")
@@ -342,7 +341,7 @@ def test_cube3__whose_values_make_no_sense_is_refused(old, new, words, tmp_path)
         read_cube(file)
     assert str(raised.value).startswith(str(file))
     assert "\n  " in str(raised.value)
-    assert CliRunner().invoke(group, ["show", str(file)]).exit_code == 1
+    assert run("show", file).exit_code == 1
 
 
 @pytest.mark.parametrize("at", ["1", "2", "-1", "0 0", "", "9" * 30])

@@ -9,14 +9,13 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import DATA, SHARED, slow
+from support.command_line import run
 from support.device_program import Rank, Simulation
 from support.recordings import ALIKE
 from support.small_cubes import ODD_NAMES, small_cube
 
 import tracecols
-from tracecols.cli import group
 from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
 from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted, lines, payers, percent, place
@@ -25,10 +24,6 @@ from tracecols.severity import Cells, accelerators, finding, focus, wording
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.finding import Place, finding_of, location_in_words, master_of
 from tracecols.severity.findings import findings_with_cells
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="session")

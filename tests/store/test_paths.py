@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from conftest import LONG, slow
+from support.command_line import run
 from support.epilog_mutations import recordings
 from support.epilog_writer import write_archive
 from support.limits import within
@@ -23,7 +23,6 @@ from support.otf2_writer import Archive
 from support.store_changes import change
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError, SeverityError, SourceError, StoreError, TracecolsError
 from tracecols.store import Store
 
@@ -215,11 +214,6 @@ def made(tmp_path_factory, data):
     tracecols.earl.EventTrace(folder / "x.trace").event(1)
     os.mkfifo(folder / "pipe")
     return folder
-
-
-def run(*arguments):
-    """Run a command in this process."""
-    return CliRunner().invoke(group, [str(a) for a in arguments])
 
 
 @pytest.mark.slow

@@ -30,7 +30,16 @@ from oracles.epilog import CODE, EVENTS, MAGIC, NONE, Event, Recording
 FUNCTION = 1
 CALL_SITE, LOCATION, REGION, COMM, WINDOW, GROUP, CALL_PATH = 15, 7, 9, 11, 18, 27, 20
 WORLD, SELF = 1, 2
-ONE_SIDED = {
+VERBS = {
+    "enter_cs": "ENTER_CS call_site",
+    "send": "MPI_SEND dest comm tag length",
+    "recv": "MPI_RECV src comm tag",
+    "collexit": "MPI_COLLEXIT comm root sent received",
+    "fork": "OMP_FORK",
+    "join": "OMP_JOIN",
+    "acquire": "OMP_ALOCK lock",
+    "release": "OMP_RLOCK lock",
+    "omp_collexit": "OMP_COLLEXIT",
     "put_start": "MPI_PUT_1TS dest window rma length",
     "put_end": "MPI_PUT_1TE src window rma",
     "put_end_remote": "MPI_PUT_1TE_REMOTE dest window rma",
@@ -43,8 +52,8 @@ ONE_SIDED = {
     "win_lock": "MPI_WIN_LOCK target window exclusive",
     "win_unlock": "MPI_WIN_UNLOCK target window",
 }
-"""Methods that record one-sided communication: kind of event, and its fields in order."""
-DEFAULTS = {"length": 8, "exclusive": 1}
+"""Methods that record events: kind of event, and its fields in order."""
+DEFAULTS = {"comm": 0, "tag": 0, "length": 8, "root": None, "sent": 0, "received": 0, "exclusive": 1}
 
 
 def region_type(name: str) -> int:
@@ -374,65 +383,21 @@ class EpilogWriter:
         """Record ENTER."""
         return self.event("ENTER", location, time, metrics, region=self.region_id(region))
 
-    def enter_cs(self, location: int | None, time: float, call_site: int, metrics: Sequence[int] = ()) -> Self:
-        """Record ENTER_CS."""
-        return self.event("ENTER_CS", location, time, metrics, call_site=call_site)
-
     def exit(self, location: int | None, time: float, metrics: Sequence[int] = ()) -> Self:
         """Record EXIT."""
         return self.event("EXIT", location, time, metrics)
 
-    def send(self, location: int | None, time: float, dest: int, comm: int = 0, tag: int = 0, length: int = 8) -> Self:
-        """Record MPI_SEND."""
-        return self.event("MPI_SEND", location, time, dest=dest, comm=comm, tag=tag, length=length)
-
-    def recv(self, location: int | None, time: float, src: int, comm: int = 0, tag: int = 0) -> Self:
-        """Record MPI_RECV."""
-        return self.event("MPI_RECV", location, time, src=src, comm=comm, tag=tag)
-
-    def collexit(
-        self,
-        location: int | None,
-        time: float,
-        comm: int = 0,
-        root: int | None = None,
-        sent: int = 0,
-        received: int = 0,
-        metrics: Sequence[int] = (),
-        kind: str = "MPI_COLLEXIT",
-    ) -> Self:
-        """Record MPI_COLLEXIT, or COLLEXIT of SHMEM."""
-        return self.event(kind, location, time, metrics, root=root, comm=comm, sent=sent, received=received)
-
-    def fork(self, location: int | None, time: float) -> Self:
-        """Record OMP_FORK."""
-        return self.event("OMP_FORK", location, time)
-
-    def join(self, location: int | None, time: float) -> Self:
-        """Record OMP_JOIN."""
-        return self.event("OMP_JOIN", location, time)
-
-    def acquire(self, location: int | None, time: float, lock: int, kind: str = "OMP_ALOCK") -> Self:
-        """Record OMP_ALOCK, or ALOCK of SHMEM."""
-        return self.event(kind, location, time, lock=lock)
-
-    def release(self, location: int | None, time: float, lock: int, kind: str = "OMP_RLOCK") -> Self:
-        """Record OMP_RLOCK, or RLOCK of SHMEM."""
-        return self.event(kind, location, time, lock=lock)
-
-    def omp_collexit(self, location: int | None, time: float, metrics: Sequence[int] = ()) -> Self:
-        """Record OMP_COLLEXIT."""
-        return self.event("OMP_COLLEXIT", location, time, metrics)
-
     def __getattr__(self, verb: str) -> Callable[..., Self]:
-        """Return the method that records an event of `ONE_SIDED`: location, time, then fields in order or by name."""
-        if verb not in ONE_SIDED:
+        """Return the method that records an event of `VERBS`: location, time, then fields in order or by name."""
+        if verb not in VERBS:
             raise AttributeError(verb)
-        kind, *names = ONE_SIDED[verb].split()
+        kind, *names = VERBS[verb].split()
 
-        def record(location: int | None, time: float, *values: int, metrics: Sequence[int] = (), **fields: int) -> Self:
+        def record(
+            location: int | None, time: float, *values: int | None, metrics: Sequence[int] = (), **fields: int | None
+        ) -> Self:
             given = {**DEFAULTS, **dict(zip(names, values, strict=False)), **fields}
-            return self.event(kind, location, time, metrics, **{name: int(given[name]) for name in names})
+            return self.event(kind, location, time, metrics, **{name: given[name] for name in names})
 
         return record
 

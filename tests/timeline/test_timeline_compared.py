@@ -7,31 +7,21 @@ import os
 import signal
 import subprocess
 import sys
-from threading import Thread
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
 from conftest import LONG
+from support.served import run_of, served
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.errors import AnalysisError
 from tracecols.severity.axes import SystemAxis
-from tracecols.store import Store
-from tracecols.timeline.answers import QuestionError, Timeline
+from tracecols.timeline.answers import QuestionError
 from tracecols.timeline.compared import Alignment, Comparison, Run, focus_begin, kth_begin, matched_rows, spread
-from tracecols.timeline.folded import Folds, Instances
-from tracecols.timeline.prepare import prepare
-from tracecols.timeline.server import ViewServer
-from tracecols.timeline.trees import Trees
-
-
-def run_of(path):
-    store = Store(path)
-    timeline = Timeline(store, prepare(OpenedTrace(store)))
-    return Run(timeline, Trees(timeline), Folds(timeline))
+from tracecols.timeline.folded import Instances
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +174,7 @@ def head(body):
 
 def test_server__answers_for_each_run_and_for_both(hybrid):
     other = Run(hybrid.timeline, hybrid.trees, hybrid.folds)
-    with ViewServer(hybrid.timeline, second=other) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with served(hybrid.timeline, other) as server:
         for page in ("", "compare", "b/", "b/timeline.js"):
             assert answered(f"{server.url}{page}")[0] == 200, page
         for page in ("b/compare", "b/b/", "c/", "b/data/alignment", "b/data/difference?from=0&to=9"):
@@ -204,15 +193,12 @@ def test_server__answers_for_each_run_and_for_both(hybrid):
         for wrong in ("data/alignment?by=x", "data/alignment?by=phase&of=h_region&k=-1", "data/difference?from=0&to=9"):
             status, body = answered(f"{server.url}{wrong}")
             assert status == 400 and json.loads(body)["error"], wrong
-        server.shutdown()
 
 
 def test_server__of_one_run_has_no_questions_of_two(hybrid):
-    with ViewServer(hybrid.timeline) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with served(hybrid.timeline) as server:
         for page in ("compare", "b/", "b/data/about", "data/alignment"):
             assert answered(f"{server.url}{page}")[0] == 404, page
-        server.shutdown()
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import pytest
 from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.served import timeline_of
 
 import tracecols
 from benchmarks.generate import make
@@ -764,8 +765,7 @@ def fine(tmp_path_factory):
         b.leave(at + second + 23, "MPI_Recv").leave(at + second + 27, "step")
     for rank in (a, b):
         rank.leave(18 * second + 3, "main")
-    store = Store(tracecols.convert(archive.write(), tmp_path_factory.mktemp("f") / "f.trace"))
-    return Timeline(store, prepare(OpenedTrace(store)))
+    return timeline_of(tracecols.convert(archive.write(), tmp_path_factory.mktemp("f") / "f.trace"))
 
 
 def test_fine_clock__the_whole_run_and_its_waits_are_found_by_rounded_times(fine):
@@ -819,8 +819,7 @@ def counted(tmp_path_factory):
             if t % 3 == 0 and here is mpi.ranks[0]:
                 here.record(t, "Metric", source=single, values=[(8, -t)])
         here.leave(9_999, "main")
-    store = Store(tracecols.convert(archive.write(), tmp_path_factory.mktemp("c") / "c.trace"))
-    return Timeline(store, prepare(OpenedTrace(store)))
+    return timeline_of(tracecols.convert(archive.write(), tmp_path_factory.mktemp("c") / "c.trace"))
 
 
 def samples_of(store):
@@ -955,8 +954,7 @@ def test_counters__of_groups_have_the_samples_of_the_range_and_no_others(grouped
 
 @pytest.mark.slow
 def test_counters__of_a_recording_are_those_of_its_tables(converted):
-    store = Store(converted("metrics_rusage"))
-    timeline = Timeline(store, prepare(OpenedTrace(store)))
+    timeline = timeline_of(converted("metrics_rusage"))
     for columns in (3, 40):
         check_counters(timeline, timeline.first + 1_000, timeline.last, columns)
 

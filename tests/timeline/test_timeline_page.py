@@ -10,10 +10,9 @@ import os
 import struct
 import time
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from xml.etree import ElementTree
 
 import numpy as np
@@ -21,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import LONG
 from support.browser import chromium, copied, new_page, small
+from support.served import run_of, served, timeline_of
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
@@ -33,7 +33,6 @@ from tracecols.timeline.answers import Timeline
 from tracecols.timeline.compared import Run, focus_begin
 from tracecols.timeline.folded import Folds
 from tracecols.timeline.prepare import prepare
-from tracecols.timeline.server import ViewServer
 from tracecols.timeline.trees import Trees
 
 FOLDER = Path(pages.__file__).parent
@@ -112,16 +111,6 @@ class Page:
         return np.array(self.view(f"Array.from(view.answer.arrays['{name}'])"))
 
 
-@contextmanager
-def served(path):
-    """Serve the timeline of a store."""
-    store = Store(path)
-    with ViewServer(Timeline(store, prepare(OpenedTrace(store)))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
 @pytest.fixture(scope="module")
 def path(tmp_path_factory, data):
     return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("t") / "hybrid.trace")
@@ -129,7 +118,7 @@ def path(tmp_path_factory, data):
 
 @pytest.fixture(scope="module")
 def server(path):
-    with served(path) as server:
+    with served(timeline_of(path)) as server:
         yield server
 
 
@@ -156,8 +145,7 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
     first = Timeline(
         store, replace(found, content={**found.content, "is_first": True, "findings": [], "properties": []})
     )
-    with ViewServer(first) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with served(first) as server:
         server.rest.stage, server.rest.share = "analyzing", 0.47
         page = Page(browser, server, "#from=20000000&to=90000000")
         words = page.page.locator(".rest p")
@@ -171,7 +159,6 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
         assert page.view("[view.state.from, view.state.to]") == [20_000_000, 90_000_000]
         page.context.close()
         assert page.trouble == []
-        server.shutdown()
 
 
 @pytest.mark.slow
@@ -848,7 +835,7 @@ def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path
             values = [(10, t / 7), (4, t * t)] if of == number else [(8, t % (i + 2)) for i in range(6)]
             here.record(t, "Metric", source=of, values=values)
         here.leave(4_000, "main")
-    with served(tracecols.convert(archive.write(), tmp_path / "c.trace")) as counting:
+    with served(timeline_of(tracecols.convert(archive.write(), tmp_path / "c.trace"))) as counting:
         found = Page(browser, counting, width=900, height=500)
         heights = found.view("view.layout.map((line) => line.height)")
         found.press("k")
@@ -897,11 +884,8 @@ def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path
 def both(path, tmp_path_factory, data):
     """Serve the run of the other tests, and one of four processes below it."""
     other = tracecols.convert(data / "coll", tmp_path_factory.mktemp("b") / "coll.trace")
-    first, second = (Timeline(store, prepare(OpenedTrace(store))) for store in (Store(path), Store(other)))
-    with ViewServer(first, second=Run(second, Trees(second), Folds(second))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with served(timeline_of(path), run_of(other)) as server:
         yield server
-        server.shutdown()
 
 
 class TwoRuns(Page):
@@ -1080,7 +1064,7 @@ def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
             8000, "MPI_Recv"
         ).leave(9000, HOSTILE)
     name = "<img src=x onerror='window.hit=2'>.trace"
-    with served(tracecols.convert(archive.write(), tmp_path / name)) as server:
+    with served(timeline_of(tracecols.convert(archive.write(), tmp_path / name))) as server:
         found = Page(browser, server)
         box = found.page.locator(".canvas").bounding_box()
         for x in range(20, int(box["width"]), 160):
@@ -1153,7 +1137,7 @@ def test_three_keys__lead_from_the_first_finding_to_where_the_fault_begins(brows
     table, names = trace.frame("region_instances", raw=True), trace.regions.name.to_numpy()
     where = trace.locations
     first = int(trace.manifest["first_time"])
-    with served(path) as server:
+    with served(timeline_of(path)) as server:
         found = Page(browser, server)
         reached = []
         for key in ("f", "Enter", "Enter"):
@@ -1215,16 +1199,13 @@ def test_pictures__of_two_runs_are_of_this_page(browser, path, tmp_path):
     faster = tmp_path / "faster.trace"
     command = ["what-if", str(path), "--scale", "do_work=0.5", "-o", str(faster)]
     assert CliRunner().invoke(group, command).exit_code == 0
-    first, second = (Timeline(store, prepare(OpenedTrace(store))) for store in (Store(path), Store(faster)))
-    with ViewServer(first, second=Run(second, Trees(second), Folds(second))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with served(timeline_of(path), run_of(faster)) as server:
         found = TwoRuns(browser, server, "#by=phase&of=h_region&k=0&difference=comp", width=1200, height=640)
         found.press("w", "w", "d", "d", "ArrowDown")
         found.page.mouse.move(2, 2)
         made = small(found.page.screenshot())
         assert found.of("b.difference.cells.largest") > 0.5
         found.context.close()
-        server.shutdown()
     assert found.trouble == []
     compare_picture(made, "view-two.png")
 

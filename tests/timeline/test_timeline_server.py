@@ -17,6 +17,7 @@ from time import sleep
 import numpy as np
 import pytest
 from conftest import LONG
+from support.served import served, timeline_of
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
@@ -40,11 +41,8 @@ def path(tmp_path_factory, data):
 
 @pytest.fixture(scope="module")
 def server(path):
-    store = Store(path)
-    with ViewServer(Timeline(store, prepare(OpenedTrace(store)))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with served(timeline_of(path)) as server:
         yield server
-        server.shutdown()
 
 
 def ask(server, target, method="GET", **headers):
@@ -221,8 +219,7 @@ def test_rest__says_how_far_it_is_until_another_run_is_served(path):
     store = Store(path)
     all_of_it = prepare(OpenedTrace(store))
     first = replace(all_of_it, content={**all_of_it.content, "is_first": True})
-    with ViewServer(Timeline(store, first)) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with served(Timeline(store, first)) as server:
 
         def said():
             body = ask(server, f"/{server.token}/data/rest")[2]
@@ -239,7 +236,6 @@ def test_rest__says_how_far_it_is_until_another_run_is_served(path):
         timeline = Timeline(store, all_of_it)
         server.show(Run(timeline, Trees(timeline), Folds(timeline)))
         assert not said()["is_first"]
-        server.shutdown()
 
 
 @pytest.mark.slow

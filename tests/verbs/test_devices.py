@@ -9,13 +9,12 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from conftest import SHARED
 from oracles import device_answers, kineto_causes
+from support.command_line import run
 from support.device_program import Rank, Simulation
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.testing import Program
 
@@ -114,7 +113,7 @@ def test_steps__of_an_unknown_region_are_refused_in_the_words_of_python_or_of_th
     message = "no call path enters a region 'xyz'\n  "
     with pytest.raises(AnalysisError, match=message + "see trace.call_paths"):
         tracecols.open(gloo).training_steps("xyz")
-    printed = CliRunner().invoke(group, ["devices", str(gloo), "--steps", "xyz"])
+    printed = run("devices", gloo, "--steps", "xyz")
     assert printed.exit_code == 1
     assert printed.output == f"error: {message}tracecols show CUBE -p visits shows where regions are entered\n"
 

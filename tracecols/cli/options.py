@@ -38,13 +38,6 @@ def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     return sorted(found)
 
 
-def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    """Return a number; refuse nan and infinity."""
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number")
-    return value
-
-
 def share(_ctx: click.Context, _param: click.Parameter, value: str | float | None) -> float | None:
     """Return a share that is given as 5% or 0.05."""
     return _not_negative(value, "share", "a share such as 5% or 0.05")

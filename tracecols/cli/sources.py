@@ -26,13 +26,10 @@ def is_store(source: Path) -> bool:
 def properties_of(source: Path) -> dict[str, Any]:
     """Return the properties of an archive, or of the source of a store: the entry `source` of the manifest of a store
     made from it. Raises SourceError or StoreError if it is neither, or is damaged."""
-    if is_store(source):
-        from tracecols.store import Store
+    from tracecols.store import Store
 
-        return dict(Store(source).manifest["source"])
-    from tracecols.converters.registry import open_source
-
-    return dict(open_source(source).properties)
+    found = found_in(source)
+    return dict(found.manifest["source"] if isinstance(found, Store) else found.properties)
 
 
 def names_of(found: Store | Source) -> dict[str, list[str]]:

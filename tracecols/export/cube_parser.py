@@ -17,6 +17,7 @@ from tracecols.enhance.definitions.topologies import ARTIFICIAL_NAMES, Topology,
 from tracecols.errors import SeverityError
 from tracecols.export.cube_xml import ADVICE, EXTREMES, LOCATION_TYPES, inclusive_order
 from tracecols.severity.axes import STREAM, CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.reduction import reduce_upwards
 
 MAX_DEPTH = 20_000
 """Maximum depth of nested elements; only call paths nest that deeply."""
@@ -329,15 +330,11 @@ class CubeParser:
             raise SeverityError(
                 f"{self.where}: call path {len(regions)} is of a region that is not described\n  {error}"
             ) from error
-        parent = np.array([c.parent for c in found], np.int32)
-        end = np.arange(1, len(found) + 1)
-        for i in range(len(found) - 1, -1, -1):
-            if parent[i] >= 0:
-                end[parent[i]] = max(end[parent[i]], end[i])
+        parent, depth = (np.array([getattr(c, name) for c in found], np.int32) for name in ("parent", "depth"))
         return CallAxis(
             parent,
-            np.array([c.depth for c in found], np.int32),
-            end.astype(np.int64),
+            depth,
+            np.arange(len(found)) + reduce_upwards(np.ones(len(found), np.int64), parent, depth),
             _texts(r.texts.get("name", "") for r in regions),
             _texts(r.texts.get("role", "") for r in regions),
             _texts(r.texts.get("paradigm", "") for r in regions),

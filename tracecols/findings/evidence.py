@@ -81,13 +81,8 @@ class Evidence:
             "lock": self._lock,
             "threads": self._threads,
             "tasks": self._tasks,
-            "measurement": lambda c: {},
-            "locking": lambda c: {},
-            "copies": lambda c: {},
-            "slow": lambda c: {},
-            "straggler": lambda c: {},
-            "idle": lambda c: {},
             "order": self._calls,
+            **dict.fromkeys(("measurement", "locking", "copies", "slow", "straggler", "idle"), lambda _: {}),
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
 

@@ -45,9 +45,8 @@ def starts_devices(cube: Severities) -> NDArray[np.bool_]:
         often = np.zeros(len(c), bool)
         often[visits.call_path[visits.value > 1]] = True
         functions &= ~often
-    has_devices = bool((np.asarray(cube.system.location_type, object) == "gpu").any())
     found = with_descendants(calls | functions, c.end)
-    return found if has_devices or calls.any() else np.zeros(len(c), bool)
+    return found if "gpu" in cube.system.location_type or calls.any() else np.zeros(len(c), bool)
 
 
 class StartUp(NamedTuple):

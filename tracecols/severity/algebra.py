@@ -20,7 +20,7 @@ from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Cube, Severities
-from tracecols.severity.reduction import REDUCTIONS
+from tracecols.severity.reduction import REDUCTIONS, reduce_upwards
 
 BY = ("position", "aggregate")
 """How locations of different cubes correspond: by rank and thread, or all locations of a cube as one."""
@@ -125,12 +125,9 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
     position = _position_of(order)
     parents = position[np.array(forest.parent, np.int64)[order]]
     depth = np.zeros(order.size, np.int32)
-    end = np.arange(1, order.size + 1)
     for i, parent in enumerate(parents.tolist()):
         depth[i] = depth[parent] + 1 if parent >= 0 else 0
-    for i in range(order.size - 1, -1, -1):
-        if parents[i] >= 0:
-            end[parents[i]] = max(end[parents[i]], end[i])
+    end = np.arange(order.size) + reduce_upwards(np.ones(order.size, np.int64), parents, depth)
     origin = [forest.origin[i] for i in order.tolist()]
 
     def column(field: str) -> NDArray[Any]:
@@ -140,7 +137,7 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
     axis = CallAxis(
         parents.astype(np.int32),
         depth,
-        end.astype(np.int64),
+        end,
         column("name"),
         column("role"),
         column("paradigm"),

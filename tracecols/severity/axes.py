@@ -313,9 +313,7 @@ class PropertyAxis:
         name : str
             Id of a property.
         """
-        while self.parent[self.number[name]]:
-            name = self.parent[self.number[name]]
-        return name
+        return [name, *self.above(name)][-1]
 
 
 @dataclass(repr=False)
@@ -584,6 +582,12 @@ class SystemAxis:
     def n_locations(self) -> int:
         """Number of locations."""
         return self.rank.size
+
+    @property
+    def is_thread(self) -> NDArray[np.bool_]:
+        """Whether each location is a CPU thread, rather than a stream of a device or a location of metrics;
+        (n_locations,) bool."""
+        return np.array([t not in ("metric", "gpu") for t in self.location_type], bool)
 
     @property
     def depth(self) -> NDArray[np.int32]:

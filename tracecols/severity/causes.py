@@ -97,10 +97,7 @@ def explain(
     """
     axis = cube.properties
     is_wait = axis.is_wait
-    names = sorted(
-        (p for p in parts if len(parts[p])),
-        key=lambda p: (-is_wait[axis.number[p]], -_depth(axis.parent, axis.number, p)),
-    )
+    names = sorted((p for p in parts if len(parts[p])), key=lambda p: (-is_wait[axis.number[p]], -len(axis.above(p))))
     # time of calls beyond waiting is taken from properties that are no waits first
     calls_first = sorted(names, key=lambda p: is_wait[axis.number[p]])
     value = {p: _not_negative(np.asarray(parts[p].value, np.float64)) for p in names}
@@ -169,14 +166,6 @@ def _remaining(part: Cells, left: NDArray[np.float64], value: NDArray[np.float64
     if np.array_equal(left, value):
         return part
     return Cells(part.key[left > 0], left[left > 0])
-
-
-def _depth(parent: list[str], number: Mapping[str, int], name: str) -> int:
-    depth = 0
-    while name:
-        name = parent[number[name]]
-        depth += 1
-    return depth
 
 
 def _take(

@@ -361,9 +361,8 @@ class Comparison:
         cube : SeverityCube
             A cube.
         """
-        s = cube.system
-        runs = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
-        return int(distinct(s.rank[runs]).size), max(int(runs.sum()), 1)
+        ranks = cube.system.rank[cube.system.is_thread]
+        return int(distinct(ranks).size), max(ranks.size, 1)
 
     def regressions(self, threshold: float, properties: str | Sequence[str] = ("time",)) -> pd.DataFrame:
         """Return the rows of `totals` whose last value exceeds the first by more than a share of the first.

@@ -178,17 +178,22 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     looked_at = cube if with_startup else focus.focused(cube)
     seconds = looked_at.total(TIME)
     s = cube.system
-    is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
+    is_thread = s.is_thread
     trace, interval = cube.facts.get("trace") or {}, cube.facts.get("mpi_interval") or {}
     narrowed = cube.facts.get("narrowed") or {}
-    table = _efficiencies(cube, with_startup)
+    try:
+        times = times_of(cube, with_startup=with_startup)
+    except SeverityError:
+        times = None
+    # times removed by narrowing would count as lost
+    table = () if times is None or {"properties", "locations"} & set(narrowed) else tuple(metrics(times))
     has_teams = bool(parallel_call_paths(cube).any())
     recorded = (
         (trace["last_time"] - trace["first_time"]) / cube.resolution
         if trace
         else float(cube.by_location(TIME).max(initial=0.0))
     )
-    runtime = _runtime(cube, with_startup, recorded)
+    runtime = recorded if times is None else times.runtime
     between = (interval["end"] - interval["begin"]) / cube.resolution if interval and not narrowed else math.nan
     threads = distinct((s.rank[is_thread].astype(np.int64) << 32) + s.thread[is_thread]).size
     words = focus.in_words(looked_at.facts) or ("the whole run" if not narrowed else "what the cube is narrowed to")
@@ -235,25 +240,6 @@ def _about_causes(cube: Severities) -> str:
             "are of this piece"
         )
     return "; ".join(said)
-
-
-def _runtime(cube: Severities, with_startup: bool, otherwise: float) -> float:
-    """Return the runtime used by efficiencies, in seconds; `otherwise` if the cube lacks what they need."""
-    try:
-        return times_of(cube, with_startup=with_startup).runtime
-    except SeverityError:
-        return otherwise
-
-
-def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:
-    narrowed = cube.facts.get("narrowed") or {}
-    if {"properties", "locations"} & set(narrowed):
-        # times removed by narrowing would count as lost
-        return ()
-    try:
-        return tuple(metrics(times_of(cube, with_startup=with_startup)))
-    except SeverityError:
-        return ()
 
 
 HYBRID = (

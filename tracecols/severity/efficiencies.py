@@ -441,7 +441,7 @@ def times_of(
     if not with_startup and within is None:
         cube = focused(cube)
     s, paths = cube.system, cube.call_paths
-    is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
+    is_thread = s.is_thread
     is_mpi, parallel = mpi_call_paths(cube), parallel_call_paths(cube)
     chosen = np.ones(len(paths), bool)
     if within is not None:

@@ -102,10 +102,7 @@ class Finding:
 
 
 def is_below(cube: Severities, name: str, top: str) -> bool:
-    axis = cube.properties
-    while name and name != top:
-        name = axis.parent[axis.number[name]]
-    return name == top
+    return top in (name, *cube.properties.above(name))
 
 
 def of_computation(cube: Severities) -> str:
@@ -116,8 +113,7 @@ def of_computation(cube: Severities) -> str:
 def master_of(cube: Severities) -> NDArray[np.int64]:
     """Return for every location the lowest-numbered thread of its process, as a location; (n_locations,) int64."""
     s = cube.system
-    is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
-    order = np.lexsort((s.thread, ~is_thread, s.rank))
+    order = np.lexsort((s.thread, ~s.is_thread, s.rank))
     first = np.searchsorted(s.rank[order], s.rank)
     return np.asarray(order[first], np.int64)
 

@@ -187,7 +187,7 @@ def focused(cube: Cube) -> Cube:
 def masters(cube: Severities) -> NDArray[np.int64]:
     """Return the first CPU thread of every process; (n_processes,) int64."""
     s = cube.system
-    cpus = np.flatnonzero([kind not in ("metric", "gpu") for kind in s.location_type])
+    cpus = np.flatnonzero(s.is_thread)
     cpus = cpus[np.lexsort((s.thread[cpus], s.rank[cpus]))]
     return cpus[np.flatnonzero(np.diff(s.rank[cpus], prepend=np.iinfo(np.int32).min))]
 

@@ -66,56 +66,27 @@ def frame(
     import pandas as pd
 
     names = cube.find_properties(properties) if properties is not None else cube.properties.id
-    if by_period:
-        if aggregation != "iee":
-            raise SeverityError(f"severities by period have no aggregation {show(aggregation)}\n  leave it out")
-        return _frame_by_period(cube, names, call_path, rank, thread, subdomains)
-    keep = cube.find_call_paths(call_path) if call_path is not None else None
+    if by_period and aggregation != "iee":
+        raise SeverityError(f"severities by period have no aggregation {show(aggregation)}\n  leave it out")
+    period = cube.divided().kind if by_period else ""
+    keep = cube.find_call_paths(call_path) if call_path is not None else np.ones(len(cube.call_paths), bool)
     at = _locations_at(cube.system, rank, thread)
-    parts = []
+    parts: list[Any] = []
     for name in names:
-        cells = cube.cells_of(name, aggregation)
-        cells = cells if keep is None else cells.on(keep)
-        parts.append((name, cells.where(at[cells.location]) if len(cells) else cells))
-    lengths = [len(c) for _, c in parts]
-    call_paths = np.concatenate([c.call_path for _, c in parts] or [np.zeros(0, np.int32)])
-    locations = np.concatenate([c.location for _, c in parts] or [np.zeros(0, np.int32)])
+        cells = _cells_by_period(cube, name) if by_period else cube.cells_of(name, aggregation)
+        parts.append(cells.where(keep[cells.call_path] & at[cells.location]))
+    lengths = [len(cells) for cells in parts]
+    of = {
+        column: np.concatenate([np.zeros(0, np.int32), *(getattr(cells, column) for cells in parts)])
+        for column in ("call_path", "location", *["period"] * by_period)
+    }
+    values = [cells.value * cube.scale(name) for name, cells in zip(names, parts, strict=True)]
     return pd.DataFrame(
         {
             "property": pd.Categorical.from_codes(np.repeat(np.arange(len(names)), lengths), categories=names),
-            "call_path": _named_call_paths(cube.call_paths, call_paths),
-            **_named_locations(cube.system, locations, subdomains),
-            "value": np.concatenate([c.value * cube.scale(n) for n, c in parts] or [np.zeros(0)]).astype(np.float64),
-        }
-    )
-
-
-def _frame_by_period(
-    cube: Severities,
-    names: Sequence[str],
-    call_path: str | None,
-    rank: int | None,
-    thread: int | None,
-    subdomains: Given | None,
-) -> pd.DataFrame:
-    """Return severities by phase or bin as a long table."""
-    import pandas as pd
-
-    axis = cube.divided()
-    keep = cube.find_call_paths(call_path) if call_path is not None else np.ones(len(cube.call_paths), bool)
-    at = _locations_at(cube.system, rank, thread)
-    parts = [c.where(keep[c.call_path] & at[c.location]) for c in (_cells_by_period(cube, name) for name in names)]
-    call_paths = np.concatenate([np.zeros(0, np.int32), *(c.call_path for c in parts)])
-    locations = np.concatenate([np.zeros(0, np.int32), *(c.location for c in parts)])
-    values = [c.value * cube.scale(name) for name, c in zip(names, parts, strict=True)]
-    return pd.DataFrame(
-        {
-            "property": pd.Categorical.from_codes(
-                np.repeat(np.arange(len(names)), [len(c) for c in parts]), categories=list(names)
-            ),
-            "call_path": _named_call_paths(cube.call_paths, call_paths),
-            **_named_locations(cube.system, locations, subdomains),
-            axis.kind: np.concatenate([np.zeros(0, np.int32), *(c.period for c in parts)]),
+            "call_path": _named_call_paths(cube.call_paths, of["call_path"]),
+            **_named_locations(cube.system, of["location"], subdomains),
+            **({period: of["period"]} if by_period else {}),
             "value": np.concatenate([np.zeros(0), *values]).astype(np.float64),
         }
     )

@@ -38,7 +38,7 @@ def divided(cube: Severities) -> dict[str, Cells]:
     overlapping = {name for name in candidates if axis.overlaps[axis.number[name]]}
     result: dict[str, Cells] = {}
     for name in candidates:
-        if name in result or _overlaps(cube, axis.parent[axis.number[name]]):
+        if name in result or any(axis.overlaps[axis.number[above]] for above in axis.above(name)):
             continue
         if name in overlapping:
             # its parent is not a candidate
@@ -51,14 +51,6 @@ def divided(cube: Severities) -> dict[str, Cells]:
                 own = own - taken if len(taken) else own
         result[name] = own
     return {name: result[name] for name in candidates if name in result}
-
-
-def _overlaps(cube: Severities, name: str) -> bool:
-    """Return whether a property, or one above it, may hold for the same time as its siblings."""
-    axis = cube.properties
-    while name and not axis.overlaps[axis.number[name]]:
-        name = axis.parent[axis.number[name]]
-    return bool(name)
 
 
 def _common(cells: Cells, others: Cells) -> Cells:

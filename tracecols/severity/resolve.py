@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 def title_path(axis: PropertyAxis, name: str) -> str:
     """Return the titles from the root down to a property: Time / Execution / MPI."""
-    titles = []
-    while name:
-        number = axis.number[name]
-        titles.append(axis.title[number])
-        name = axis.parent[number]
-    return " / ".join(reversed(titles))
+    return " / ".join(axis.title[axis.number[at]] for at in reversed([name, *axis.above(name)]))
 
 
 def fitting(axis: PropertyAxis, name: object) -> list[str]:

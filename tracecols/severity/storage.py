@@ -68,8 +68,10 @@ def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
     floats = [name for name in p.id if cube.cells[name].value.dtype.kind == "f"]
     content: dict[str, Any] = {"float_properties": floats, "facts": cube.facts}
     if cube.periods is not None:
-        tables |= _period_tables(cube, cube.periods, set(floats))
-        content["periods"] = {"kind": cube.periods.kind, "words": cube.periods.words}
+        axis = cube.periods
+        tables["periods"] = {name: getattr(axis, name) for name in ("begin_time", "end_time", "n_locations")}
+        tables["period_cells"] = _cells_table(cube, cube.period_cells, set(floats))
+        content["periods"] = {"kind": axis.kind, "words": axis.words}
     if cube.outside is not None:
         tables["outside_cells"] = _cells_table(cube, cube.outside, set(floats))
         content["has_outside"] = 1
@@ -96,14 +98,6 @@ def _blocks_of(cells: Sequence[Cells]) -> Iterator[dict[str, Any]]:
             "location": np.concatenate([np.zeros(0, np.int32), *(of.location for of in found)]),
             "value": np.concatenate([np.zeros(0, np.int64), *(of.value.view(np.int64) for of in found)]),
         }
-
-
-def _period_tables(cube: Severities, axis: PeriodAxis, floats: set[str]) -> dict[str, dict[str, Any]]:
-    """Return the tables of the periods of a cube and of its severities by period."""
-    return {
-        "periods": {"begin_time": axis.begin_time, "end_time": axis.end_time, "n_locations": axis.n_locations},
-        "period_cells": _cells_table(cube, cube.period_cells, floats),
-    }
 
 
 def _cells_table(cube: Severities, by_name: Mapping[str, PeriodCells], floats: set[str]) -> dict[str, Any]:
@@ -230,36 +224,38 @@ def _cells_of(
     tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
 ) -> dict[str, Cells]:
     """Make cells from their table, after checking it."""
-    refuse_if(checks.wrong_references("cells", tables))
     t = tables["cells"]
     key = (t["call_path"].astype(np.int64) << 32) | t["location"].astype(np.int64)
-    starts = np.searchsorted(t["property"], np.arange(len(ids) + 1, dtype=np.int32))
-    refuse_if(checks.wrong_cells("cells", tables, (key,), starts, is_float))
-    return {name: Cells(key[mine], value) for name, mine, value in _by_property(t["value"], ids, is_float, starts)}
+    rows = _checked_rows("cells", tables, (key,), ids, is_float, refuse_if)
+    return {name: Cells(key[mine], value) for name, mine, value in rows}
 
 
 def _period_cells_of(
     name: str, tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
 ) -> dict[str, PeriodCells]:
     """Make cells by period from their table, after checking it."""
-    refuse_if(checks.wrong_references(name, tables))
-    t = tables[name]
-    columns = [t[c] for c in ("call_path", "location", "period")]
-    starts = np.searchsorted(t["property"], np.arange(len(ids) + 1, dtype=np.int32))
-    refuse_if(checks.wrong_cells(name, tables, columns, starts, is_float))
-    return {
-        name: PeriodCells(columns[0][mine], columns[1][mine], columns[2][mine], value)
-        for name, mine, value in _by_property(t["value"], ids, is_float, starts)
-    }
+    path, location, period = columns = [tables[name][c] for c in ("call_path", "location", "period")]
+    rows = _checked_rows(name, tables, columns, ids, is_float, refuse_if)
+    return {of: PeriodCells(path[mine], location[mine], period[mine], value) for of, mine, value in rows}
 
 
-def _by_property(
-    values: NDArray[np.int64], ids: list[str], is_float: NDArray[np.bool_], starts: NDArray[np.int64]
+def _checked_rows(
+    name: str,
+    tables: Tables,
+    order: Sequence[NDArray[Any]],
+    ids: list[str],
+    is_float: NDArray[np.bool_],
+    refuse_if: Callable[[str], None],
 ) -> Iterator[tuple[str, slice, NDArray[Any]]]:
-    """Yield every property with its rows and its values, of which float64 ones are stored as the bits of an int64."""
-    for i, name in enumerate(ids):
+    """Check a table of cells, whose rows are ordered by `order` for each property; yield every property with its rows
+    and its values, of which float64 ones are stored as the bits of an int64."""
+    refuse_if(checks.wrong_references(name, tables))
+    values = tables[name]["value"]
+    starts = np.searchsorted(tables[name]["property"], np.arange(len(ids) + 1, dtype=np.int32))
+    refuse_if(checks.wrong_cells(name, tables, order, starts, is_float))
+    for i, of in enumerate(ids):
         mine = slice(int(starts[i]), int(starts[i + 1]))
-        yield name, mine, values[mine].view(np.float64) if is_float[i] else values[mine]
+        yield of, mine, values[mine].view(np.float64) if is_float[i] else values[mine]
 
 
 def tree_tables(cube: Severities) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,14 @@
+"""Commands of tracecols, run in the process of the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from tracecols.cli import group
+
+
+def run(*arguments: object, **settings: Any) -> Result:
+    """Run a command, its name first; `settings` are those of `CliRunner.invoke`."""
+    return CliRunner().invoke(group, [str(a) for a in arguments], **settings)
