@@ -41,6 +41,9 @@ from tracecols.work.large import LargeArrays, blocks
 BITS = 53
 """Bits of the integers that float64 holds exactly."""
 
+CELLS = 1 << 19
+"""Maximum number of charges that are divided together, or those of one call path if they are more."""
+
 NEAR = 1 << 12
 """Maximum number of segments between two intervals that are read together."""
 
@@ -583,12 +586,18 @@ def divide_causes(
     for which in distinct(charged.property).tolist():
         # one property after the other, since there are many cells if there are many locations
         mine, own = np.flatnonzero(charged.property == which), np.flatnonzero(of.property == which)
-        path, label = charged.call_path[mine], of.label[own]
-        key = path.astype(np.int64) * facts.n_locations + charged.location[mine]
-        cell = lookup(key, labels.path_of(label) * facts.n_locations + of.location[own])
-        given = charged.charged[mine], path, cell, label, of.weight[own], charged.location[mine]
-        cell, label, part = divide_cells(labels, *given)
-        parts.append((mine[cell], label, part))
+        every_path, own_path, start = charged.call_path[mine], labels.path_of(of.label[own]).astype(np.int32), 0
+        while start < mine.size:
+            # some call paths of many locations; charges are ordered by call path
+            last = every_path[min(start + CELLS, mine.size) - 1]
+            stop = int(np.searchsorted(every_path, last, "right"))
+            some, path, start = mine[start:stop], every_path[start:stop], stop
+            chosen = (own_path >= path[0]) & (own_path <= path[-1])
+            weights, key = own[chosen], path.astype(np.int64) * facts.n_locations + charged.location[some]
+            cell = lookup(key, own_path[chosen] * np.int64(facts.n_locations) + of.location[weights])
+            given = charged.charged[some], path, cell, of.label[weights], of.weight[weights], charged.location[some]
+            cell, label, part = divide_cells(labels, *given)
+            parts.append((some[cell], label, part))
     cell, label, part = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     columns = {
         "property": charged.property[cell],

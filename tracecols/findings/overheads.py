@@ -281,6 +281,7 @@ def of_locks(s: Scenarios) -> list[Cause]:
 
 
 def lock_edges(s: Scenarios) -> NDArray[np.int64]:
+    """Return the edges by which one location waits for another one at a lock; ascending."""
     g, nodes = s.graph, s.graph.nodes
     n = len(nodes)
     edge = np.flatnonzero((g.edges.head < n) & (s.tail < n))
@@ -313,6 +314,7 @@ def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
 
 
 def message_edges(s: Scenarios) -> NDArray[np.int64]:
+    """Return the edges by which one location waits for messages of another one; ascending."""
     e, n = s.graph.edges, len(s.graph.nodes)
     return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS))
 

@@ -215,8 +215,8 @@ def ask(phases: object = None, bins: object = None, bin_width: object = None) ->
     ]
     if len(given) > 1:
         raise AnalysisError(
-            f"a cube is divided either by phases or by bins of time, not by {' and '.join(given)}\n"
-            "  analyze the trace once for each"
+            f"a cube is divided by one of phases, bins and a bin width, not by {' and '.join(given)}\n"
+            "  give one of them; analyze the trace once for each"
         )
     if phases is not None and (not isinstance(phases, str) or not phases.removeprefix(FROM).strip("/ ")):
         raise AnalysisError(
