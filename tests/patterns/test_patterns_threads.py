@@ -122,6 +122,16 @@ def test_barrier__that_the_last_thread_never_leaves_is_its_delay(archive, analyz
     assert cells(cube, "delay_ompbarrier") == {("work", 0, 1): 5}
 
 
+def test_barrier__of_a_team_without_fork_has_its_delay(archive, analyze):
+    """The thread that forks is not recorded, or not from the FORK on."""
+    threads, team = archive.openmp(2)
+    for i, thread in enumerate(threads):
+        thread.begin_team(12, team).enter(12, PARALLEL).call(12, 20 + 5 * i, "work").call(20 + 5 * i, 40, EXPLICIT)
+    cube = analyze(archive)
+    assert cells(cube, "omp_ebarrier_wait") == {(EXPLICIT, 0): 5}
+    assert cells(cube, "delay_ompbarrier") == {("work", 0, 1): 5}
+
+
 def test_barrier__outside_a_parallel_region_is_no_wait(archive, analyze):
     threads, _ = archive.openmp(2)
     threads[0].enter(0, "main").call(20, 60, EXPLICIT).leave(100, "main")

@@ -547,7 +547,7 @@ def _barrier_points(
     """Return the points at which threads meet at barriers, their pairs, and the threads that execute tasks there
     (`ParallelRegions.with_tasks`)."""
     times = clock(facts, quirks)
-    of = np.flatnonzero(IS_BARRIER[m.role_number] & (master >= 0))
+    of = np.flatnonzero(IS_BARRIER[m.role_number])
     location, row, begin_time, latest_time, task_ticks, group = (
         m[c].take(of) for c in ("location", "exit", "enter_time", "latest_enter_time", "task_time", "construct")
     )
