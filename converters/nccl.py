@@ -26,6 +26,9 @@ class Operation(NamedTuple):
         return self.role in ("coll_all2all", "barrier")
 
 
+SEND, RECEIVE = "ncclSend", "ncclRecv"
+"""Functions of messages."""
+
 _OPERATIONS = (
     ("ncclAllReduce", "allreduce", "coll_all2all", r"allreduce(coalesced|sparse)?"),
     ("ncclAllGather", "allgather", "coll_all2all", r"allgather(v|base|(into)?tensor(coalesced)?|coalesced)?"),
@@ -36,8 +39,8 @@ _OPERATIONS = (
     ("ncclGather", "gather", "coll_all2one", r"gather"),
     ("ncclScatter", "scatter", "coll_one2all", r"scatter"),
     ("ncclBarrier", "barrier", "barrier", r"(allreduce)?barrier"),
-    ("ncclSend", "", "point2point", r"send"),
-    ("ncclRecv", "", "point2point", r"recv(anysource)?"),
+    (SEND, "", "point2point", r"send"),
+    (RECEIVE, "", "point2point", r"recv(anysource)?"),
     ("ncclGroup", "", "point2point", r"sendrecv|group(start|end)?"),
 )  # fmt: skip
 _FITS = tuple(
@@ -92,7 +95,7 @@ def fits_kernel(operation: Operation, kernel: Operation | None) -> bool:
     if kernel is None or kernel == operation:
         return True
     if kernel == GROUP:
-        return operation.function in ("ncclAlltoAll", "ncclGather", "ncclScatter", "ncclSend", "ncclRecv", "ncclGroup")
+        return operation.function in ("ncclAlltoAll", "ncclGather", "ncclScatter", SEND, RECEIVE, "ncclGroup")
     return (kernel.function, operation.function) == ("ncclAllReduce", "ncclBarrier")
 
 

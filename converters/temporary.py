@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import tempfile
 import zlib
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def unpacked(stored: BinaryIO) -> BinaryIO:
     """Return the content of a file that may be gzip'ed, from its begin on."""
     packed = stored.read(2) == b"\x1f\x8b"
     stored.seek(0)
-    return gzip.open(stored) if packed else stored  # type: ignore[return-value]
+    return cast("BinaryIO", gzip.open(stored)) if packed else stored
 
 
 def scratch(n: int, dtype: Any, in_memory: int | None = None) -> NDArray[Any]:

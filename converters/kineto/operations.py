@@ -20,7 +20,15 @@ import numpy as np
 
 from tracecols.converters.kineto import scan
 from tracecols.converters.kineto.recording import Detail, Recording
-from tracecols.converters.nccl import Operation, bytes_of_type, find_operation, fits_kernel, operation_of_kernel
+from tracecols.converters.nccl import (
+    RECEIVE,
+    SEND,
+    Operation,
+    bytes_of_type,
+    find_operation,
+    fits_kernel,
+    operation_of_kernel,
+)
 
 OF_OPERATION, OF_SEQUENCE, OF_GROUP, OF_STREAM = range(1, 5)
 """Keys, the most trusted first."""
@@ -34,9 +42,6 @@ _SAME_SIZE = ("ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadc
 
 GLOO = -1
 """Replaces the stream number for threads of gloo, which all execute operations of the same order."""
-
-SEND, RECEIVE = "ncclSend", "ncclRecv"
-"""Functions of messages."""
 
 Key = tuple[Any, ...]
 

@@ -18,16 +18,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.nccl import GROUP, Operation, find_operation, fits_kernel
+from tracecols.converters.nccl import GROUP, RECEIVE, SEND, Operation, find_operation, fits_kernel
 from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.payloads import Payload
 from tracecols.distinct import distinct
 from tracecols.schema import EventKind as K
 
 Ints = NDArray[np.int64]
-
-SEND, RECEIVE = "ncclSend", "ncclRecv"
-"""Functions of messages."""
 
 ENOUGH = 0.9
 """Kernels are joined only if at least this share of their operations that wait for all members overlap in time."""
@@ -262,21 +259,24 @@ def _join_messages(
                     is_send = payload.function == SEND
                     pair = (k, place[payload.peer]) if is_send else (place[payload.peer], k)
                     sides.setdefault((*pair, is_send), []).append((i, payload.size))
-    number = len(joined.communicators)
-    for (source, target, is_send), sends in list(sides.items()):
+    sent: list[tuple[int, int, int]] = []
+    received: list[tuple[int, int, int]] = []
+    for (source, target, is_send), sends in sides.items():
         receives = sides.get((source, target, False), [])
-        fits = is_send and len(sends) == len(receives)
-        pairs = list(zip(sends, receives, strict=True)) if fits else []
-        if not all(kernels[i, 2] > kernels[k, 1] for (k, _), (i, _) in pairs):
+        if not is_send or len(sends) != len(receives):
             continue
-        for (k, sent), (i, received) in pairs:
-            for kernel, kind, peer, size in ((k, K.MPI_SEND, target, sent), (i, K.MPI_RECV, source, received)):
-                values = (np.array([value], np.int64) for value in (peer, number, 0, size))
-                events.add_many(np.array([kernel]), kind == K.MPI_RECV, kind, *values)
-                operations[kernel] = members[kernel].operation or GROUP
-    if any(i in operations for mine in of_process.values() for i in mine):
-        streams = [int(kernels[next(iter(of_process[p])), 0]) for p in order]
-        joined.communicators.append(Communicator(_text(name), streams))
+        if all(kernels[i, 2] > kernels[k, 1] for (k, _), (i, _) in zip(sends, receives, strict=True)):
+            sent += [(k, target, size) for k, size in sends]
+            received += [(i, source, size) for i, size in receives]
+    if not sent:
+        return
+    number = len(joined.communicators)
+    for kind, rows in ((K.MPI_SEND, sent), (K.MPI_RECV, received)):
+        kernel, peer, size = np.array(rows, np.int64).T
+        events.add_many(kernel, kind == K.MPI_RECV, kind, peer, np.full_like(peer, number), np.zeros_like(peer), size)
+        operations |= {i: members[i].operation or GROUP for i in kernel.tolist()}
+    streams = [int(kernels[next(iter(of_process[p])), 0]) for p in order]
+    joined.communicators.append(Communicator(_text(name), streams))
 
 
 def _text(communicator: int) -> str:

@@ -68,6 +68,19 @@ def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
     assert activities[RECV, 2, 2] == 1
 
 
+def test_charges__are_the_same_however_many_are_divided_together():
+    def found(trace):
+        cube = analyze(trace.store, "exact", bins=4)
+        return {name: by_period(cube, name) for name in cube.properties.id}
+
+    with late_twice().trace() as trace:
+        whole = found(trace)
+        with mock.patch.object(periods, "CELLS", 1):
+            parts = found(trace)
+    assert len({path for path, _, _ in whole["critical_path"]}) > 1
+    assert parts == whole
+
+
 def after_a_barrier(lead, completes, done, tail):
     """Return two ranks: the first leaves a barrier late and computes until 126, the second waits in MPI_Allreduce.
 
