@@ -629,17 +629,15 @@ class Stops(NamedTuple):
     """Points, and those of them at which the critical path may continue at another point."""
 
     start: NDArray[np.int64]
-    first_row: NDArray[np.int64]
-    """`start` and `first_row`: (n_locations + 1,), (n_locations,) int64, first point and first row of each
-    location."""
+    """(n_locations + 1,): first point of each location."""
     location: NDArray[np.int32]
     kind: NDArray[np.int8]
-    event: NDArray[np.int64]
-    """(n_points,): events of points; (0,) if the path follows neither forks nor teams."""
+    """`location` and `kind`: (n_points,), columns of points."""
     waits_before: NDArray[np.signedinteger[Any]]
     """(n_points + 1,) int32 or int64: number of waiting points before each one."""
-    set: NDArray[np.int64]
-    """`location`, `kind` and `set`: (n_points,), columns of points, the last one empty if `event` is."""
+    of_team: NDArray[np.signedinteger[Any]]
+    """(n_points,) int32 or int64: the point at which a thread was forked or created, or the master's point at a thread
+    barrier; -1 if it is unknown, or for others. (0,) if the path follows neither forks nor teams."""
     pair_of: NDArray[np.signedinteger[Any]]
     cause: NDArray[np.signedinteger[Any]]
     """`pair_of` and `cause`: (n_points,), (n_pairs,) int32 or int64, pair of each waiting point (-1 none), and the
@@ -654,25 +652,15 @@ class Stops(NamedTuple):
     """(n_kinds,): kinds of points at which the path continues on the location that forked."""
     team_set: NDArray[np.int64]
     team_member: NDArray[np.int64]
-    """`team_set` and `team_member`: (n,), sets of barrier points, ascending, and the points; the path continues at all
-    points of a set that do not wait."""
-
-
-@part
-def _point_at(row, stops):
-    """Return the point at a row of an event; -1 if there is none."""
-    here = first_at_least(row + 1, 0, stops.first_row.size, stops.first_row) - 1
-    if row < 0 or here < 0:
-        return np.int64(-1)
-    p = first_at_least(row, stops.start[here], stops.start[here + 1], stops.event)
-    return p if p < stops.start[here + 1] and stops.event[p] == row else np.int64(-1)
+    """`team_set` and `team_member`: (n,), masters' points at barriers (`of_team`), ascending, and the points of all
+    threads; the path continues at all points of a barrier that do not wait."""
 
 
 @part
 def _origin_of(s, stops):
     """Return the point at which the path continues from point `s`: the cause of its wait, or the fork; -1 none."""
     if stops.forks[stops.kind[s]]:
-        return _point_at(stops.set[s], stops)
+        return np.int64(stops.of_team[s])
     p = stops.pair_of[s]
     return np.int64(stops.cause[p]) if p >= 0 else np.int64(-1)
 
@@ -772,8 +760,8 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
         if stops.ends[kind]:
             continue
         if stops.always[kind] and not stops.forks[kind]:
-            team, k = stops.set[s], 0
-            if _point_at(team, stops) < 0:
+            team = stops.of_team[s]
+            if team < 0:
                 if not _waits(s, stops) and not seen[s]:
                     seen[s] = True
                     work[n] = s

@@ -55,8 +55,8 @@ columns of every range."""
 SEVERAL = 1 << 20
 """Number of events from which on points are put in order in several ranges, each of about this many rows or more."""
 
-POINT_BYTES = 80
-"""Maximum bytes per point in columns that are not held in arrays of the whole trace."""
+POINT_BYTES = 104
+"""Maximum bytes per point in the columns of a range of rows while its points are put in order."""
 
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
@@ -214,7 +214,6 @@ def _points(
     types = {name: dtype or time_type(quirks) for name, dtype in OF_POINT.items()}
     needed = [name for name in OF_POINT if is_divided or name not in WITHIN_CALL]
     held = {name: large.empty(n, types[name]) for name in HELD}
-    held["location"][:] = -1
     of_end = _ends(facts, scans, ends)
     at_end = location_starts_of(rows)[1:][ends] - 1
 
@@ -222,26 +221,30 @@ def _points(
         before, stop = _points_before(rows, here)
         apart = [name for name in needed if name not in HELD]
         columns = {name: np.empty(0, types[name]) for name in OF_POINT}
-        columns |= {name: held[name][before:stop] for name in HELD}
         columns |= {name: large.briefly().empty(stop - before, types[name]) for name in apart}
-        for part, (low, high) in zip(parts, spans, strict=True):
-            if low < here[1] and high > here[0]:
-                of_found = part.between(*here, needed)
-                given = ranking.Points(**columns | of_found)
-                ranking.place_points(given, rows, *here, before, ranking.Points(**columns))
-        of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())
-        for name in needed:
-            columns[name][at_end[of_here] - before] = of_end[name][of_here]
-        if not quirks.splits_path:
-            # only a critical path that splits goes on at all threads of a barrier
-            columns["set"][columns["kind"] == THREAD_BARRIER] = -1
-        if is_divided:
-            # `label` is the call path in the period, `call_path` that of the whole time
-            label, path_of = columns["call_path"].copy(), facts.call_paths.path_of
-            columns["call_path"][:] = path_of(label)
-            columns["label"] = label
-            apart.append("label")
-        return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill, often=True)
+        with large.to_fill(slice(before, stop), *held.values()) as of_held:
+            columns |= dict(zip(held, of_held, strict=True))
+            columns["location"][:] = -1
+            for part, (low, high) in zip(parts, spans, strict=True):
+                if low < here[1] and high > here[0]:
+                    of_found = part.between(*here, needed)
+                    given = ranking.Points(**columns | of_found)
+                    ranking.place_points(given, rows, *here, before, ranking.Points(**columns))
+            of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())
+            for name in needed:
+                columns[name][at_end[of_here] - before] = of_end[name][of_here]
+            if not quirks.splits_path:
+                # only a critical path that splits goes on at all threads of a barrier
+                columns["set"][columns["kind"] == THREAD_BARRIER] = -1
+            of_threads = np.flatnonzero(THREADS_MEET[columns["kind"]])
+            columns["set"][of_threads] = points_at(rows, columns["set"][of_threads])
+            if is_divided:
+                # `label` is the call path in the period, `call_path` that of the whole time
+                label, path_of = columns["call_path"].copy(), facts.call_paths.path_of
+                columns["call_path"][:] = path_of(label)
+                columns["label"] = label
+                apart.append("label")
+            return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill, often=True)
 
     ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, n, large)
     of_ranges = [*side_by_side(large.jobs, place, ranges)]
@@ -314,7 +317,8 @@ def _pairs(
 
     def place(k: int) -> int:
         of_found = ranking.Pairs(*(parts[k].column(c) for c in OF_PAIR))
-        return int(ranking.place_pairs(of_found, rows, arrays.after(pairs, start[k])))
+        with large.to_fill(slice(*start[k : k + 2]), *columns) as of_part:
+            return int(ranking.place_pairs(of_found, rows, ranking.Pairs(*of_part)))
 
     for at, n_placed in zip(start, side_by_side(large.jobs, place, range(len(parts))), strict=False):
         # pairs whose points are unknown leave gaps
@@ -482,7 +486,7 @@ def _intervals_of_threads(
     # a thread and its creator synchronise last at its creation
     joins = large.chosen(len(pairs), lambda here: pairs.kind[here] == DELAYS.index("join"))
     joins = joins[pick(points.kind, cause_since[joins]) == CREATED]
-    creates, waiting = points_at(rows, points.at("set", cause_since[joins])), pairs.waiting[joins]
+    creates, waiting = points.at("set", cause_since[joins]), pairs.waiting[joins]
     by_creator = (creates >= 0) & (pick(points.location, creates) == points.location[waiting]) & (creates < waiting)
     waiting_since[joins[by_creator]] = creates[by_creator]
 

@@ -122,8 +122,9 @@ class Synchronisation:
     points : list of Alike
         `OF_POINT`: location, row of the event, kind (`schema.causes.POINTS`), begin of its call or operation (ticks),
         time waited, total time, time of the completion, call path, the process it synchronises with (-1 several), the
-        channel of the communicator (NOBODY, EVERYBODY), and the number of the set of points with whose processes it
-        synchronises; and `WITHIN_CALL`, by default 0.
+        channel of the communicator (NOBODY, EVERYBODY), and `set`: the number of the set of points with whose processes
+        it synchronises; for threads, the row of the event of the master's point at a fork or barrier, or at which a
+        thread was created; and `WITHIN_CALL`, by default 0.
     pairs : list of Alike
         `OF_PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting
         point, time waited, the channel of the communicator of a collective operation.

@@ -12,7 +12,17 @@ from numpy.typing import DTypeLike, NDArray
 from tracecols.causes.delays import Delays
 from tracecols.causes.index import PointIndex
 from tracecols.causes.near import KeptTable
-from tracecols.causes.pairs import CREATED, END, FORK, IDLE, THREAD_BARRIER, has_mpi, has_openmp, is_by_members
+from tracecols.causes.pairs import (
+    CREATED,
+    END,
+    FORK,
+    IDLE,
+    THREAD_BARRIER,
+    THREADS_MEET,
+    has_mpi,
+    has_openmp,
+    is_by_members,
+)
 from tracecols.causes.points import Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
@@ -353,9 +363,12 @@ def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], 
             kernels.count_amounts(pair, passed.arrays.n, left)
     total = sum(passed.n_filled for _, passed in found)
     begin = large.zeros(n + 1, number_type(total))
+    before = begin.dtype.type(0)
     for here in blocks(n):
-        before = begin[here.start]
-        begin[here.start + 1 : here.stop + 1] = before + np.cumsum(left[here], dtype=begin.dtype)
+        with large.to_fill(slice(here.start + 1, here.stop + 1), begin) as (counts,):
+            np.cumsum(left[here], dtype=begin.dtype, out=counts)
+            counts += before
+            before = counts[-1]
     kind, amount = large.zeros(total, np.int8), large.zeros(total, found[0][1].arrays.amount.dtype)
     for pair, passed in found:
         with in_order(pair, passed.arrays.n, passed.arrays.kind, passed.arrays.amount):
@@ -396,8 +409,10 @@ class _Sums:
         if values.dtype == np.int64:
             self._before, total = large.zeros(n + 1, np.int64), np.int64(0)
             for here in blocks(n):
-                self._before[here.start + 1 : here.stop + 1] = np.cumsum(values[here]) + total
-                total = self._before[here.stop]
+                with large.to_fill(slice(here.start + 1, here.stop + 1), self._before) as (sums,):
+                    np.cumsum(values[here], out=sums)
+                    sums += total
+                    total = sums[-1]
 
     def between(self, start: NDArray[np.signedinteger[Any]], stop: NDArray[np.signedinteger[Any]]) -> Times:
         """Add up the elements from `start` to `stop` - 1; (n_slices,) of the type of the array."""
@@ -479,19 +494,21 @@ def _stops(
         team_set = points.at("set", team_member)
     else:
         always, if_waits, if_forked = np.zeros(kinds.size, bool), ~is_fork, is_fork
-    event = sets = np.zeros(0, np.int64)
-    if (always | is_fork)[points.kind].any():
-        event, sets = (points.whole(c, large) for c in ("event", "set"))
+    of_team = pairs.cause[:0]
+    if THREADS_MEET[points.kind].any():
+
+        def team_of(here: slice) -> NDArray[np.int64]:
+            return np.where(THREADS_MEET[points.kind[here]], points.rows("set", here.start, here.stop), -1)
+
+        of_team = large.computed(len(points), of_team.dtype, team_of)
     of_kinds = ends, always, if_waits, if_forked, is_fork
     of_pairs = _last_pairs(len(points), pairs, large), pairs.cause
     return causes.Stops(
         index.start,
-        facts.first_rows,
         points.location,
         points.kind,
-        event,
         index.waits_before,
-        sets,
+        of_team,
         *of_pairs,
         *of_kinds,
         team_set,
