@@ -96,6 +96,13 @@ def test_diagnosis__of_a_cube_without_losses_says_why_there_are_no_findings(prop
     assert "costs as much" in tracecols.open(store).analyze(properties="mpi_earlyreduce").diagnosis().text()
 
 
+def test_diagnosis__of_no_rows_does_not_say_that_nothing_costs_time(store):
+    cube = tracecols.open(store).analyze()
+    none = cube.diagnosis(0)
+    assert none.n_findings == len(cube.diagnosis(1000).findings) > 0
+    assert f"{none.n_findings} findings, none of them shown, of" in none.text()
+
+
 @pytest.mark.parametrize(
     "words", ["what-if {} --scale mane=0.5", "efficiency {} --within mane", "efficiency {} --within mane --from 0.1"]
 )

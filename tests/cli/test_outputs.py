@@ -209,6 +209,6 @@ def test_temporary_store__of_analyze_finds_no_room(made, tmp_path, monkeypatch):
     )
     assert done.returncode == 1
     assert "File too large" in done.stderr
-    assert "--scratch FOLDER, or TMPDIR in the environment" in done.stderr
+    assert "TMPDIR in the environment, or --scratch FOLDER of tracecols analyze" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["temporary"]
     assert not list((tmp_path / "temporary").iterdir())

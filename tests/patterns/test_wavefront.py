@@ -412,6 +412,8 @@ def test_given_topology__of_arrays_is_that_of_lists(archive, enhance, tmp_path):
         ({"sizes": [2, 2], "coordinates": [[0, 0], [0, 1], [1, 0], [1, 2]]}, r"rank 3 is at \[1, 2\]"),
         ({"sizes": [2, 2], "coordinates": [[0, 0], [0, 1], [1], None]}, r"rank 2 is at \[1\]"),
         ({"sizes": [2, 2], "order": "C", "periodic": [1]}, r"periodic \[1\] does not fit 2 sizes"),
+        ({"sizes": [2, 2], "order": "C", "periodic": ["false", True]}, "truth values"),
+        ({"sizes": [2, 2], "order": "C", "periodic": [2, 1]}, "truth values"),
         ({"sizes": [2, 2], "order": "C", "dimensions": "xy"}, "dimensions 'xy' does not fit"),
         ({"sizes": [2], "locations": [0, 9], "order": "C"}, "locations are numbers from 0 to 3"),
         ({"sizes": [2], "locations": [1, 1], "order": "C"}, "a location is listed twice"),

@@ -361,7 +361,9 @@ def test_sum__of_repeated_cells_is_exact(n, largest):
     found = Cells.sum(call_path, location, value)
     cells = zip(zip(found.call_path.tolist(), found.location.tolist(), strict=True), found.value.tolist(), strict=True)
     assert list(cells) == sorted((cell, ticks) for cell, ticks in expected.items() if ticks)
-    assert found.value.dtype == np.int64
+    by_period = PeriodCells.ordered(call_path, location, np.zeros(n, np.int32), value)
+    assert by_period.value.tolist() == found.value.tolist()
+    assert found.value.dtype == by_period.value.dtype == np.int64
 
 
 @pytest.mark.parametrize("largest", [7, 2**31 - 2], ids=["one key", "too large for one key"])

@@ -138,6 +138,16 @@ def test_names__of_other_files_lead_nowhere(server, name):
     assert ask(server, f"/{server.token}/{name}")[0] == 404
 
 
+@pytest.mark.parametrize("target", ["http://[/", "http://[x]/data/about", "http://a]/"])
+def test_address__with_a_host_that_is_none_is_refused(server, target):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LONG)
+    connection.putrequest("GET", target, skip_host=True)
+    connection.putheader("Host", "localhost")
+    connection.endheaders()
+    assert connection.getresponse().status == 400
+    connection.close()
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
 def test_methods__that_are_not_get_are_not_known(server, method):
     assert ask(server, f"/{server.token}/", method)[0] == 501

@@ -290,5 +290,5 @@ def test_scratch__that_is_full(small, tmp_path):
     done = analyze(5, "full", small, tmp_path, scratch)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: cannot write the temporary file {scratch}")
-    assert "name a folder with more: --scratch FOLDER" in done.stderr
+    assert "--scratch FOLDER of tracecols analyze" in done.stderr
     assert not list(scratch.iterdir()) and not (tmp_path / "x.severity").exists()

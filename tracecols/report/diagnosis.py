@@ -187,6 +187,8 @@ def headline(d: Diagnosis) -> str:
     apart = f"; start-up and shutdown, {duration(d.apart)}, are set apart" if d.apart else ""
     if d.findings:
         return f"What costs most, of {of}{apart}"
+    if d.n_findings:
+        return f"{counted(d.n_findings, 'finding')}, none of them shown, of {of}{apart}"
     if not d.has_losses:
         return NO_LOSSES
     return f"Nothing {'of what is looked at ' * bool(d.narrowed)}costs as much as 0.5 % of {of}{apart}"

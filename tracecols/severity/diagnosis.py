@@ -82,6 +82,8 @@ class Diagnosis:
     """The costliest first."""
     counts: dict[str, int] = field(default_factory=dict)
     """Numbers of what could not be matched or is contradictory, by name."""
+    n_findings: int = 0
+    """Number of findings there are; `findings` has the first of them."""
     has_losses: bool = True
     """Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root
     causes."""
@@ -201,6 +203,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     n_devices = len(devices.pop("devices", ())) or len(
         {(s.parent[i]) for i, kind in enumerate(s.kind) if kind == "stream"}
     )
+    found = findings(looked_at, seconds, runtime)
     return Diagnosis(
         name=name_of(cube),
         narrowed=in_words(cube.facts),
@@ -219,7 +222,8 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         has_teams=has_teams,
         lowest=lowest(table, has_teams, devices),
         device_efficiencies=devices,
-        findings=tuple(findings(looked_at, seconds, runtime))[:n_findings],
+        findings=tuple(found[:n_findings]),
+        n_findings=len(found),
         has_losses="properties" not in narrowed or any(True for _ in losses(looked_at)),
         about_causes=_about_causes(cube),
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.severity.cells import Cells
-from tracecols.severity.reduction import reduce_at
+from tracecols.severity.reduction import narrowed, reduce_at
 
 OUTSIDE = -1
 """The period of what happens outside of all phases."""
@@ -66,7 +66,7 @@ class PeriodCells:
             key, value, columns = key[order], value[order], tuple(c[order] for c in columns)
         is_first = np.append(True, key[1:] != key[:-1])
         if not is_first.all():
-            value = reduce_at(np.cumsum(is_first) - 1, value, int(is_first.sum()))
+            value = narrowed(reduce_at(np.cumsum(is_first) - 1, value, int(is_first.sum())))
             columns = tuple(c[is_first] for c in columns)
         found = cls(columns[0], columns[1], columns[2], value)
         return found.where(value != 0)

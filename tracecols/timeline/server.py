@@ -313,7 +313,11 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.FORBIDDEN
         if len(self.path) > LONGEST_QUERY:
             return HTTPStatus.REQUEST_URI_TOO_LONG
-        parts = urlsplit(self.path).path.split("/", 2)
+        try:
+            parts = urlsplit(self.path).path.split("/", 2)
+        except ValueError:
+            # the host in it is none, such as [
+            return HTTPStatus.BAD_REQUEST
         if len(parts) != 3 or not hmac.compare_digest(parts[1].encode(), self.server.token.encode()):
             return HTTPStatus.FORBIDDEN
         return None

@@ -23,7 +23,9 @@ except ImportError:  # without such locks, folders of killed processes stay
 
 
 MAKE_ROOM = "make room there, or name a folder with more: scratch=FOLDER, or TMPDIR in the environment"
-MAKE_ROOM_IN_SHELL = "make room there, or name a folder with more: --scratch FOLDER, or TMPDIR in the environment"
+MAKE_ROOM_IN_SHELL = (
+    "make room there, or name a folder with more: TMPDIR in the environment, or --scratch FOLDER of tracecols analyze"
+)
 """What to do if temporary files cannot be written."""
 
 

@@ -189,6 +189,8 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
     dimensions, periodic = (
         given.each(key, value, len(sizes)) for key, value in (("dimensions", ""), ("periodic", False))
     )
+    if not all(isinstance(p, int | np.bool_) and p in (False, True) for p in periodic):
+        raise given.refused(f"periodic {show(periodic)} are not truth values", "give true or false for each dimension")
     what, locations, numbers = given.placed(rank, thread)
     positions = []
     for location, number, at in zip(locations, numbers, given.coordinates(sizes, what, len(locations)), strict=True):
