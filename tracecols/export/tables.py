@@ -118,8 +118,8 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def write_json(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as a JSON list of records."""
-    frame.to_json(path, orient="records", lines=False)
+    """Write a table as a JSON list of records, numbers with 15 decimals, the most that pandas writes."""
+    frame.to_json(path, orient="records", lines=False, double_precision=15)
 
 
 TABLES: dict[str, Callable[[pd.DataFrame, Path], None]] = {
