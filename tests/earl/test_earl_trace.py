@@ -159,7 +159,7 @@ def test_events__go_both_ways_and_can_be_chosen(messages):
     assert list(messages.events("SEND", loc=1)) == []
 
 
-@pytest.mark.parametrize("pos", [0, -1, 10**9])
+@pytest.mark.parametrize("pos", [0, -1, 10**9, 1.5, "1", None])
 def test_event__that_is_not_there_is_an_error(messages, pos):
     with pytest.raises(StoreError, match="numbered from 1"):
         messages.event(pos)
@@ -177,11 +177,12 @@ def test_names__that_are_not_there_are_errors(messages):
     ):
         with pytest.raises(StoreError, match=r"(?s)no event type .* there are EVENT, FLOW"):
             call()
-    for call in (lambda: messages.stack(1, 2), lambda: messages.queue(1, -7), lambda: messages.stack_depths(-1)):
+    for call in (lambda: messages.stack(1, 2), lambda: messages.queue(1, -7), lambda: messages.stack(1, "0")):
         with pytest.raises(StoreError, match="no location"):
             call()
-    with pytest.raises(StoreError, match="no row 99"):
-        messages.event_of_row(99)
+    for row in (99, 1.5):
+        with pytest.raises(StoreError, match=f"no row {row}"):
+            messages.event_of_row(row)
     with pytest.raises(StoreError, match="not a node of the call tree"):
         messages.callpath(2 if messages.event(2).type != "ENTER" else len(messages))
 

@@ -548,6 +548,13 @@ def test_export__takes_the_same_names(own, tmp_path):
         assert pq.ParquetFile(tmp_path / f"{name}.parquet").metadata.num_rows == rows
 
 
+def test_export__as_json_keeps_all_decimals_of_times(own, tmp_path):
+    """They had 10 decimals."""
+    assert run("export", own, tmp_path / "m.json", "--table", "messages").exit_code == 0
+    found = pd.read_json(tmp_path / "m.json", precise_float=True).send_seconds
+    assert found.tolist() == pytest.approx(tracecols.open(own).messages.send_seconds.tolist(), rel=0, abs=1e-15)
+
+
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 

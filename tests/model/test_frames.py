@@ -61,6 +61,14 @@ def test_frames__for_people_have_null_as_null(trace):
     assert not any(name.endswith("_time") for name in locks)
 
 
+def test_frames__of_side_tables_have_null_where_a_record_lacks_an_attribute(trace):
+    threads, raw = trace.frame("threads"), trace.frame("threads", raw=True)
+    none = raw.requested == -1
+    assert 0 < none.sum() < len(raw)
+    assert threads.requested.isna().tolist() == none.tolist()
+    assert threads.requested.sum() == raw.requested[~none].sum()
+
+
 def test_frames__tell_durations_from_readings(trace):
     profile = trace.profile
     assert profile.exclusive_seconds.equals(trace.duration(profile.exclusive).rename("exclusive_seconds"))
@@ -103,6 +111,7 @@ def test_waits__are_the_same_in_sql_and_python(trace):
     assert list(found) == list(expected)
     for column in expected:
         assert found[column].tolist() == expected[column].tolist(), column
+    assert [str(expected[c.name].dtype) for c in WAITS.columns[1:]] == [c.dtype for c in WAITS.columns[1:]]
     assert sum(trace.scan("waits").counts) == len(expected)
 
 

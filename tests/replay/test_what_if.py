@@ -119,6 +119,7 @@ def test_prediction__of_times_beyond_64_bits_is_refused(steps, changes):
         ({"latency": 5}, 30 + 5 + 40 + 5),
         ({"latency": 5, "transfer": 1}, 30 + 7 + 40 + 7),
         ({"bandwidth": 8}, 70),
+        ({"bandwidth": 10**20}, 70),
         # both ranks already compute for 50 s
         ({"balanced": True}, 74),
         # the ranks compute 30 and 40 s: scaled by 7/6 and 7/8 and rounded: 12 and 26, then 23 and 9 s

@@ -301,6 +301,9 @@ def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch)
     assert json.loads(values.stdout)["value"] == pytest.approx(expected, rel=1e-12)
     tree = run(group, ["show", "x.severity", "-p", "EACH"])
     assert tree.exit_code == 0 and "Computed: time / visits." in tree.output
+    # values that are not a number are null: JSON has no NaN
+    none = run(group, ["show", "x.severity", "-p", "rate", "--metric", "rate = visits / mpi", "--json"]).stdout
+    assert "NaN" not in none and {row["exclusive"] for row in json.loads(none)["call_paths"]} >= {None}
     wrong = run(group, ["show", "x.severity", "--metric", "nothing"])
     assert wrong.exit_code == 1 and "cannot read the metrics of nothing" in wrong.output
     # longer than the name of a file can be

@@ -22,7 +22,7 @@ from tracecols.work.heap import M_ARENA_MAX, WORKING, set_heap
 
 COMMANDS = {
     "convert": "Convert a trace archive to a store.",
-    "info": "Print the contents of a store.",
+    "info": "Print the contents of a trace, or how a cube was made.",
     "check": "Check a trace for inconsistencies.",
     "analyze": "Find wait states: compute the severity cube of a trace.",
     "diagnose": "Diagnose a run on one screen: what costs most, where, and who causes it.",

@@ -24,7 +24,9 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
       region instances are nested, and all of them end
       every message sent is received, and vice versa
       all members of a communicator execute all its collective operations in the same order, with the same roots
-      all threads of a team execute all its constructs in the same order
+      non-blocking collective operations are started by all members, and completed
+      all members take part in operations on windows and in collective operations on files
+      all threads of a team execute all its constructs in the same order, and every task is completed once
       locks are acquired and released alternately
       clocks agree: nothing is received before it was sent, no participant leaves a barrier before all have entered it
       threads run between FORK and JOIN of their team, and leave barriers after all have entered

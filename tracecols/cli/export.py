@@ -100,9 +100,9 @@ def export(
     \b
     A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes), or a --wide
     one; as .json it keeps its three trees. For Cube, Extra-P and other tools, write .cubex (Cube 4) or .cube (CUBE 3);
-    both are also accepted as CUBE, and can be converted to .severity. In .cubex, .cube and --wide tables, severities
-    divided by phase are summed over the phases; with --phases-as-call-paths, each phase is a call path, instance=0 and
-    so on below its region, as Score-P writes them.
+    both are also accepted as CUBE, and can be converted to .severity. In .cubex, .cube, .json and --wide tables,
+    severities divided by phase are summed over the phases; with --phases-as-call-paths, each phase is a call path,
+    instance=0 and so on below its region, as Score-P writes them.
 
     A table of a STORE has seconds, ranks, threads and names; --raw writes the columns of SQL and trace.scan. Parquet
     files contain the unit of every column.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracecols.given.printable import printable
+from tracecols.given.printable import finite, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,10 +22,10 @@ def echo(message: object = "", *, err: bool = False, nl: bool = True, **style: A
 
 
 def echo_json(value: Any) -> None:
-    """Print plain values as JSON."""
+    """Print plain values as JSON; NaN and infinity are null."""
     import json
 
-    echo(json.dumps(value, indent=1))
+    echo(json.dumps(finite(value), indent=1))
 
 
 def echo_parts(parts: Iterable[RenderableType], width: int = 1_000) -> None:

@@ -76,7 +76,7 @@ def runs() -> None:
     """
 
 
-@runs.command("add")
+@runs.command("add", short_help="Add runs to an experiment.")
 @click.argument("folder", type=FOLDER)
 @click.argument("sources", metavar="CUBE|STORE|ARCHIVE...", nargs=-1, required=True, type=FOLDER)
 @click.option(
@@ -133,7 +133,7 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
         echo_parts([runs_table(table, text_width())])
 
 
-@runs.command("show")
+@runs.command("show", short_help="Show the severities of runs side by side.")
 @click.argument("folder", type=FOLDER)
 @series_options
 @option("rows", "Rows to print: those that vary most.", default=15)
@@ -163,7 +163,7 @@ class Looked(NamedTuple):
     rows: int
 
 
-@runs.command("trend")
+@runs.command("trend", short_help="Find what became slower or faster, where, and since when.")
 @click.argument("folder", type=FOLDER)
 @series_options
 @click.option(

@@ -149,7 +149,8 @@ def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdo
     if as_json:
         import json
 
-        echo(json.dumps({"property": name, "subdomains": json.loads(table.reset_index().to_json(orient="records"))}))
+        rows = json.loads(table.reset_index().to_json(orient="records", double_precision=15))
+        echo(json.dumps({"property": name, "subdomains": rows}))
         return
     unit = cube.properties.unit[cube.properties.number[name]]
     echo(f"{cube.properties.title[cube.properties.number[name]]} ({name}), {unit or 'no unit'}")

@@ -151,8 +151,10 @@ class Communicator:
         Raises
         ------
         IndexError
-            If there is no such rank.
+            If there is no such rank; also of MPI_COMM_SELF, whose rank 0 is the process that uses it.
         """
+        if self.kind == "self":
+            raise IndexError(f"communicator {self.id} {self.name!r}: rank 0 is the process that uses it")
         if not 0 <= rank < len(self.locs):
             raise IndexError(f"communicator {self.id} {self.name!r} has no rank {rank}, its size is {self.size}")
         return self.locs[rank].proc

@@ -19,6 +19,7 @@ from tracecols.earl.index import BLOCK, open_index
 from tracecols.earl.types import NUMBER, PARENTS, TYPES, is_type, leaves
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.errors import StoreError
+from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.quantities import counted
 from tracecols.schema import EventKind
 from tracecols.store.arrow import to_numpy
@@ -114,8 +115,8 @@ class EventTrace(Definitions):
     # -- events ----------------------------------------------------------------------------------------------------
 
     def _row(self, pos: int, first: int = 1) -> int:
-        if not first <= pos <= self._n:
-            raise StoreError(f"no event {pos} in {self.path}\n  there are {self._n:,}, numbered from 1")
+        if not is_whole_number(pos) or not first <= pos <= self._n:
+            raise StoreError(f"no event {show(pos)} in {self.path}\n  there are {self._n:,}, numbered from 1")
         return int(self.index["row_of"].item(pos - 1)) if pos else -1
 
     def event(self, pos: int) -> Event:
@@ -130,8 +131,8 @@ class EventTrace(Definitions):
 
     def event_of_row(self, row: int) -> Event:
         """Return the event of a row of the event table, as the columns of `Trace` have them."""
-        if not 0 <= row < self._n:
-            raise StoreError(f"no row {row} in {self.path}\n  there are {self._n:,} events, rows count from 0")
+        if not is_whole_number(row) or not 0 <= row < self._n:
+            raise StoreError(f"no row {show(row)} in {self.path}\n  there are {self._n:,} events, rows count from 0")
         return Event(self, row)
 
     def __iter__(self) -> Iterator[Event]:
@@ -303,8 +304,8 @@ class EventTrace(Definitions):
     # -- state -----------------------------------------------------------------------------------------------------
 
     def _span(self, loc: int) -> tuple[int, int]:
-        if not 0 <= loc < len(self.locs):
-            raise StoreError(f"no location {loc}\n  there are {len(self.locs)}, numbered from 0")
+        if not is_whole_number(loc) or not 0 <= loc < len(self.locs):
+            raise StoreError(f"no location {show(loc)}\n  there are {len(self.locs)}, numbered from 0")
         return self._bounds[loc], self._bounds[loc + 1]
 
     def _top(self, pos: int, loc: int) -> int:

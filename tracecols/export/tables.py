@@ -16,6 +16,7 @@ from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import is_cube, read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.export.outputs import TREES, cube_output, table_output, text_output
+from tracecols.given.printable import finite
 from tracecols.model.readable import readable_names
 from tracecols.schema import DEFINITIONS, EVENTS, Table
 from tracecols.schema.compound import CALL_PATHS
@@ -118,8 +119,8 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def write_json(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as a JSON list of records."""
-    frame.to_json(path, orient="records", lines=False)
+    """Write a table as a JSON list of records, numbers with 15 decimals, the most that pandas writes."""
+    frame.to_json(path, orient="records", lines=False, double_precision=15)
 
 
 TABLES: dict[str, Callable[[pd.DataFrame, Path], None]] = {
@@ -263,7 +264,7 @@ def export(
             write_cube(cube, output, force=force)
         elif output.suffix == ".json":
             with text_output(output, "a severity cube", TREES.encode(), force=force).new() as file:
-                file.write_text(json.dumps(trees(cube)), encoding="utf-8")
+                file.write_text(json.dumps(finite(trees(cube))), encoding="utf-8")
         else:
             by_period = cube.periods is not None
             frame = cube.wide(subdomains=subdomains) if wide else cube.frame(by_period=by_period, subdomains=subdomains)

@@ -6,7 +6,9 @@ as Python writes them in literals, such as ``\\u001b``.
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, C0 without tabulator and end of line, and C1
@@ -61,3 +63,18 @@ def escaped(text: str) -> str:
     from html import escape
 
     return escape(printable(text))
+
+
+def finite(value: Any) -> Any:
+    """Return plain values for JSON, which has neither NaN nor infinity: they become None.
+
+    Examples
+    --------
+    >>> finite({"ratios": [0.5, float("nan")]})
+    {'ratios': [0.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(of) for key, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(of) for of in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

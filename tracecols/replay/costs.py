@@ -25,4 +25,4 @@ def delays(latency: Sequence[float], bandwidth: Sequence[float], resolution: int
     (ticks/s); (n, 3), empty if nothing takes additional time."""
     if not any(latency) and all(of == np.inf for of in bandwidth):
         return np.zeros((0, 3))
-    return np.array([(*of, resolution) for of in zip(latency, bandwidth, strict=True)])
+    return np.array([(*of, resolution) for of in zip(latency, bandwidth, strict=True)], np.float64)

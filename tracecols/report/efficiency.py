@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from tracecols.given.printable import finite
 from tracecols.report.tables import TextTable, plain_rows
 from tracecols.report.text import text_width, value_in_words
 from tracecols.severity.efficiencies import (
@@ -88,6 +89,6 @@ def plain(
     result = {
         "runs": [{"name": name, "efficiencies": plain_rows(table)} for name, table in zip(names, tables, strict=True)],
         "scaling": [] if scaling is None else plain_rows(scaling),
-        "failed": [{k: None if v != v else v for k, v in one.items()} for one in failed],
+        "failed": finite(failed),
     }
     return json.dumps(result, indent=1) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracecols.enhance.scan.paths import fitted
+from tracecols.given.printable import finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,10 +36,8 @@ def middle_out(text: str, width: int) -> str:
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table for JSON; NaN and infinity become None."""
-    return [
-        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        for row in table.to_dict("records")
-    ]
+    found: list[dict[str, Any]] = finite(table.to_dict("records"))
+    return found
 
 
 class TextTable:

@@ -257,11 +257,12 @@ KERNEL_PROFILE = Table(
             "from the ENTER of the launch to the begin, mean; null without launches",
             "sec",
         ),
-        Column("max_latency_seconds", "float64", "the same at most", "sec"),
+        Column("max_latency_seconds", "float64", "the same at most; null without launches", "sec"),
         Column(
             "queue_length",
             "float64",
-            "kernels and copies that are launched to the stream and have not begun, at the launch; mean",
+            "kernels and copies that are launched to the stream and have not begun, at the launch; mean; null without "
+            "launches",
         ),
         Column("max_queue_length", "Int64", "the same at most; null without launches"),
     ),

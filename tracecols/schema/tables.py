@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tracecols.schema.columns import Column, Table, event, reference, ticks
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.schema.kinds import KINDS, NAMES
@@ -29,7 +31,13 @@ EVENTS = Table(
 )
 
 
+SIGNED = ("value", "offset", "exit_status")
+"""Columns of side tables in which -1 is a number like any other; in all others it is null, since a record has only the
+attributes of its kind."""
+
+
 def _side(name: str, row: str, *columns: Column) -> Table:
+    columns = tuple(c if c.name in SIGNED else replace(c, nullable=True) for c in columns)
     kinds = ", ".join(k.name for k in KINDS if k.family == name)
     head = (
         event("row", "the event these attributes belong to"),
@@ -57,13 +65,7 @@ SIDE_TABLES: dict[str, Table] = {
             "NCCL and the like",
             Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
             reference("communicator", "communicators", "communicator"),
-            Column(
-                "root",
-                "int32",
-                "root of the operation, a rank in the communicator; null if it has none",
-                "rank",
-                nullable=True,
-            ),
+            Column("root", "int32", "root of the operation, a rank in the communicator; null if it has none", "rank"),
             Column("sent", "int64", "bytes this participant sends", "bytes"),
             Column("received", "int64", "bytes this participant receives", "bytes"),
             Column("request", "int64", "request of a non-blocking operation"),

@@ -204,5 +204,5 @@ def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[An
     property, *others = map(np.concatenate, zip(*parts, strict=True))
     location, _, begin, end, *_ = others
     order = np.lexsort((property, end, begin, location))
-    names = np.array([*number], object)
-    return dict(zip(WAITS.names, (names[property[order]], *(values[order] for values in others)), strict=True))
+    found = (values[order].astype(c.dtype, copy=False) for c, values in zip(WAITS.columns[1:], others, strict=True))
+    return dict(zip(WAITS.names, (np.array([*number], object)[property[order]], *found), strict=True))
