@@ -338,12 +338,12 @@ class _Joining:
         several = len(self.of) > 1
         stepped = all(recordings[number].steps for number in self.of)
         for number, members in self.of.items():
-            known = any(m.launch >= 0 for m in members)
+            known = any(m.launch != -1 for m in members)
             begins = np.array([step[1] for step in recordings[number].steps], np.int64)
             seen: Counter[int] = Counter()
             mine = self.ids.setdefault(number, {})
             for m in members:
-                if several and known and m.launch < 0:
+                if several and known and m.launch == -1:
                     self.left.append(m)
                     continue
                 step = -1
@@ -370,7 +370,8 @@ class _Joining:
             self.why = "ranks execute different operations"
             if self.key >= OF_GROUP:
                 alike = []
-        chosen, last = [], dict.fromkeys(self.ids, (-1, -1, -1))
+        chosen = []
+        last: dict[int, tuple[int, ...]] = dict.fromkeys(self.ids, ())
         for key in sorted(alike, key=lambda key: _order(first[key])):
             if all(_order(mine[key]) > last[number] for number, mine in self.ids.items()):
                 chosen.append(key)

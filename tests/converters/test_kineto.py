@@ -374,6 +374,20 @@ def test_operations__launched_before_the_recording_are_dropped_where_order_count
         assert waits(trace) == {0: 30, 1: 5}
 
 
+def test_results__do_not_depend_on_the_sign_of_times(tmp_path):
+    found = []
+    for base in (0, -60_000, -1_000_000):
+        run_of_two = two_ranks(lambda **more: nccl())
+        for trace in run_of_two:
+            trace.head["baseTimeNanoseconds"] = base
+            trace.launch(1, 4, 9, "gemm").launch(2, 9, 11, "gemm").host(20, 21, "cudaStreamWaitEvent", "cuda_runtime")
+            trace.launch(75, 80, 90, "gemm").host(78, 95, "cudaDeviceSynchronize", "cuda_runtime")
+        with convert(tmp_path, write_run(tmp_path / "run", run_of_two)) as trace:
+            found.append((trace.analyze().frame(), trace.kernel_profile(), trace.training_steps()))
+    assert (found[0][0].property == "delay_device_nxn_aggregate").any()
+    assert all(one.equals(other) for shifted in found[1:] for one, other in zip(found[0], shifted, strict=True))
+
+
 def test_operations__that_the_kernel_does_not_execute_are_plain_kernels(tmp_path):
     traces = two_ranks(lambda **k: nccl("coalesced", **k))
     for trace in traces:
