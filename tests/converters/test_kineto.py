@@ -425,13 +425,24 @@ def test_operations__of_groups_that_share_a_name_are_not_joined(tmp_path):
     assert "operations of process group 1: 4 ranks execute operations of a group of 2" in source.properties["notes"]
 
 
-def test_messages__are_joined_by_sender_receiver_and_order(tmp_path):
+@pytest.mark.parametrize("how", ["ranks", "ranks in the group", "ranges"])
+def test_messages__are_joined_by_sender_receiver_and_order(tmp_path, how):
     """The second rank waits 30 us for the first, which waits 20 us for it afterwards."""
     traces = []
-    for rank, kernels in enumerate(((("send", 50, 60), ("recv", 70, 100)), (("recv", 20, 60), ("send", 90, 100)))):
+    runs = (("send", 50, 60), ("recv", 70, 100)), (("recv", 20, 60), ("send", 90, 100))
+    for rank, kernels in enumerate(runs):
         trace = Trace(rank, 2).step(3, 0, 110)
         for k, (name, begin, end) in enumerate(kernels):
-            given = nccl(name, Seq=10 * rank + k, **{"Dst Rank" if name == "send" else "Src Rank": 1 - rank})
+            given = nccl(name, Seq=10 * rank + k)
+            if how == "ranges":
+                given = {}
+                shape = {"Input Dims": [[8, 8]], "Input type": ["float"]}
+                title = f"nccl:{name} {rank}{'->' if name == 'send' else '<-'}{1 - rank}"
+                trace.host(begin - 6, begin - 1, title, "user_annotation", **shape)
+            elif how == "ranks":
+                given |= {"Dst Rank" if name == "send" else "Src Rank": 1 - rank}
+            else:
+                given |= {"Process Group Ranks": "[1, 0]", "Rank": rank}
             trace.launch(begin - 5, begin, end, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", **given)
         traces.append(trace)
     with convert(tmp_path, write_run(tmp_path / "run", traces)) as found:
@@ -504,7 +515,7 @@ def test_clocks__of_hosts_that_differ_are_put_right(tmp_path):
 def test_names__of_operations():
     assert operation_of_kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)").function == "ncclGroup"
     assert operation_of_kernel("ncclDevKernel_Generic(ncclDevComm*)") is None
-    for name, function in (("nccl:_all_gather_base", "ncclAllGather"), ("all_to_allv", "ncclAlltoAll"), ("_reduce_scatter_base", "ncclReduceScatter"), ("c10d::allreduce_", "ncclAllReduce"), ("barrier", "ncclBarrier")):  # fmt: skip
+    for name, function in (("nccl:_all_gather_base", "ncclAllGather"), ("all_to_allv", "ncclAlltoAll"), ("_reduce_scatter_base", "ncclReduceScatter"), ("c10d::allreduce_", "ncclAllReduce"), ("barrier", "ncclBarrier"), ("nccl:recv 12<-3", "ncclRecv")):  # fmt: skip
         assert find_operation(name).function == function
     assert find_operation("wait") is None
     assert fits_kernel(find_operation("all_to_all"), operation_of_kernel("ncclKernel_SendRecv_"))
