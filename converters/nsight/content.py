@@ -51,6 +51,12 @@ PUSH_POP, START_END, MARK, DOMAIN, THREAD_NAME, CATEGORY = 59, 60, 34, 75, 39, 3
 API_CLASSES = (0, 1)
 """Classes of rows of the runtime table that are calls: of the runtime, of the driver."""
 
+COPIES = {
+    1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer",
+    11: "Unified Host-to-Device", 12: "Unified Device-to-Host", 13: "Unified Device-to-Device",
+}  # fmt: skip
+"""Kinds of copies, as newer exports name them in `ENUM_CUDA_MEMCPY_OPER`; up to 2021 exports have no such tables."""
+
 _VERSIONED = re.compile(r"_v\d+$")
 _INT, _TEXT = pa.int64(), pa.string()
 

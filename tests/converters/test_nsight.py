@@ -152,6 +152,16 @@ def test_versions__columns_that_are_missing_are_null(tmp_path, meta):
     assert [e[2] for e in events_of(source, 1)] == ["void kernel(int)"] * 2
 
 
+def test_versions__without_enumerations_know_the_direction_of_copies(tmp_path):
+    export = small().copy(70, 72, 8, 10).copy(75, 76, 8, 99)
+    expected = events_of(opened(export, tmp_path), 1)
+    assert [e[2] for e in expected if e[1] == "ENTER"][1:] == [
+        "[CUDA memcpy Device-to-Host]", "[CUDA memcpy Peer-to-Peer]", "[CUDA memcpy 99]",
+    ]  # fmt: skip
+    del export.tables["ENUM_CUDA_MEMCPY_OPER"]
+    assert events_of(opened(export, tmp_path), 1) == expected
+
+
 def test_texts__that_are_missing_are_told(tmp_path):
     path = small().write(tmp_path / "x.sqlite")
     assert not any("StringIds" in note for note in registry.open_source(path).properties.get("notes", ()))
