@@ -210,12 +210,11 @@ class Content:
             encoded = pc.fill_null(text, "").dictionary_encode()
             if missing.size:
                 used, of = np.unique(rows["textId"][missing], return_inverse=True)
-                names = encoded.dictionary.to_pylist()
+                registered = pa.array([self.string(i) for i in used.tolist()], _TEXT)
+                names = pa.concat_arrays([encoded.dictionary, pc.replace_substring_regex(registered, _PYTORCH, "")])
                 index = encoded.indices.to_numpy().copy()
-                index[missing] = len(names) + of
-                encoded = pa.DictionaryArray.from_arrays(
-                    pa.array(index, pa.int32()), pa.array([*names, *(self.string(i) for i in used.tolist())], _TEXT)
-                )
+                index[missing] = len(encoded.dictionary) + of
+                encoded = pa.DictionaryArray.from_arrays(pa.array(index, pa.int32()), names)
             yield rows, encoded, batch.column("binaryData")
 
     def leave_out(self) -> None:
