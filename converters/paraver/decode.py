@@ -142,6 +142,8 @@ class Tables(NamedTuple):
     """(n_types,): whether the regions of a type are functions of the program."""
     communicator: NDArray[np.int64]
     """(any,): row by identifier; -1 none."""
+    skipped: NDArray[np.int64]
+    """(n_communicators,): how many next operations of a communicator are calls only, by row; decremented."""
     n_counters: int
     nanoseconds: float
     """Nanoseconds per tick."""
@@ -379,6 +381,9 @@ def open_call(i, n, group, types_table, tables, regions, mail, stack, events, si
     enter(region, number, -1, stack, events, state)
     read_call(i, n, group, types_table, tables, state)
     state[OPERATION] = regions.operation[region]
+    if state[OPERATION] >= 0 and state[COMMUNICATOR] >= 0 and tables.skipped[state[COMMUNICATOR]] > 0:
+        tables.skipped[state[COMMUNICATOR]] -= 1
+        state[OPERATION] = -1
     if state[OPERATION] >= 0 and state[COMMUNICATOR] >= 0:
         put_side(COLLECTIVE_BEGIN, 0, 0, 0, 0, 0, events, sides, state)
     elif state[OPERATION] >= 0:

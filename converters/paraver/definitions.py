@@ -237,6 +237,7 @@ def tables_for_kernels(
         np.array([regions.fixed(n) for n in numbers], np.int32),
         np.array(is_user, np.uint8),
         rows,
+        np.zeros(max(communicators.values(), default=-1) + 1, np.int64),
         len(counters),
         1e9 / header.resolution,
         header.is_cut,

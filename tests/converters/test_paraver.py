@@ -334,6 +334,21 @@ def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
     assert trace.analyze().cells["mpi_wait_nxn"].value.tolist() == [2]
 
 
+def test_pieces__that_begin_within_an_operation_join_those_that_follow(tmp_path):
+    """Task 2 begins an operation in the piece that task 1 has begun before it, and task 3 has left before it."""
+    allreduce, bcast, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:7:50100004:1", "50000002:0"
+    calls = [(3, 1, end), (1, 2, allreduce), (3, 2, end)]
+    calls += [(time + task, task, bcast) for time in (5, 105) for task in (1, 2, 3)]
+    calls += [(time, task, end) for time in (10, 110) for task in (1, 2, 3)]
+    calls += [(20 + 10 * task, task, allreduce) for task in (1, 2, 3)] + [(60, task, end) for task in (1, 2, 3)]
+    records = [f"2:{task}:1:{task}:1:{time}:{events}\n" for time, task, events in sorted(calls, key=lambda c: c[0])]
+    cut = header(200, [1, 1, 1], [[0, 1, 2]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3200\n'
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + "".join(records)), tmp_path / "t"))
+    assert trace.collectives.op_name.tolist() == ["bcast", "allreduce", "bcast"]
+    assert trace.collectives.n_members.tolist() == [3, 3, 3]
+    assert sum(trace.analyze().cells["mpi_wait_nxn"].value) == 20 + 10
+
+
 def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
     """Records of type 4 repeat information of events; -1 is the member of a communicator that a task did not get."""
     text = random_program(8, 2, 1, 50)
