@@ -182,6 +182,7 @@ def test_events__of_files_up_to_2022_are_the_same(tmp_path):
         ("xpu_runtime", "urEnqueueKernelLaunch", "XPU[0:7]"),
         ("xpu_driver", "zeCommandListAppendLaunchKernel", "XPU[0:7]"),
         ("privateuse1_runtime", "aclrtLaunchKernel", "DEVICE[0:7]"),
+        ("mtia_runtime", "runtime::launch", "DEVICE[0:7]"),
         ("cuda_driver", "cuLaunchKernelEx", "CUDA[0:7]"),
         ("cuda_runtime", "hipExtModuleLaunchKernel", "HIP[0:7]"),
     ],
