@@ -477,6 +477,21 @@ def test_mpi__handles_of_messages_are_reused_by_other_requests(tmp_path):
     assert [time for time, kind, _ in events if kind == "MPI_ISEND_COMPLETE"] == [3]
 
 
+def test_mpi__non_blocking_operations_wait_where_they_are_completed(tmp_path, trace_of):
+    export = Export()
+    for rank, (start, wait) in enumerate(((10, 20), (50, 52))):
+        export.row("MPI_RANKS", globalTid=thread(rank + 1), rank=rank)
+        given = {"commHandle": 5, "size": 8, "recvSize": 8, "requestHandle": 7}
+        export.mpi(start, start + 1, "MPI_Iallreduce", rank + 1, "COLLECTIVES", **given)
+        export.mpi(wait, 60, "MPI_Wait", rank + 1, "START_WAIT", requestHandle=7)
+    trace = trace_of(export)
+    assert trace.analyze().cells["mpi_nonblocking_collective_wait"].value.tolist() == [30]
+    del export.tables["MPI_START_WAIT_EVENTS"], given["requestHandle"]
+    export.mpi(70, 71, "MPI_Ibarrier", 1, "COLLECTIVES", commHandle=5)
+    source = opened(export, tmp_path)
+    assert source.properties["messages and operations of MPI with unknown partners"] == 1
+
+
 def test_mpi__messages_that_rows_do_not_describe_are_counted(tmp_path):
     """A row has one partner and one size, but MPI_Sendrecv has two; those of persistent requests are in other rows."""
     export = Export().row("MPI_RANKS", globalTid=thread(1), rank=0)
