@@ -127,7 +127,7 @@ class Archive:
         with_mpi = bool(index.messages.columns.size) or any(types.is_call(number) for number, _ in index.named)
         self._definitions = d = Definitions(header, names, index.named, counters, numbers, with_mpi)
         self.clock = Clock(header.resolution, 0, max(header.duration, index.last))
-        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header)
+        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header, names)
         self._rank = np.repeat(np.arange(len(d.first)), [n for n, _ in header.threads]).astype(np.int32)
         if index.launches.size:
             d.add("attribute_definitions", name=CORRELATION, type="uint64")
@@ -211,7 +211,7 @@ class Archive:
         self._is_worker = np.zeros(n, bool)
         none = np.zeros(0, np.int64)
         self._teams = [decode.Teams(none, none, none, none)] * n
-        if not np.isin(self._types.action, (types.PARALLEL, types.FUNCTION)).any():
+        if not np.isin(self._types.action, (types.PARALLEL, types.PHASE, types.FUNCTION)).any():
             return
         with ThreadPoolExecutor(n_jobs(None)) as pool:
             events = list(pool.map(self._thread_events, range(n)))
@@ -223,11 +223,11 @@ class Archive:
 
     def _thread_events(self, location: int) -> ThreadEvents:
         found: list[list[NDArray[np.int64]]] = [[np.zeros(0, np.int64)] for _ in range(3)]
-        none = np.zeros(0, np.int64)
+        none, phases = np.zeros(0, np.int64), np.zeros(1, np.int64)
         for words in self._index.words(location):
-            n = decode.find_thread_events(words, self._types, none, none, none)
+            n = decode.find_thread_events(words, self._types, phases.copy(), none, none, none)
             arrays = [np.empty(n, np.int64) for _ in range(3)]
-            decode.find_thread_events(words, self._types, *arrays)
+            decode.find_thread_events(words, self._types, phases, *arrays)
             for rows, array in zip(found, arrays, strict=True):
                 rows.append(array)
         time, action, value = (np.concatenate(rows) for rows in found)

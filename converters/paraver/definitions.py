@@ -76,9 +76,12 @@ class Regions:
         if found.action == types.CALL:
             role = self._role(label, role)
             self.n_unnamed += not label
-        line = _LINE.fullmatch(self._names.values.get(number + types.LINES_AFTER, {}).get(value & MASK, ""))
-        where = (line[2], int(line[1])) if line and found.action == types.FUNCTION else ("", 0)
-        self._pairs.append((number, value, self._row(label or f"{number}:{value & MASK}", role, paradigm, *where)))
+        line = _LINE.fullmatch(self._names.values.get(types.LINES.get(number, -1), {}).get(value & MASK, ""))
+        where = (line[2], int(line[1])) if line else ("", 0)
+        name = label or f"{number}:{value & MASK}"
+        if paradigm == "openmp":
+            name, role = types.SYNCHRONISATION.get(label, (name, role))
+        self._pairs.append((number, value, self._row(name, role, paradigm, *where)))
 
     def _role(self, name: str, otherwise: str) -> str:
         """Return the role of an MPI call."""
@@ -223,7 +226,12 @@ class Definitions(DefinitionTables):
 
 
 def tables_for_kernels(
-    numbers: list[int], counters: list[int], regions: Regions, communicators: Mapping[int, int], header: Header
+    numbers: list[int],
+    counters: list[int],
+    regions: Regions,
+    communicators: Mapping[int, int],
+    header: Header,
+    names: Names,
 ) -> decode.Tables:
     """Return the decoder's tables of types, by index in `numbers`."""
     place = {number: k for k, number in enumerate(counters)}
@@ -231,6 +239,8 @@ def tables_for_kernels(
     small = {identifier: row for identifier, row in communicators.items() if 0 <= identifier < MOST_COMMUNICATORS}
     rows = np.full(max(small, default=-1) + 1, -1, np.int64)
     rows[list(small)] = list(small.values())
+    status = names.values.get(types.LOCK_STATUS, {})
+    obtaining = next((v for v, label in status.items() if label == types.OBTAINING), types.OBTAINING_VALUE)
     is_user = [t is not None and t.action == types.REGION and t.paradigm == "user" for t in found]
     return decode.Tables(
         np.array([place.get(n, -1) for n in numbers], np.int64),
@@ -241,4 +251,5 @@ def tables_for_kernels(
         len(counters),
         1e9 / header.resolution,
         header.is_cut,
+        obtaining,
     )

@@ -319,6 +319,39 @@ def test_bad_input__is_refused_with_what_is_wrong(tmp_path, text, words):
     assert not (tmp_path / "x.trace").exists()
 
 
+def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(tmp_path):
+    """Thread 1 waits for thread 2 in a barrier, thread 2 for a critical section and at the end of the region."""
+    labels = {
+        60002: {1: "PARALLEL REGION Fork/Join", 2: "PARALLEL REGION"}, 60004: {26: "BARRIER", 30: "CRITICAL"},
+        60005: {37: "LOCK: Obtaining", 38: "LOCK: Taken", 39: "LOCK: Releasing"}, 60012: {77: "loop"}, 60013: {77: "92 (loop.c, a.out)"},
+    }  # fmt: skip
+    pcf = "".join(
+        f"\nEVENT_TYPE\n0 {number} OpenMP\nVALUES\n" + "".join(f"{v} {label}\n" for v, label in of.items())
+        for number, of in labels.items()
+    )
+    records = ["1:1:1:1:1:0:100:1\n", "2:1:1:1:1:10:60002:1\n"]
+    for thread, begin, barrier, (wants, has, leaves, left), end in (
+        (1, 12, 20, (32, 33, 37, 38), 60), (2, 13, 30, (33, 38, 39, 40), 45),
+    ):  # fmt: skip
+        for time, events in (
+            (begin, "60002:2:60001:1:60012:77:60013:77"), (barrier, "60004:26"), (31, "60004:0"), (wants, "60004:30:60005:37:60006:9"),
+            (has, "60005:38:60006:9"), (leaves, "60005:39:60006:9"), (left, "60005:0:60006:9:60004:0"), (end, "60001:0:60012:0:60013:0:60002:0"),
+        ):  # fmt: skip
+            records.append(f"2:{thread}:1:1:{thread}:{time}:{events}\n")
+    records.append("2:1:1:1:1:63:60002:0\n")
+    path = write(tmp_path / "x.prv", header(100, [2]) + "".join(records), pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    cells = trace.analyze().cells
+    for name, expected in (
+        ("omp_ebarrier_wait", [10]), ("omp_ibarrier_wait", [15]), ("omp_lock_contention_critical", [4]),
+        ("omp_idle_threads", [47]),
+    ):  # fmt: skip
+        assert cells[name].value.tolist() == expected, name
+    assert set(trace.regions.name) == {
+        "program", "loop", "!$omp barrier", "!$omp implicit barrier", "CRITICAL", "!$omp critical", "!$omp end critical",
+    }  # fmt: skip
+
+
 def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
     """Paraver ends what is open at the end of a piece, and a critical section although it is over."""
     begin, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:0"
