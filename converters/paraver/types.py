@@ -105,7 +105,18 @@ TYPES: tuple[Types, ...] = (
     _one(60000024, REGION, "!$omp create task", "task_create", "openmp"),
     _one(60000032, LOCK),
     Types(60000118, 60000124, IGNORED),
-    Types(61000000, 61999999, REGION, "", "function", "pthread"),
+    _one(61000000, REGION, "", "function", "pthread"),
+    *(
+        _one(number, REGION, f"pthread_{name}", "function", "pthread")
+        for number, name in enumerate(
+            (
+                "exit", "create", "join", "detach", "rwlock_wrlock", "rwlock_rdlock", "rwlock_unlock", "mutex_lock",
+                "mutex_unlock", "cond_signal", "cond_broadcast", "cond_wait", "barrier_wait",
+            ),
+            61000001,
+        )
+    ),
+    Types(61000014, 61999999, REGION, "", "function", "pthread"),
     # Extrae 5 records calls as 63000000, copies on streams as 63000001 and kernels as 63000006; Extrae 3 and 4 record
     # calls, and the stream activities they cause, as 63000001 and kernels as 63000019
     _one(63000000, REGION, "", "function", "cuda"),

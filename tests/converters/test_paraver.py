@@ -352,6 +352,19 @@ def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(tmp_path
     }  # fmt: skip
 
 
+def test_pthreads__calls_are_named_by_their_types(tmp_path):
+    """Their values are 1 and 0, or "Begin" and "End" in `.pcf`."""
+    pcf = "EVENT_TYPE\n0 61000003 pthread_join\nVALUES\n0 End\n1 Begin\n\nEVENT_TYPE\n0 61000008 pthread_mutex_lock\n"
+    records = "".join(
+        f"2:1:1:1:1:{time}:{number}:{value}\n"
+        for time, number, value in ((10, 61000003, 1), (80, 61000003, 0), (85, 61000008, 1), (88, 61000008, 0))
+    )
+    path = write(tmp_path / "x.prv", header(100, [2]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
+    cells = tracecols.open(tracecols.convert(path, tmp_path / "t")).analyze().cells
+    for name, expected in (("comp", 27), ("pthread_management", 70), ("pthread_lock_api", 3)):
+        assert sum(cells[name].value.tolist()) == expected
+
+
 def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
     """Paraver ends what is open at the end of a piece, and a critical section although it is over."""
     begin, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:0"
