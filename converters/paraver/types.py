@@ -83,7 +83,10 @@ TYPES: tuple[Types, ...] = (
     _one(40000050, IGNORED),
     _one(40000133, IGNORED),
     _one(41999999, IGNORED),
-    Types(42000000, 44999999, METRIC),
+    Types(42000000, 42999999, METRIC),
+    # with mpi2prv -absolute-counters, the sums of the others
+    Types(43000000, 43999999, IGNORED),
+    Types(44000000, 44999999, METRIC),
     _one(50000001, CALL, "", "point2point", "mpi"),
     Types(50000002, 50000003, CALL, "", "function", "mpi"),
     _one(50000004, CALL, "", "rma", "mpi"),

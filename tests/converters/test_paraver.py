@@ -352,6 +352,16 @@ def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(tmp_path
     }  # fmt: skip
 
 
+def test_counters__that_are_sums_of_others_are_left_out(tmp_path):
+    """The option -absolute-counters of the merger writes these beside the others."""
+    pcf = "EVENT_TYPE\n7 42000050 PAPI_TOT_INS [Instr completed]\n7 43000050 Absolute PAPI_TOT_INS [Instr completed]\n"
+    records = "".join(f"2:1:1:1:1:{t}:42000050:{n}:43000050:{total}\n" for t, n, total in ((10, 5, 5), (20, 7, 12)))
+    path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    assert trace.store.definitions["metric_members"].column("name").to_pylist() == ["PAPI_TOT_INS"]
+    assert trace.manifest["not_understood"] == {}
+
+
 def test_pthreads__calls_are_named_by_their_types(tmp_path):
     """Their values are 1 and 0, or "Begin" and "End" in `.pcf`."""
     pcf = "EVENT_TYPE\n0 61000003 pthread_join\nVALUES\n0 End\n1 Begin\n\nEVENT_TYPE\n0 61000008 pthread_mutex_lock\n"
