@@ -20,6 +20,9 @@ _POSTS, _STARTS = (
 )
 """MPI calls that post receives, and those that start sends, which other calls complete."""
 
+_COPY = re.compile(r"[Mm]emcpy|(Read|Write|Copy)Buffer")
+"""Calls that copy, and what they cause on streams."""
+
 _LINE = re.compile(r"(\d+) \(([^,)]*)[,)].*")
 _MANGLED = re.compile(r"(.*\S)\s*\[(\S+)\]")
 _COUNTER = re.compile(r"(\S+)\s*(?:\[(.*)\])?.*")
@@ -79,7 +82,9 @@ class Regions:
         line = _LINE.fullmatch(self._names.values.get(types.LINES.get(number, -1), {}).get(value & MASK, ""))
         where = (line[2], int(line[1])) if line else ("", 0)
         name = label or f"{number}:{value & MASK}"
-        if paradigm == "openmp":
+        if paradigm in ("cuda", "hip", "opencl") and _COPY.search(label):
+            role = "data_transfer"
+        elif paradigm == "openmp":
             name, role = types.SYNCHRONISATION.get(label, (name, role))
         self._pairs.append((number, value, self._row(name, role, paradigm, *where)))
 

@@ -530,6 +530,23 @@ def test_messages__that_arrive_before_they_are_received_are_received_in_the_call
     assert [event[:2] for event in events_of(source, 1)][1:4] == [(50, "ENTER"), (50, "MPI_RECV"), (60, "EXIT")]
 
 
+@pytest.mark.parametrize(
+    ("host", "device", "value", "name"), [(63000001, 63000001, 3, "CUDA"), (64000000, 64100000, 18, "OpenCL")]
+)
+def test_copies__on_streams_are_no_kernels(tmp_path, host, device, value, name):
+    pcf = (
+        OF_CUDA
+        + "\nEVENT_TYPE\n0 64000000 Host OpenCL call\n0 64100000 Accelerator OpenCL call\nVALUES\n18 clEnqueueReadBuffer\n"
+    )
+    text = header(200, [2]) + "1:1:1:1:1:0:200:1\n"
+    for thread, begin, end, number in ((1, 10, 50, host), (2, 20, 45, device)):
+        text += f"2:1:1:1:{thread}:{begin}:{number}:{value}\n2:1:1:1:{thread}:{end}:{number}:0\n"
+    row = f"LEVEL THREAD SIZE 2\nTHREAD 1.1.1\n{name}-D1.S1-box\n"
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, pcf, row), tmp_path / "x.trace"))
+    copies = trace.frame("copies", raw=True)
+    assert (copies.begin_time.tolist(), copies.copy_enter_time.tolist(), len(trace.kernels)) == ([20], [10], 0)
+
+
 def test_cuda__launches_are_messages_from_calls_to_kernels(tmp_path):
     """The kernels of two streams begin in another order than they are launched."""
     text = header(200, [3]) + "1:1:1:1:1:0:200:1\n"
