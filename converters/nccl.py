@@ -29,6 +29,9 @@ class Operation(NamedTuple):
 SEND, RECEIVE = "ncclSend", "ncclRecv"
 """Functions of messages."""
 
+PARTNERS = re.compile(r" (\d{1,9})(?:->|<-)(\d{1,9})$")
+"""What ranges around messages say after the operation: the rank in the process group, and that of the partner."""
+
 _OPERATIONS = (
     ("ncclAllReduce", "allreduce", "coll_all2all", r"allreduce(coalesced|sparse)?"),
     ("ncclAllGather", "allgather", "coll_all2all", r"allgather(v|base|(into)?tensor(coalesced)?|coalesced)?"),
@@ -74,8 +77,9 @@ def communicates(kernel: str) -> bool:
 
 def find_operation(name: str) -> Operation | None:
     """Return the operation that a function of a library, a range around it or a parameter names (`ncclAllReduce`,
-    `nccl:all_reduce`, `_allgather_base`); None if it names none."""
-    plain = re.sub(r"^p?(nccl|rccl|oneccl|ccl|gloo|c10d)(:+|_|(?=[A-Z]))", "", name.strip())
+    `nccl:all_reduce`, `nccl:send 0->1`, `_allgather_base`); None if it names none."""
+    plain = PARTNERS.sub("", name)
+    plain = re.sub(r"^p?(nccl|rccl|oneccl|ccl|gloo|c10d)(:+|_|(?=[A-Z]))", "", plain.strip())
     plain = plain.replace("_", "").replace(" ", "").lower()
     return next((operation for pattern, operation in _compiled() if pattern.fullmatch(plain)), None)
 

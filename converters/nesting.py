@@ -26,6 +26,8 @@ that enclose or follow each other already."""
 SIDES = {
     K.MPI_COLLECTIVE_BEGIN: [],
     K.MPI_COLLECTIVE_END: ["op", "communicator", "root", "sent", "received"],
+    K.NON_BLOCKING_COLLECTIVE_REQUEST: ["request"],
+    K.NON_BLOCKING_COLLECTIVE_COMPLETE: ["op", "communicator", "root", "sent", "received", "request"],
     K.MPI_SEND: ["peer", "communicator", "tag", "length"],
     K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
     K.MPI_ISEND_COMPLETE: ["request"],

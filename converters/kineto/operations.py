@@ -21,6 +21,7 @@ import numpy as np
 from tracecols.converters.kineto import scan
 from tracecols.converters.kineto.recording import Detail, Recording
 from tracecols.converters.nccl import (
+    PARTNERS,
     RECEIVE,
     SEND,
     Operation,
@@ -73,6 +74,9 @@ class Member:
     """Whether `sent` and `received` are unknown."""
     root: int = -1
     """Rank in the group; -1 none."""
+    named: tuple[int, int] = (-1, -1)
+    """Of a message, the ranks in the group of its rank and its partner that the range around its launch names; -1
+    unknown."""
 
 
 @dataclass
@@ -194,6 +198,8 @@ def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> N
         m.operation = by_name
     if m.operation is None:
         return
+    if partners := PARTNERS.search(title):
+        m.named = int(partners[1]), int(partners[2])
     if m.operation.role in ("coll_one2all", "coll_all2one"):
         root = m.given.get("Rank")
         m.root = root if isinstance(root, int) and 0 <= root < 1 << 31 else -1
@@ -280,12 +286,18 @@ def _group_key(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) ->
     return "stream", m.stream, ()
 
 
-def _pair(m: Member, rank: int) -> tuple[int, ...]:
-    """Return the ranks of sender and receiver of a message; empty if it is none, or they are not recorded."""
+def _pair(m: Member, rank: int, configured: dict[tuple[int, str], tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the ranks of sender and receiver of a message; empty if it is none, or they are not recorded. `Rank` is
+    that of the partner in the group."""
     if m.operation is None or m.operation.function not in (SEND, RECEIVE):
         return ()
     is_send = m.operation.function == SEND
     peer = _number(m.given.get("Dst Rank" if is_send else "Src Rank"))
+    if peer == -1:
+        ranks, (own, partner) = _ranks_of(m, configured), m.named
+        partner = _number(m.given.get("Rank", partner))
+        # groups without ranks are taken for the default one if the rank in it is the same
+        peer = ranks[partner] if 0 <= partner < len(ranks) else partner if not ranks and own == rank else -1
     return () if peer in (-1, rank) else (rank, peer) if is_send else (peer, rank)
 
 
@@ -338,12 +350,12 @@ class _Joining:
         several = len(self.of) > 1
         stepped = all(recordings[number].steps for number in self.of)
         for number, members in self.of.items():
-            known = any(m.launch >= 0 for m in members)
+            known = any(m.launch != -1 for m in members)
             begins = np.array([step[1] for step in recordings[number].steps], np.int64)
             seen: Counter[int] = Counter()
             mine = self.ids.setdefault(number, {})
             for m in members:
-                if several and known and m.launch < 0:
+                if several and known and m.launch == -1:
                     self.left.append(m)
                     continue
                 step = -1
@@ -370,7 +382,8 @@ class _Joining:
             self.why = "ranks execute different operations"
             if self.key >= OF_GROUP:
                 alike = []
-        chosen, last = [], dict.fromkeys(self.ids, (-1, -1, -1))
+        chosen = []
+        last: dict[int, tuple[int, ...]] = dict.fromkeys(self.ids, ())
         for key in sorted(alike, key=lambda key: _order(first[key])):
             if all(_order(mine[key]) > last[number] for number, mine in self.ids.items()):
                 chosen.append(key)
@@ -401,7 +414,7 @@ def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[
         for m in members_of(number, recording):
             if m.operation is not None and m.operation.op >= 0:
                 groups[_group_key(m, configured)][number].append(m)
-            elif (pair := _pair(m, ranks[number])) and of_rank.keys() >= set(pair):
+            elif (pair := _pair(m, ranks[number], configured)) and of_rank.keys() >= set(pair):
                 messages["message", str(m.given.get("Process Group Name")), pair][number].append(m)
             else:
                 result.others.append(m)

@@ -51,6 +51,12 @@ PUSH_POP, START_END, MARK, DOMAIN, THREAD_NAME, CATEGORY = 59, 60, 34, 75, 39, 3
 API_CLASSES = (0, 1)
 """Classes of rows of the runtime table that are calls: of the runtime, of the driver."""
 
+COPIES = {
+    1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer",
+    11: "Unified Host-to-Device", 12: "Unified Device-to-Host", 13: "Unified Device-to-Device",
+}  # fmt: skip
+"""Kinds of copies, as newer exports name them in `ENUM_CUDA_MEMCPY_OPER`; up to 2021 exports have no such tables."""
+
 _VERSIONED = re.compile(r"_v\d+$")
 _INT, _TEXT = pa.int64(), pa.string()
 
@@ -204,12 +210,11 @@ class Content:
             encoded = pc.fill_null(text, "").dictionary_encode()
             if missing.size:
                 used, of = np.unique(rows["textId"][missing], return_inverse=True)
-                names = encoded.dictionary.to_pylist()
+                registered = pa.array([self.string(i) for i in used.tolist()], _TEXT)
+                names = pa.concat_arrays([encoded.dictionary, pc.replace_substring_regex(registered, _PYTORCH, "")])
                 index = encoded.indices.to_numpy().copy()
-                index[missing] = len(names) + of
-                encoded = pa.DictionaryArray.from_arrays(
-                    pa.array(index, pa.int32()), pa.array([*names, *(self.string(i) for i in used.tolist())], _TEXT)
-                )
+                index[missing] = len(encoded.dictionary) + of
+                encoded = pa.DictionaryArray.from_arrays(pa.array(index, pa.int32()), names)
             yield rows, encoded, batch.column("binaryData")
 
     def leave_out(self) -> None:

@@ -353,7 +353,7 @@ class Recording:
 
     def _read_devices(self, content: Content) -> None:
         """Add kernels, copies and graphs."""
-        labels = content.enumeration("ENUM_CUDA_MEMCPY_OPER")
+        labels = c.COPIES | content.enumeration("ENUM_CUDA_MEMCPY_OPER")
         for table, extra in (
             (c.KERNEL, "shortName"),
             (c.GRAPH, "graphId"),

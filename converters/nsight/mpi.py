@@ -37,7 +37,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 
 SEND, RECEIVE, START_SEND, START_RECEIVE, EXCHANGE, WAIT, START_OTHER, PLAIN, FIRST_COLLECTIVE = range(9)
 """Kinds of calls; EXCHANGE are those whose rows do not say which messages they send and receive. A collective operation
-is FIRST_COLLECTIVE plus its index in `COLLECTIVE_OPS`."""
+is FIRST_COLLECTIVE plus its index in `COLLECTIVE_OPS`, a non-blocking one FIRST_NONBLOCKING plus the index."""
+
+FIRST_NONBLOCKING = FIRST_COLLECTIVE + len(COLLECTIVE_OPS)
 
 _WHAT = (
     (SEND, "mpi_[bsr]?send"),
@@ -54,8 +56,9 @@ def what_of(name: str) -> int:
     """Return the kind of a call, from its name."""
     lower = name.lower().rstrip("_")
     found = re.fullmatch(COLLECTIVE_NAMES, lower)
-    if found and not lower.startswith("mpi_i"):
-        return FIRST_COLLECTIVE + COLLECTIVE_OPS.index(found[1])
+    if found:
+        first = FIRST_NONBLOCKING if lower.startswith("mpi_i") else FIRST_COLLECTIVE
+        return first + COLLECTIVE_OPS.index(found[1])
     return next((what for what, pattern in _WHAT if re.fullmatch(pattern, lower)), PLAIN)
 
 
@@ -200,7 +203,8 @@ def write_calls(
     root = communicators.positions(communicator, c["rootRank"])
     is_message = what <= EXCHANGE
     is_known = (peer >= 0) & (what != EXCHANGE)
-    found.n_unknown = int((is_message & ~is_known).sum() + ((what >= FIRST_COLLECTIVE) & (row < 0)).sum())
+    joins = (what >= FIRST_COLLECTIVE) & (row >= 0) & ((what < FIRST_NONBLOCKING) | (request >= 0))
+    found.n_unknown = int((is_message & ~is_known).sum() + ((what >= FIRST_COLLECTIVE) & ~joins).sum())
     message = [peer, row, np.where(c["tag"] >= 0, c["tag"], 0), np.maximum(c["size"], 0)]
 
     def add(mask: NDArray[np.bool_], at_end: bool, kind: K, *columns: Ints) -> None:
@@ -210,24 +214,28 @@ def write_calls(
     add((what == RECEIVE) & is_known, True, K.MPI_RECV, *message)
     add((what == START_SEND) & is_known, False, K.MPI_ISEND, *message, request)
     add((what == START_RECEIVE) & is_known, False, K.MPI_IRECV_REQUEST, request)
-    ended = np.flatnonzero((what == WAIT) & (request >= 0))
-    started = request[ended]
-    for kind, of in ((K.MPI_ISEND_COMPLETE, START_SEND), (K.MPI_IRECV, START_RECEIVE)):
-        mine = (what[started] == of) & is_known[started]
-        columns = [column[started[mine]] for column in (*message, request)]
-        events.add_many(c["operation"][ended[mine]], True, kind, *(columns if kind == K.MPI_IRECV else columns[-1:]))
-    joins = (what >= FIRST_COLLECTIVE) & (row >= 0)
-    add(joins, False, K.MPI_COLLECTIVE_BEGIN)
-    add(
-        joins,
-        True,
-        K.MPI_COLLECTIVE_END,
-        what - FIRST_COLLECTIVE,
+    start_collective = joins & (what >= FIRST_NONBLOCKING)
+    add(start_collective, False, K.NON_BLOCKING_COLLECTIVE_REQUEST, request)
+    operation = [
+        (what - FIRST_COLLECTIVE) % len(COLLECTIVE_OPS),
         row,
         root,
         np.maximum(c["size"], 0),
         np.maximum(c["recvSize"], 0),
-    )
+    ]
+    ended = np.flatnonzero((what == WAIT) & (request >= 0))
+    started = request[ended]
+    for kind, mask, columns in (
+        (K.MPI_ISEND_COMPLETE, (what == START_SEND) & is_known, []),
+        (K.MPI_IRECV, (what == START_RECEIVE) & is_known, message),
+        (K.NON_BLOCKING_COLLECTIVE_COMPLETE, start_collective, operation),
+    ):
+        mine = mask[started]
+        values = (column[started[mine]] for column in (*columns, request))
+        events.add_many(c["operation"][ended[mine]], True, kind, *values)
+    blocks = joins & (what < FIRST_NONBLOCKING)
+    add(blocks, False, K.MPI_COLLECTIVE_BEGIN)
+    add(blocks, True, K.MPI_COLLECTIVE_END, *operation)
     return found
 
 
@@ -235,7 +243,8 @@ def _requests(c: dict[str, Ints]) -> Ints:
     """Return the request that each call starts or ends, as the index of the call that starts it; NOTHING if none."""
     result = np.full(c["what"].size, NOTHING)
     starts = np.isin(c["what"], (START_SEND, START_RECEIVE))
-    starts |= np.isin(c["what"], (EXCHANGE, START_OTHER)) & (c["requestHandle"] != NOTHING)
+    others = np.isin(c["what"], (EXCHANGE, START_OTHER)) | (c["what"] >= FIRST_NONBLOCKING)
+    starts |= others & (c["requestHandle"] != NOTHING)
     ends = (c["what"] == WAIT) & (c["requestHandle"] != NOTHING)
     result[starts] = np.flatnonzero(starts)
     some = np.flatnonzero(starts | ends)

@@ -102,6 +102,8 @@ class _Reading:
     with_metrics: bool = True
     state: NDArray[np.int64] = field(default_factory=lambda: np.zeros(decode.DECODE_STATE, np.int64))
     n_operations: int = 0
+    skipped: NDArray[np.int64] | None = None
+    """See `decode.Tables`; None if nothing is skipped."""
 
     def __post_init__(self) -> None:
         self.state[decode.CALL_DEPTH] = -1
@@ -125,7 +127,7 @@ class Archive:
         with_mpi = bool(index.messages.columns.size) or any(types.is_call(number) for number, _ in index.named)
         self._definitions = d = Definitions(header, names, index.named, counters, numbers, with_mpi)
         self.clock = Clock(header.resolution, 0, max(header.duration, index.last))
-        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header)
+        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header, names)
         self._rank = np.repeat(np.arange(len(d.first)), [n for n, _ in header.threads]).astype(np.int32)
         if index.launches.size:
             d.add("attribute_definitions", name=CORRELATION, type="uint64")
@@ -182,7 +184,8 @@ class Archive:
         if header.is_cut:
             n_cut = sum(s.n_cut for s in self._surveyed)
             notes.append(
-                "the trace is a piece of another one: messages that are not in it as a whole are left out"
+                "the trace is a piece of another one: messages and collective operations that are not in it as a whole "
+                "are left out"
                 + (f", and {counted(n_cut, 'end')} of regions that have begun before it" if n_cut else "")
             )
         left_out = {
@@ -208,7 +211,7 @@ class Archive:
         self._is_worker = np.zeros(n, bool)
         none = np.zeros(0, np.int64)
         self._teams = [decode.Teams(none, none, none, none)] * n
-        if not np.isin(self._types.action, (types.PARALLEL, types.FUNCTION)).any():
+        if not np.isin(self._types.action, (types.PARALLEL, types.PHASE, types.FUNCTION)).any():
             return
         with ThreadPoolExecutor(n_jobs(None)) as pool:
             events = list(pool.map(self._thread_events, range(n)))
@@ -220,11 +223,11 @@ class Archive:
 
     def _thread_events(self, location: int) -> ThreadEvents:
         found: list[list[NDArray[np.int64]]] = [[np.zeros(0, np.int64)] for _ in range(3)]
-        none = np.zeros(0, np.int64)
+        none, phases = np.zeros(0, np.int64), np.zeros(1, np.int64)
         for words in self._index.words(location):
-            n = decode.find_thread_events(words, self._types, none, none, none)
+            n = decode.find_thread_events(words, self._types, phases.copy(), none, none, none)
             arrays = [np.empty(n, np.int64) for _ in range(3)]
-            decode.find_thread_events(words, self._types, *arrays)
+            decode.find_thread_events(words, self._types, phases, *arrays)
             for rows, array in zip(found, arrays, strict=True):
                 rows.append(array)
         time, action, value = (np.concatenate(rows) for rows in found)
@@ -235,10 +238,14 @@ class Archive:
         locations = self.definitions["locations"]
         with ThreadPoolExecutor(n_jobs(None)) as pool:
             self._surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
-        locations["n_events"] = [s.n_events for s in self._surveyed]
         self._operations = Operations(
             [s.calls for s in self._surveyed], self._rank, self.definitions["communicators"]["members"], is_cut
         )
+        # a skipped operation is a call without begin and end of the operation
+        locations["n_events"] = [
+            s.n_events - 2 * int(skipped.sum())
+            for s, skipped in zip(self._surveyed, self._operations.skipped, strict=True)
+        ]
         self.fault = self._index.fault
         if self._operations.fault and not self.fault:
             self.fault = f"{self.path}: {self._operations.fault}\n  {DAMAGED}"
@@ -270,7 +277,7 @@ class Archive:
         fault = own or self.fault
         if fault and not salvage:
             raise SourceError(fault)
-        reading = _Reading()
+        reading = _Reading(skipped=self._operations.skipped[location].copy())
         try:
             for batch in self._batches(location, reading):
                 self._put_roots(batch, location, reading)
@@ -367,7 +374,8 @@ class Archive:
         regions = self._regions
         if is_device or self._is_worker[location]:
             regions = regions._replace(program=-1)
-        given = decode.Given(self._types_of(is_device), self._tables, regions, mail, teams)
+        tables = self._tables if reading.skipped is None else self._tables._replace(skipped=reading.skipped)
+        given = decode.Given(self._types_of(is_device), tables, regions, mail, teams)
         rest = np.zeros(0, np.int64)
         for piece, is_last in self._pieces(location):
             words = np.concatenate([rest, piece]) if rest.size else piece

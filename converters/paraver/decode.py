@@ -53,8 +53,9 @@ from tracecols.schema.kinds import EventKind
     N_UNDEFINED,
     N_CUT,
     WHAT,
+    PHASES,
     DECODE_STATE,
-) = range(34)
+) = range(35)
 
 # status of a decoding
 (END, MORE, BUFFERS_FULL, NO_BEGIN, OVERLAP) = range(5)
@@ -99,6 +100,9 @@ OF_USER = -2
 OPENMP = 3
 """`Paradigm` of teams and locks."""
 
+INSIDE, FORKED = 1, 2
+"""Phases of parallel regions (`types.PHASE`): a thread executes one, or its team is forked; values are even and odd."""
+
 PER_PAIR, PER_MESSAGE, PER_GROUP = 8, 4, 32
 """Upper bounds for the events of a pair of type and value, a message, and a group by itself; open frames add more."""
 
@@ -142,11 +146,15 @@ class Tables(NamedTuple):
     """(n_types,): whether the regions of a type are functions of the program."""
     communicator: NDArray[np.int64]
     """(any,): row by identifier; -1 none."""
+    skipped: NDArray[np.int64]
+    """(n_communicators,): how many next operations of a communicator are calls only, by row; decremented."""
     n_counters: int
     nanoseconds: float
     """Nanoseconds per tick."""
     is_cut: bool
     """Whether regions may end that have begun before the trace."""
+    obtaining: int
+    """First value of `types.LOCK_STATUS`."""
 
 
 class Mail(NamedTuple):
@@ -379,6 +387,9 @@ def open_call(i, n, group, types_table, tables, regions, mail, stack, events, si
     enter(region, number, -1, stack, events, state)
     read_call(i, n, group, types_table, tables, state)
     state[OPERATION] = regions.operation[region]
+    if state[OPERATION] >= 0 and state[COMMUNICATOR] >= 0 and tables.skipped[state[COMMUNICATOR]] > 0:
+        tables.skipped[state[COMMUNICATOR]] -= 1
+        state[OPERATION] = -1
     if state[OPERATION] >= 0 and state[COMMUNICATOR] >= 0:
         put_side(COLLECTIVE_BEGIN, 0, 0, 0, 0, 0, events, sides, state)
     elif state[OPERATION] >= 0:
@@ -467,6 +478,16 @@ def change_parallel(value, teams, events, sides, state):
 
 
 @part
+def of_phase(value, phases):
+    """Return the value that a type with forks and joins only has, -1 if a phase neither begins nor ends a fork, and the
+    open phases: two bits each, the innermost last."""
+    if value == 0:
+        return np.int64(0) if phases & 3 == FORKED else np.int64(-1), phases >> 2
+    is_fork = value & 1 == 1
+    return value if is_fork else np.int64(-1), phases << 2 | (FORKED if is_fork else INSIDE)
+
+
+@part
 def lock_of(n, group, types_table):
     """Return the lock that the events of a group name; 0 if they do not."""
     for k in range(n):
@@ -476,12 +497,14 @@ def lock_of(n, group, types_table):
 
 
 @part
-def change_critical(value, number, lock, regions, stack, events, sides, state):
+def change_critical(value, number, lock, obtaining, regions, stack, events, sides, state):
     """Wait for a critical section or lock, begin it, end it, or leave it; return END or the error.
 
     Waiting and leaving are regions; the time inside is in neither, so that sections and locks may overlap. A lock is
     released when leaving begins. Which lock is left is not recorded: it is assumed to be the one acquired last.
     """
+    if number == types.LOCK_STATUS and value != 0:
+        value = (types.CRITICAL_WANTS, types.CRITICAL_HAS, types.CRITICAL_LEAVES)[(value - obtaining) % 3]
     if value == types.CRITICAL_WANTS:
         enter(regions.critical, number, -1, stack, events, state)
         return END
@@ -618,6 +641,9 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
     number, value = group.type[i], group.value[i]
     action = types_table.action[group.kind[i]]
     why = END
+    if action == types.PHASE:
+        value, state[PHASES] = of_phase(value, state[PHASES])
+        action = types.PARALLEL if value >= 0 else types.IGNORED
     if action == types.CALL:
         if value != 0:
             open_call(i, n, group, types_table, tables, regions, mail, stack, events, sides, state)
@@ -634,7 +660,7 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
             why = close_function(number, teams, regions, stack, events, state)
     elif action == types.CRITICAL:
         lock = lock_of(n, group, types_table)
-        why = change_critical(value, number, lock, regions, stack, events, sides, state)
+        why = change_critical(value, number, lock, tables.obtaining, regions, stack, events, sides, state)
     elif action == types.FLUSH:
         if value != 0:
             stop = max(state[FLUSHING], state[TIME])
@@ -800,11 +826,13 @@ def close_all(teams, stack, events, sides, state):
 
 
 @kernel
-def find_thread_events(words, types_table, time, number, value):
+def find_thread_events(words, types_table, phases, time, number, value):
     """Find the events of a location that fork teams and begin or end parallel functions.
 
     Parameters
     ----------
+    phases : (1,) int64
+        Open phases (`of_phase`); updated.
     time, number, value : (capacity,) int64
         Filled up to their capacity.
 
@@ -819,10 +847,13 @@ def find_thread_events(words, types_table, time, number, value):
             w += scan.STATE_WORDS
             continue
         for k in range(words[w + 1]):
-            action = types_table.action[find_type(words[w + 2 + 2 * k], types_table)]
+            action, of = types_table.action[find_type(words[w + 2 + 2 * k], types_table)], words[w + 3 + 2 * k]
+            if action == types.PHASE:
+                of, phases[0] = of_phase(of, phases[0])
+                action = types.PARALLEL if of >= 0 else types.IGNORED
             if action == types.PARALLEL or action == types.FUNCTION:
                 if n < time.size:
-                    time[n], number[n], value[n] = words[w], action, words[w + 3 + 2 * k]
+                    time[n], number[n], value[n] = words[w], action, of
                 n += 1
         w += 2 + 2 * words[w + 1]
     return n

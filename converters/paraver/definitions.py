@@ -20,6 +20,9 @@ _POSTS, _STARTS = (
 )
 """MPI calls that post receives, and those that start sends, which other calls complete."""
 
+_COPY = re.compile(r"[Mm]emcpy|(Read|Write|Copy)Buffer")
+"""Calls that copy, and what they cause on streams."""
+
 _LINE = re.compile(r"(\d+) \(([^,)]*)[,)].*")
 _MANGLED = re.compile(r"(.*\S)\s*\[(\S+)\]")
 _COUNTER = re.compile(r"(\S+)\s*(?:\[(.*)\])?.*")
@@ -76,9 +79,14 @@ class Regions:
         if found.action == types.CALL:
             role = self._role(label, role)
             self.n_unnamed += not label
-        line = _LINE.fullmatch(self._names.values.get(number + types.LINES_AFTER, {}).get(value & MASK, ""))
-        where = (line[2], int(line[1])) if line and found.action == types.FUNCTION else ("", 0)
-        self._pairs.append((number, value, self._row(label or f"{number}:{value & MASK}", role, paradigm, *where)))
+        line = _LINE.fullmatch(self._names.values.get(types.LINES.get(number, -1), {}).get(value & MASK, ""))
+        where = (line[2], int(line[1])) if line else ("", 0)
+        name = label or f"{number}:{value & MASK}"
+        if paradigm in ("cuda", "hip", "opencl") and _COPY.search(label):
+            role = "data_transfer"
+        elif paradigm == "openmp":
+            name, role = types.SYNCHRONISATION.get(label, (name, role))
+        self._pairs.append((number, value, self._row(name, role, paradigm, *where)))
 
     def _role(self, name: str, otherwise: str) -> str:
         """Return the role of an MPI call."""
@@ -223,7 +231,12 @@ class Definitions(DefinitionTables):
 
 
 def tables_for_kernels(
-    numbers: list[int], counters: list[int], regions: Regions, communicators: Mapping[int, int], header: Header
+    numbers: list[int],
+    counters: list[int],
+    regions: Regions,
+    communicators: Mapping[int, int],
+    header: Header,
+    names: Names,
 ) -> decode.Tables:
     """Return the decoder's tables of types, by index in `numbers`."""
     place = {number: k for k, number in enumerate(counters)}
@@ -231,13 +244,17 @@ def tables_for_kernels(
     small = {identifier: row for identifier, row in communicators.items() if 0 <= identifier < MOST_COMMUNICATORS}
     rows = np.full(max(small, default=-1) + 1, -1, np.int64)
     rows[list(small)] = list(small.values())
+    status = names.values.get(types.LOCK_STATUS, {})
+    obtaining = next((v for v, label in status.items() if label == types.OBTAINING), types.OBTAINING_VALUE)
     is_user = [t is not None and t.action == types.REGION and t.paradigm == "user" for t in found]
     return decode.Tables(
         np.array([place.get(n, -1) for n in numbers], np.int64),
         np.array([regions.fixed(n) for n in numbers], np.int32),
         np.array(is_user, np.uint8),
         rows,
+        np.zeros(max(communicators.values(), default=-1) + 1, np.int64),
         len(counters),
         1e9 / header.resolution,
         header.is_cut,
+        obtaining,
     )

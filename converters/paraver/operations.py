@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +39,54 @@ class Calls:
         return tuple(np.concatenate([np.zeros(0, t), *c]) for t, c in zip(kinds, columns, strict=True))
 
 
+MOST_AHEAD = 64
+"""Operations that a task may be ahead of another at the begin of a trace that is cut, at most."""
+
+
+class _OfTask(NamedTuple):
+    """The operations of a communicator that a task executes, in order of time."""
+
+    task: int
+    location: NDArray[np.int64]
+    number: NDArray[np.int64]
+    """`location` and `number`: (n,), the location, and the number among all operations there."""
+    op: NDArray[np.int16]
+    is_root: NDArray[np.bool_]
+    time: NDArray[np.int64]
+    """`op`, `is_root` and `time`: (n,), see `Calls`."""
+
+
+def _more(one: _OfTask, other: _OfTask) -> int:
+    """Return how many operations a task has at the begin that another has begun before; negative if the other has more.
+
+    From there on both execute the same operations, which end at nearly the same times.
+    """
+    found = [(np.inf, 0, 0)]
+    for more in range(-min(MOST_AHEAD, other.op.size), min(MOST_AHEAD, one.op.size) + 1):
+        start, of_other = max(more, 0), max(-more, 0)
+        n = min(one.op.size - start, other.op.size - of_other)
+        mine, others = slice(start, start + n), slice(of_other, of_other + n)
+        if n > 0 and (one.op[mine] == other.op[others]).all():
+            apart = float(np.median(np.abs(one.time[mine] - other.time[others])))
+            found.append((apart, abs(more), more))
+    return min(found)[2]
+
+
+def _without(of: tuple[NDArray[Any], ...], skipped: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    """Leave out the first operations of each communicator; `skipped` are their numbers."""
+    kept = np.ones(of[1].size, bool)
+    for communicator in np.flatnonzero(skipped).tolist():
+        kept[np.flatnonzero(of[1] == communicator)[: skipped[communicator]]] = False
+    return tuple(column[kept] for column in of)
+
+
 class Operations:
     """The collective operations of a trace.
 
     `roots` is by location the root of each of its operations, a rank in the communicator, -1 none; `fault` describes
-    the first disagreement of tasks, empty if there is none. At the end of a trace that is cut, not all tasks may have
-    begun an operation.
+    the first disagreement of tasks, empty if there is none. `skipped` is by location the number of its first operations
+    of each communicator that others have begun before the begin of a trace that is cut: these are not among the
+    operations. At its end, not all tasks may have begun an operation.
     """
 
     def __init__(self, calls: Sequence[Calls], task: NDArray[np.int32], members: list[list[int]], is_cut: bool) -> None:
@@ -53,41 +95,52 @@ class Operations:
         self._members = members
         self._task = task
         found = [c.joined() for c in calls]
-        self.roots = [np.full(of[0].size, -1, np.int32) for of in found]
+        self.skipped = [np.zeros(len(members), np.int64) for _ in found]
         used = [distinct(of[1]) for of in found]
-        for communicator in distinct(np.concatenate([np.zeros(0, np.int32), *used])).tolist():
-            self._join(communicator, found)
+        communicators = distinct(np.concatenate([np.zeros(0, np.int32), *used])).tolist()
+        for communicator in communicators if is_cut else ():
+            self._skip(list(self._by_task(communicator, found)), communicator)
+        if is_cut:
+            found = [_without(of, skipped) for of, skipped in zip(found, self.skipped, strict=True)]
+        self.roots = [np.full(of[0].size, -1, np.int32) for of in found]
+        for communicator in communicators:
+            self._join(list(self._by_task(communicator, found)), communicator)
 
-    def _join(self, communicator: int, found: list[tuple[NDArray[Any], ...]]) -> None:
-        """Join the operations of a communicator, which have to be the same in the same order on all its tasks."""
-        ranks = {int(self._task[m]): k for k, m in enumerate(self._members[communicator])}
-        known: NDArray[np.int16] | None = None
-        root = np.zeros(0, np.int32)
-        numbers: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
-        for task, rank in ranks.items():
+    def _by_task(self, communicator: int, found: list[tuple[NDArray[Any], ...]]) -> Iterator[_OfTask]:
+        """Yield the operations of a communicator, task by task."""
+        for member in self._members[communicator]:
+            task = int(self._task[member])
             mine = [
                 (i, np.flatnonzero(found[i][1] == communicator)) for i in np.flatnonzero(self._task == task).tolist()
             ]
-            time = np.concatenate([found[i][3][at] for i, at in mine])
-            op = np.concatenate([found[i][0][at] for i, at in mine])
-            is_root = np.concatenate([found[i][2][at] for i, at in mine])
+            location = np.repeat([i for i, _ in mine], [at.size for _, at in mine])
+            number = np.concatenate([at for _, at in mine])
+            op, _, is_root, time = (np.concatenate([found[i][c][at] for i, at in mine]) for c in range(4))
             order = np.argsort(time, kind="stable")
-            op, is_root = op[order], is_root[order]
-            if known is None:
-                known, root = op, np.full(op.size, -1, np.int32)
-                first = task
-            n = min(op.size, known.size)
-            differ = np.flatnonzero(op[:n] != known[:n])
-            if (differ.size or (op.size != known.size and not self._is_cut)) and not self.fault:
-                self.fault = self._explain(communicator, first, known, task, op, differ)
-            root[:n][is_root[:n]] = rank
-            place = np.empty(order.size, np.int64)
-            place[order] = np.arange(order.size)
-            starts = np.cumsum([0, *(at.size for _, at in mine)])
-            numbers += [(i, at, place[starts[k] : starts[k + 1]]) for k, (i, at) in enumerate(mine)]
-        for i, at, k in numbers:
-            inside = k < root.size
-            self.roots[i][at[inside]] = root[k[inside]]
+            yield _OfTask(task, location[order], number[order], op[order], is_root[order], time[order])
+
+    def _skip(self, of_tasks: list[_OfTask], communicator: int) -> None:
+        """Skip the first operations of a communicator that tasks execute in a trace that is cut, if others have begun
+        them before."""
+        more = [_more(of_tasks[0], of) for of in of_tasks]
+        for of, n in zip(of_tasks, more, strict=True):
+            for location in of.location[: max(more) - n].tolist():
+                self.skipped[location][communicator] += 1
+
+    def _join(self, of_tasks: list[_OfTask], communicator: int) -> None:
+        """Join the operations of a communicator, which have to be the same in the same order on all its tasks."""
+        first = of_tasks[0]
+        root = np.full(first.op.size, -1, np.int32)
+        for rank, of in enumerate(of_tasks):
+            n = min(of.op.size, first.op.size)
+            differ = np.flatnonzero(of.op[:n] != first.op[:n])
+            if (differ.size or (of.op.size != first.op.size and not self._is_cut)) and not self.fault:
+                self.fault = self._explain(communicator, first.task, first.op, of.task, of.op, differ)
+            root[:n][of.is_root[:n]] = rank
+        for of in of_tasks:
+            for location in distinct(of.location).tolist():
+                k = np.flatnonzero(of.location[: root.size] == location)
+                self.roots[location][of.number[k]] = root[k]
 
     def _explain(
         self,

@@ -23,10 +23,12 @@ from dataclasses import dataclass
     REGION,
     KERNEL,
     ON_STREAM,
-) = range(17)
+    PHASE,
+) = range(18)
 """IGNORED events hold no information that the store lacks; SKIPPED events are not kept, but counted. KERNEL is a region
 on streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored. ON_STREAM is a
-region, but on streams only if no kernel begins or ends with it."""
+region, but on streams only if no kernel begins or ends with it. PHASE forks and joins a team, or says that a thread is
+inside the parallel region."""
 
 WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM)
 """Actions of events that name a region by their value."""
@@ -53,7 +55,22 @@ def _one(number: int, action: int, name: str = "", role: str = "function", parad
 
 
 TYPES: tuple[Types, ...] = (
-    Types(60000, 60019, REGION, "", "function", "openmp"),
+    # the OpenMP events of Extrae 5
+    _one(60000, REGION, "", "function", "openmp"),
+    _one(60001, IGNORED),
+    _one(60002, PHASE),
+    Types(60003, 60004, REGION, "", "function", "openmp"),
+    _one(60005, CRITICAL),
+    _one(60006, LOCK),
+    Types(60007, 60009, IGNORED),
+    _one(60010, REGION, "", "function", "openmp"),
+    _one(60011, IGNORED),
+    _one(60012, FUNCTION, "", "parallel", "openmp"),
+    Types(60013, 60014, IGNORED),
+    _one(60015, REGION, "!$omp create task", "task_create", "openmp"),
+    Types(60016, 60017, IGNORED),
+    _one(60018, REGION, "", "task", "openmp"),
+    _one(60019, IGNORED),
     Types(30000000, 30000099, SKIPPED),
     _one(40000001, IGNORED),
     _one(40000002, REGION, "TRACING", "artificial", "measurement_system"),
@@ -66,7 +83,10 @@ TYPES: tuple[Types, ...] = (
     _one(40000050, IGNORED),
     _one(40000133, IGNORED),
     _one(41999999, IGNORED),
-    Types(42000000, 44999999, METRIC),
+    Types(42000000, 42999999, METRIC),
+    # with mpi2prv -absolute-counters, the sums of the others
+    Types(43000000, 43999999, IGNORED),
+    Types(44000000, 44999999, METRIC),
     _one(50000001, CALL, "", "point2point", "mpi"),
     Types(50000002, 50000003, CALL, "", "function", "mpi"),
     _one(50000004, CALL, "", "rma", "mpi"),
@@ -79,7 +99,7 @@ TYPES: tuple[Types, ...] = (
     _one(60000001, PARALLEL),
     _one(60000005, REGION, "!$omp barrier", "barrier", "openmp"),
     Types(60000006, 60000007, CRITICAL),
-    _one(60000016, REGION, "!$omp join", "function", "openmp"),
+    _one(60000016, REGION, "", "function", "openmp"),
     _one(60000018, FUNCTION, "", "parallel", "openmp"),
     _one(60000019, REGION, "", "function", "user"),
     _one(60000020, REGION, "", "function", "pthread"),
@@ -88,7 +108,18 @@ TYPES: tuple[Types, ...] = (
     _one(60000024, REGION, "!$omp create task", "task_create", "openmp"),
     _one(60000032, LOCK),
     Types(60000118, 60000124, IGNORED),
-    Types(61000000, 61999999, REGION, "", "function", "pthread"),
+    _one(61000000, REGION, "", "function", "pthread"),
+    *(
+        _one(number, REGION, f"pthread_{name}", "function", "pthread")
+        for number, name in enumerate(
+            (
+                "exit", "create", "join", "detach", "rwlock_wrlock", "rwlock_rdlock", "rwlock_unlock", "mutex_lock",
+                "mutex_unlock", "cond_signal", "cond_broadcast", "cond_wait", "barrier_wait",
+            ),
+            61000001,
+        )
+    ),
+    Types(61000014, 61999999, REGION, "", "function", "pthread"),
     # Extrae 5 records calls as 63000000, copies on streams as 63000001 and kernels as 63000006; Extrae 3 and 4 record
     # calls, and the stream activities they cause, as 63000001 and kernels as 63000019
     _one(63000000, REGION, "", "function", "cuda"),
@@ -116,8 +147,15 @@ TYPES: tuple[Types, ...] = (
 LATEST = (1 << 62) - 1
 """Upper bound for times, in ticks."""
 
-LINES_AFTER = 100
-"""Offset from a type to the type of the source lines of its functions."""
+LINES = {60000018: 60000118, 60012: 60013}
+"""Types of the source lines of parallel functions."""
+
+_IMPLICIT = "!$omp implicit barrier", "implicit_barrier"
+SYNCHRONISATION = {
+    "BARRIER": ("!$omp barrier", "barrier"), "TASKWAIT": ("!$omp taskwait", "task_wait"), "JOIN (wait)": _IMPLICIT,
+    "Join (w wait)": _IMPLICIT,
+}  # fmt: skip
+"""Names and roles of regions of OpenMP, by the labels of their values."""
 
 CALLER_BASE = 70000000
 
@@ -129,6 +167,10 @@ NO_FUNCTION = ("End", "Unresolved", "_NOT_Found")
 
 CRITICAL_WANTS, CRITICAL_HAS, CRITICAL_LEAVES = 3, 6, 5
 """Values of CRITICAL."""
+
+LOCK_STATUS, OBTAINING, OBTAINING_VALUE = 60005, "LOCK: Obtaining", 38
+"""The type that Extrae 5 has in place of CRITICAL, and label and value of the first of its three values: wants, has,
+leaves. The value depends on the version."""
 
 DEVICE_STREAMS = ("CUDA", "HIP", "OpenCL", "OpenACC", "GPU-", "GPU_")
 """Prefixes of the names of threads that are streams of devices; newer versions of Extrae name them `GPU-D1.S1`, or

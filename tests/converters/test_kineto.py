@@ -182,6 +182,7 @@ def test_events__of_files_up_to_2022_are_the_same(tmp_path):
         ("xpu_runtime", "urEnqueueKernelLaunch", "XPU[0:7]"),
         ("xpu_driver", "zeCommandListAppendLaunchKernel", "XPU[0:7]"),
         ("privateuse1_runtime", "aclrtLaunchKernel", "DEVICE[0:7]"),
+        ("mtia_runtime", "runtime::launch", "DEVICE[0:7]"),
         ("cuda_driver", "cuLaunchKernelEx", "CUDA[0:7]"),
         ("cuda_runtime", "hipExtModuleLaunchKernel", "HIP[0:7]"),
     ],
@@ -374,6 +375,20 @@ def test_operations__launched_before_the_recording_are_dropped_where_order_count
         assert waits(trace) == {0: 30, 1: 5}
 
 
+def test_results__do_not_depend_on_the_sign_of_times(tmp_path):
+    found = []
+    for base in (0, -60_000, -1_000_000):
+        run_of_two = two_ranks(lambda **more: nccl())
+        for trace in run_of_two:
+            trace.head["baseTimeNanoseconds"] = base
+            trace.launch(1, 4, 9, "gemm").launch(2, 9, 11, "gemm").host(20, 21, "cudaStreamWaitEvent", "cuda_runtime")
+            trace.launch(75, 80, 90, "gemm").host(78, 95, "cudaDeviceSynchronize", "cuda_runtime")
+        with convert(tmp_path, write_run(tmp_path / "run", run_of_two)) as trace:
+            found.append((trace.analyze().frame(), trace.kernel_profile(), trace.training_steps()))
+    assert (found[0][0].property == "delay_device_nxn_aggregate").any()
+    assert all(one.equals(other) for shifted in found[1:] for one, other in zip(found[0], shifted, strict=True))
+
+
 def test_operations__that_the_kernel_does_not_execute_are_plain_kernels(tmp_path):
     traces = two_ranks(lambda **k: nccl("coalesced", **k))
     for trace in traces:
@@ -411,13 +426,24 @@ def test_operations__of_groups_that_share_a_name_are_not_joined(tmp_path):
     assert "operations of process group 1: 4 ranks execute operations of a group of 2" in source.properties["notes"]
 
 
-def test_messages__are_joined_by_sender_receiver_and_order(tmp_path):
+@pytest.mark.parametrize("how", ["ranks", "ranks in the group", "ranges"])
+def test_messages__are_joined_by_sender_receiver_and_order(tmp_path, how):
     """The second rank waits 30 us for the first, which waits 20 us for it afterwards."""
     traces = []
-    for rank, kernels in enumerate(((("send", 50, 60), ("recv", 70, 100)), (("recv", 20, 60), ("send", 90, 100)))):
+    runs = (("send", 50, 60), ("recv", 70, 100)), (("recv", 20, 60), ("send", 90, 100))
+    for rank, kernels in enumerate(runs):
         trace = Trace(rank, 2).step(3, 0, 110)
         for k, (name, begin, end) in enumerate(kernels):
-            given = nccl(name, Seq=10 * rank + k, **{"Dst Rank" if name == "send" else "Src Rank": 1 - rank})
+            given = nccl(name, Seq=10 * rank + k)
+            if how == "ranges":
+                given = {}
+                shape = {"Input Dims": [[8, 8]], "Input type": ["float"]}
+                title = f"nccl:{name} {rank}{'->' if name == 'send' else '<-'}{1 - rank}"
+                trace.host(begin - 6, begin - 1, title, "user_annotation", **shape)
+            elif how == "ranks":
+                given |= {"Dst Rank" if name == "send" else "Src Rank": 1 - rank}
+            else:
+                given |= {"Process Group Ranks": "[1, 0]", "Rank": rank}
             trace.launch(begin - 5, begin, end, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", **given)
         traces.append(trace)
     with convert(tmp_path, write_run(tmp_path / "run", traces)) as found:
@@ -490,7 +516,7 @@ def test_clocks__of_hosts_that_differ_are_put_right(tmp_path):
 def test_names__of_operations():
     assert operation_of_kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)").function == "ncclGroup"
     assert operation_of_kernel("ncclDevKernel_Generic(ncclDevComm*)") is None
-    for name, function in (("nccl:_all_gather_base", "ncclAllGather"), ("all_to_allv", "ncclAlltoAll"), ("_reduce_scatter_base", "ncclReduceScatter"), ("c10d::allreduce_", "ncclAllReduce"), ("barrier", "ncclBarrier")):  # fmt: skip
+    for name, function in (("nccl:_all_gather_base", "ncclAllGather"), ("all_to_allv", "ncclAlltoAll"), ("_reduce_scatter_base", "ncclReduceScatter"), ("c10d::allreduce_", "ncclAllReduce"), ("barrier", "ncclBarrier"), ("nccl:recv 12<-3", "ncclRecv")):  # fmt: skip
         assert find_operation(name).function == function
     assert find_operation("wait") is None
     assert fits_kernel(find_operation("all_to_all"), operation_of_kernel("ncclKernel_SendRecv_"))

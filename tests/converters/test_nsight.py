@@ -152,6 +152,16 @@ def test_versions__columns_that_are_missing_are_null(tmp_path, meta):
     assert [e[2] for e in events_of(source, 1)] == ["void kernel(int)"] * 2
 
 
+def test_versions__without_enumerations_know_the_direction_of_copies(tmp_path):
+    export = small().copy(70, 72, 8, 10).copy(75, 76, 8, 99)
+    expected = events_of(opened(export, tmp_path), 1)
+    assert [e[2] for e in expected if e[1] == "ENTER"][1:] == [
+        "[CUDA memcpy Device-to-Host]", "[CUDA memcpy Peer-to-Peer]", "[CUDA memcpy 99]",
+    ]  # fmt: skip
+    del export.tables["ENUM_CUDA_MEMCPY_OPER"]
+    assert events_of(opened(export, tmp_path), 1) == expected
+
+
 def test_texts__that_are_missing_are_told(tmp_path):
     path = small().write(tmp_path / "x.sqlite")
     assert not any("StringIds" in note for note in registry.open_source(path).properties.get("notes", ()))
@@ -465,6 +475,21 @@ def test_mpi__handles_of_messages_are_reused_by_other_requests(tmp_path):
     export.mpi(6, 9, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
     events = events_of(opened(export, tmp_path), 0)
     assert [time for time, kind, _ in events if kind == "MPI_ISEND_COMPLETE"] == [3]
+
+
+def test_mpi__non_blocking_operations_wait_where_they_are_completed(tmp_path, trace_of):
+    export = Export()
+    for rank, (start, wait) in enumerate(((10, 20), (50, 52))):
+        export.row("MPI_RANKS", globalTid=thread(rank + 1), rank=rank)
+        given = {"commHandle": 5, "size": 8, "recvSize": 8, "requestHandle": 7}
+        export.mpi(start, start + 1, "MPI_Iallreduce", rank + 1, "COLLECTIVES", **given)
+        export.mpi(wait, 60, "MPI_Wait", rank + 1, "START_WAIT", requestHandle=7)
+    trace = trace_of(export)
+    assert trace.analyze().cells["mpi_nonblocking_collective_wait"].value.tolist() == [30]
+    del export.tables["MPI_START_WAIT_EVENTS"], given["requestHandle"]
+    export.mpi(70, 71, "MPI_Ibarrier", 1, "COLLECTIVES", commHandle=5)
+    source = opened(export, tmp_path)
+    assert source.properties["messages and operations of MPI with unknown partners"] == 1
 
 
 def test_mpi__messages_that_rows_do_not_describe_are_counted(tmp_path):

@@ -319,6 +319,62 @@ def test_bad_input__is_refused_with_what_is_wrong(tmp_path, text, words):
     assert not (tmp_path / "x.trace").exists()
 
 
+def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(tmp_path):
+    """Thread 1 waits for thread 2 in a barrier, thread 2 for a critical section and at the end of the region."""
+    labels = {
+        60002: {1: "PARALLEL REGION Fork/Join", 2: "PARALLEL REGION"}, 60004: {26: "BARRIER", 30: "CRITICAL"},
+        60005: {37: "LOCK: Obtaining", 38: "LOCK: Taken", 39: "LOCK: Releasing"}, 60012: {77: "loop"}, 60013: {77: "92 (loop.c, a.out)"},
+    }  # fmt: skip
+    pcf = "".join(
+        f"\nEVENT_TYPE\n0 {number} OpenMP\nVALUES\n" + "".join(f"{v} {label}\n" for v, label in of.items())
+        for number, of in labels.items()
+    )
+    records = ["1:1:1:1:1:0:100:1\n", "2:1:1:1:1:10:60002:1\n"]
+    for thread, begin, barrier, (wants, has, leaves, left), end in (
+        (1, 12, 20, (32, 33, 37, 38), 60), (2, 13, 30, (33, 38, 39, 40), 45),
+    ):  # fmt: skip
+        for time, events in (
+            (begin, "60002:2:60001:1:60012:77:60013:77"), (barrier, "60004:26"), (31, "60004:0"), (wants, "60004:30:60005:37:60006:9"),
+            (has, "60005:38:60006:9"), (leaves, "60005:39:60006:9"), (left, "60005:0:60006:9:60004:0"), (end, "60001:0:60012:0:60013:0:60002:0"),
+        ):  # fmt: skip
+            records.append(f"2:{thread}:1:1:{thread}:{time}:{events}\n")
+    records.append("2:1:1:1:1:63:60002:0\n")
+    path = write(tmp_path / "x.prv", header(100, [2]) + "".join(records), pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    cells = trace.analyze().cells
+    for name, expected in (
+        ("omp_ebarrier_wait", [10]), ("omp_ibarrier_wait", [15]), ("omp_lock_contention_critical", [4]),
+        ("omp_idle_threads", [47]),
+    ):  # fmt: skip
+        assert cells[name].value.tolist() == expected, name
+    assert set(trace.regions.name) == {
+        "program", "loop", "!$omp barrier", "!$omp implicit barrier", "CRITICAL", "!$omp critical", "!$omp end critical",
+    }  # fmt: skip
+
+
+def test_counters__that_are_sums_of_others_are_left_out(tmp_path):
+    """The option -absolute-counters of the merger writes these beside the others."""
+    pcf = "EVENT_TYPE\n7 42000050 PAPI_TOT_INS [Instr completed]\n7 43000050 Absolute PAPI_TOT_INS [Instr completed]\n"
+    records = "".join(f"2:1:1:1:1:{t}:42000050:{n}:43000050:{total}\n" for t, n, total in ((10, 5, 5), (20, 7, 12)))
+    path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    assert trace.store.definitions["metric_members"].column("name").to_pylist() == ["PAPI_TOT_INS"]
+    assert trace.manifest["not_understood"] == {}
+
+
+def test_pthreads__calls_are_named_by_their_types(tmp_path):
+    """Their values are 1 and 0, or "Begin" and "End" in `.pcf`."""
+    pcf = "EVENT_TYPE\n0 61000003 pthread_join\nVALUES\n0 End\n1 Begin\n\nEVENT_TYPE\n0 61000008 pthread_mutex_lock\n"
+    records = "".join(
+        f"2:1:1:1:1:{time}:{number}:{value}\n"
+        for time, number, value in ((10, 61000003, 1), (80, 61000003, 0), (85, 61000008, 1), (88, 61000008, 0))
+    )
+    path = write(tmp_path / "x.prv", header(100, [2]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
+    cells = tracecols.open(tracecols.convert(path, tmp_path / "t")).analyze().cells
+    for name, expected in (("comp", 27), ("pthread_management", 70), ("pthread_lock_api", 3)):
+        assert sum(cells[name].value.tolist()) == expected
+
+
 def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
     """Paraver ends what is open at the end of a piece, and a critical section although it is over."""
     begin, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:0"
@@ -332,6 +388,21 @@ def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
     assert "and 2 ends of regions that have begun before it" in " ".join(trace.manifest["source"]["notes"])
     assert trace.collectives.n_members.tolist() == [2, 1]
     assert trace.analyze().cells["mpi_wait_nxn"].value.tolist() == [2]
+
+
+def test_pieces__that_begin_within_an_operation_join_those_that_follow(tmp_path):
+    """Task 2 begins an operation in the piece that task 1 has begun before it, and task 3 has left before it."""
+    allreduce, bcast, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:7:50100004:1", "50000002:0"
+    calls = [(3, 1, end), (1, 2, allreduce), (3, 2, end)]
+    calls += [(time + task, task, bcast) for time in (5, 105) for task in (1, 2, 3)]
+    calls += [(time, task, end) for time in (10, 110) for task in (1, 2, 3)]
+    calls += [(20 + 10 * task, task, allreduce) for task in (1, 2, 3)] + [(60, task, end) for task in (1, 2, 3)]
+    records = [f"2:{task}:1:{task}:1:{time}:{events}\n" for time, task, events in sorted(calls, key=lambda c: c[0])]
+    cut = header(200, [1, 1, 1], [[0, 1, 2]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3200\n'
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + "".join(records)), tmp_path / "t"))
+    assert trace.collectives.op_name.tolist() == ["bcast", "allreduce", "bcast"]
+    assert trace.collectives.n_members.tolist() == [3, 3, 3]
+    assert sum(trace.analyze().cells["mpi_wait_nxn"].value) == 20 + 10
 
 
 def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
@@ -457,6 +528,23 @@ def test_messages__that_arrive_before_they_are_received_are_received_in_the_call
     text += "2:2:1:2:1:50:50000001:2\n2:2:1:2:1:60:50000001:0\n"
     source = registry.open_source(write(tmp_path / "x.prv", text, PCF))
     assert [event[:2] for event in events_of(source, 1)][1:4] == [(50, "ENTER"), (50, "MPI_RECV"), (60, "EXIT")]
+
+
+@pytest.mark.parametrize(
+    ("host", "device", "value", "name"), [(63000001, 63000001, 3, "CUDA"), (64000000, 64100000, 18, "OpenCL")]
+)
+def test_copies__on_streams_are_no_kernels(tmp_path, host, device, value, name):
+    pcf = (
+        OF_CUDA
+        + "\nEVENT_TYPE\n0 64000000 Host OpenCL call\n0 64100000 Accelerator OpenCL call\nVALUES\n18 clEnqueueReadBuffer\n"
+    )
+    text = header(200, [2]) + "1:1:1:1:1:0:200:1\n"
+    for thread, begin, end, number in ((1, 10, 50, host), (2, 20, 45, device)):
+        text += f"2:1:1:1:{thread}:{begin}:{number}:{value}\n2:1:1:1:{thread}:{end}:{number}:0\n"
+    row = f"LEVEL THREAD SIZE 2\nTHREAD 1.1.1\n{name}-D1.S1-box\n"
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, pcf, row), tmp_path / "x.trace"))
+    copies = trace.frame("copies", raw=True)
+    assert (copies.begin_time.tolist(), copies.copy_enter_time.tolist(), len(trace.kernels)) == ([20], [10], 0)
 
 
 def test_cuda__launches_are_messages_from_calls_to_kernels(tmp_path):

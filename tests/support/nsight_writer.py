@@ -173,7 +173,7 @@ def small():
     export.row("ThreadNames", nameId=export.string("main thread"), globalTid=thread(1))
     export.range(10, 90, "step, op_id = 1").range(12, 40, "aten::mm, seq = 7, op_id = 2")
     export.call(20, 25, correlation=5).kernel(30, 60, correlation=5)
-    export.range(41, 80, "aten::to", registered=True)
+    export.range(41, 80, "aten::to, op_id = 3", registered=True)
     export.call(42, 45, "cudaMemcpyAsync_v3020", 6).copy(61, 65, 4096, 2, 6)
     export.call(50, 70, "cudaStreamSynchronize_v3020", 8).sync(50, 66, 8, stream=7)
     return export

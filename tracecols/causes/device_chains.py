@@ -274,7 +274,7 @@ def causing_chains(
     part = device_waits.kernel_of(asked[:, 1], device_operations.operations.process[start])
     own = np.where(part >= 0, pick(by_row, lookup(of.row[by_row], part)), -1)
     launched = pick(device_operations.operations.launch_time, own)
-    stop = np.where(own < 0, of.hosts.first, np.where(launched >= 0, launched, pick(of.operations.begin, own)))
+    stop = np.where(own < 0, of.hosts.first, np.where(launched != -1, launched, pick(of.operations.begin, own)))
     stop = np.minimum(stop, of.operations.begin[start])
 
     def walk(first: int, sums: Sums, walked: Walked) -> int:

@@ -127,7 +127,7 @@ def _dependencies(facts: Facts, of: dict[str, Ints], stream_waits: Columns) -> t
     """
     nothing = np.zeros(0, np.int64)
     launch, location = of["launch_time"], of["location"]
-    launched = np.flatnonzero(launch >= 0)
+    launched = np.flatnonzero(launch != -1)
     if not launched.size:
         return nothing, nothing
     launched = launched[np.lexsort((launched, launch[launched], location[launched]))]

@@ -139,7 +139,7 @@ class CorrectedSource(StoreSource):
                 stop = control["stop_time"]
                 row = control["row"] + mine.first_row
                 shift, _ = mine.at(row, np.maximum(stop, ordered[row - done]), node)
-                control["stop_time"] = np.where(stop >= 0, stop + shift, stop)
+                control["stop_time"] = np.where(stop != -1, stop + shift, stop)
             shift, node = mine.at(np.arange(done, done + time.size), ordered, node)
             batch.events["time"] = time + shift
             done += time.size

@@ -145,7 +145,7 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     since = np.where(head, first[process], np.append(0, reach[:-1])[: reach.size])
     launch = of.launch_time[order]
     # an operation is pending from its launch on
-    asked = np.where(launch < 0, np.minimum(since, begin), np.minimum(launch, begin))
+    asked = np.where(launch == -1, np.minimum(since, begin), np.minimum(launch, begin))
     # an operation that begins later may have been launched earlier: its launch counts
     asked = -running_max(device[::-1], -asked[::-1])[::-1]
     tail = np.flatnonzero(np.append(head[1:], True)[: head.size])
@@ -157,7 +157,7 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
         np.append(row, np.full(tail.size, -1)),
     )
     found = Columns(row.size + tail.size, dict(zip(GAP, values, strict=True)))
-    knows = np.isin(np.append(device, device[tail]), device[launch >= 0])
+    knows = np.isin(np.append(device, device[tail]), device[launch != -1])
     return found.take(np.flatnonzero((found.end > found.begin) & knows))
 
 

@@ -39,7 +39,7 @@ class RetimedSource(StoreSource):
             batch.events["time"] = time[done : done + n]
             if "control" in batch.sides:
                 stop = batch.sides["control"]["stop_time"]
-                batch.sides["control"]["stop_time"] = np.where(stop >= 0, _moved(events, time, stop), stop)
+                batch.sides["control"]["stop_time"] = np.where(stop != -1, _moved(events, time, stop), stop)
             done += n
             yield batch
 

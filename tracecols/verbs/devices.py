@@ -204,13 +204,13 @@ def _states_of_steps(model: Model, steps: Steps) -> list[Ints]:
     device = pairs[:, 1][at]
     wait = lookup(model.get("device_waits").waits.column("row"), of.row)
     waiting = pick(model.get("device_waits").waits.column("wait"), wait, 0)
-    launched = np.where((of.launch >= 0) & (of.launch < of.begin), of.launch, of.begin)
+    launched = np.where((of.launch != -1) & (of.launch < of.begin), of.launch, of.begin)
     begin = np.concatenate([of.begin, launched, of.begin])
     end = np.concatenate([of.end, of.begin, np.minimum(of.begin + waiting, of.end)])
     what = np.concatenate([of.what, np.full(len(of), PENDING), np.full(len(of), WAITS)])
     where = np.tile(locations.device[of.location].astype(np.int64), 3)
     ticks = _time_in_states(where, begin, end, what, device, steps.begin[step], steps.end[step])
-    knows = np.isin(device, locations.device[of.location[of.launch >= 0]]).astype(np.int64)
+    knows = np.isin(device, locations.device[of.location[of.launch != -1]]).astype(np.int64)
     return [step, device, knows, *ticks]
 
 
@@ -434,7 +434,7 @@ def _profile(model: Model, of_region: Ints, rank: NDArray[Any]) -> Ints:
 def _queue_length(of: Columns) -> Ints:
     """Count for each kernel and copy the operations launched to its stream before that had not begun at its launch; 0
     if its launch is unknown."""
-    known = np.flatnonzero(of.launch >= 0)
+    known = np.flatnonzero(of.launch != -1)
     n = known.size
     # an operation that begins at the time of a launch is no longer in the queue
     is_launch = np.repeat([False, True], n)
