@@ -1,9 +1,10 @@
 """Causes in programs whose devices have nothing to do: what their hosts do meanwhile, and the gain if that took no
 time.
 
-A device has nothing to do while no operation runs on any of its streams, and no launched one is pending. The activity
-of its host until the launch that ends this is found in the line of the host (`causes.host_lines`), and is mended by
-removing that time. The creation of contexts is not a fault of the program and is left out.
+A device has nothing to do while no operation runs on any of its streams, and none is pending that was launched before;
+the latency of the launch that ends this belongs to it. The activity of its host meanwhile is found in the line of the
+host (`causes.host_lines`), and is mended by removing that time, and waits of hosts for devices right before they launch
+the next operation. The creation of contexts is not a fault of the program and is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before
 from tracecols.enhance.dataflow.steps import SPENT
 from tracecols.enhance.definitions.regions import MEMORY
 from tracecols.enhance.devices.spans import Coverage, running_max
-from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, Cause
+from tracecols.findings.cause import CLEARLY, OWN, PHASES, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import Merged
@@ -46,9 +47,9 @@ LEAST_NAMED = 0.01
 
 Ints = NDArray[np.int64]
 
-GAP = ("host", "begin", "end", "row")
-"""Columns of gaps, in which a device has nothing to do: the line of the host that ends the gap, its begin and end, and
-the event that begins the operation that ends it; -1 at the end of the run."""
+GAP = ("host", "begin", "launch", "end", "row")
+"""Columns of gaps, in which a device has nothing to do: the line of the host that ends the gap, its begin, the launch
+that ends it, and when what is launched begins; the event of this begin, -1 at the end of the run."""
 
 SPENT_IDLE = ("location", "call_path", "since", "until", "ticks", "gaps")
 """Columns of the activity of hosts meanwhile: thread and call path, begin and end of the time that they are there, the
@@ -71,8 +72,8 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
         cause.gain = gain
     best: dict[int, Cause] = {}
     for c in found:
-        # all processes only if that gains clearly more than some
-        if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
+        # all processes only if that is more than the same cause in other words
+        if c.call_path not in best or (1 - OWN) * c.gain > best[c.call_path].gain:
             best[c.call_path] = c
     return [c for c in best.values() if c.gain >= max(LEAST * s.replay.without_start(s.runtime), 1)]
 
@@ -99,7 +100,7 @@ def time_of_hosts(model: Model, starts: Columns, begin: int, end: int) -> Column
         start_up, host[rows], time[rows], until[rows]
     )
     ends = np.zeros(host.size, np.int64)
-    at = latest_before(host, time, gaps.host, gaps.end - 1)
+    at = latest_before(host, time, gaps.host, gaps.launch - 1)
     np.add.at(ends, at[(at >= 0) & (gaps.row >= 0)], 1)
     # outside of all regions nothing is known of what a host does
     ticks[line.column("is_outside")[rows] > 0] = 0
@@ -150,15 +151,17 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     asked = -running_max(device[::-1], -asked[::-1])[::-1]
     tail = np.flatnonzero(np.append(head[1:], True)[: head.size])
     host, row, of_tail = of.host[order], of.row[order], process[tail]
+    stop = np.append(last[process], last[of_tail])
     values = (
         np.append(host, host[tail]),
         np.maximum(np.append(since, reach[tail]), np.append(first[process], first[of_tail])),
-        np.minimum(np.append(asked, last[of_tail]), np.append(last[process], last[of_tail])),
+        np.minimum(np.append(asked, last[of_tail]), stop),
+        np.minimum(np.append(begin, last[of_tail]), stop),
         np.append(row, np.full(tail.size, -1)),
     )
     found = Columns(row.size + tail.size, dict(zip(GAP, values, strict=True)))
     knows = np.isin(np.append(device, device[tail]), device[launch >= 0])
-    return found.take(np.flatnonzero((found.end > found.begin) & knows))
+    return found.take(np.flatnonzero((found.launch > found.begin) & knows))
 
 
 # -- what hosts do meanwhile -------------------------------------------------------------------------------------------
@@ -170,6 +173,7 @@ class Tree:
 
     def __init__(self, s: Scenarios, merged: Merged) -> None:
         parent = s.call_paths.parent.astype(np.int64)
+        self._is_device_call = (s.model.regions.device_call >= 0)[s.call_paths.region]
         self.of, self._depth = merged.below_steps, s.call_paths.depth
         self.names = merged.names[s.call_paths.region]
         self._above = np.where(parent >= 0, pick(self.of, parent), -1)
@@ -188,7 +192,9 @@ class Tree:
         while todo:
             at = todo.pop()
             below = large[self._above[large] == at]
-            if below.size and inside[below].sum() >= EXPLAINED * inside[at]:
+            # several calls for devices in a function are one cause
+            several = below.size > 1 and self._is_device_call[below].any()
+            if below.size and inside[below].sum() >= EXPLAINED * inside[at] and not several:
                 todo += below.tolist()
             else:
                 found.append(at)
@@ -235,7 +241,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     named_as = np.where(regions.is_phase[region], tree.names[mine.call_path], regions.name[region])
     names, of_name = np.unique(named_as, return_inverse=True)
     by_name = np.bincount(of_name, mine.ticks, names.size)
-    in_memory = int(mine.ticks[regions.device_call[region] == MEMORY].sum())
+    device_call = regions.device_call[region]
     total, resolution = int(mine.ticks.sum()), s.model.resolution
     order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
     order = order[by_name[order] >= LEAST_NAMED * total]
@@ -245,7 +251,8 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
         "idle_share": total / max(s.replay.without_start(s.runtime) * n_processes, 1),
         "n_gaps": int(mine.gaps.sum()),
         "n_processes": n_processes,
-        "in_memory": in_memory / total,
+        "in_memory": int(mine.ticks[device_call == MEMORY].sum()) / total,
+        "in_calls": int(mine.ticks[device_call >= 0].sum()) / total,
         "regions": [str(names[i]) for i in order],
         "region_shares": [float(by_name[i] / total) for i in order],
     }
@@ -255,7 +262,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
         IDLE,
         head,
         masters.astype(np.int64),
-        _without(s, mine),
+        _without(s, mine, _needless_waits(s, tree.below(int(s.user_call_path[head])), distinct(mine.location))),
         is_process=named.size == 1,
         evidence=evidence,
         frees=Change(),
@@ -269,8 +276,25 @@ def _first_of(values: Ints, wanted: Ints) -> Ints:
     return found
 
 
-def _without(s: Scenarios, spent: Columns) -> Change:
-    """Return the change that removes some time of hosts: from computation, or from the time of calls beyond waiting."""
+def _needless_waits(s: Scenarios, here: NDArray[np.bool_], hosts: Ints) -> Ints:
+    """Return the edges by which hosts wait for kernels on some call paths right before they launch the next operation:
+    what they do in between takes less than the latency of that launch."""
+    model, nodes, edges, n = s.model, s.graph.nodes, s.graph.edges, len(s.graph.nodes)
+    on_device = np.append(model.locations.is_device[nodes.location], np.zeros(s.graph.n_hubs, bool))
+    latency = np.zeros(s.weight.size, np.int64)
+    np.maximum.at(latency, s.tail, np.where(on_device[edges.head] & ~on_device[s.tail], s.lag, 0))
+    end, leave = nodes.at(model.kernels.exit), nodes.at(model.device_syncs.exit)
+    leave = leave[(leave >= 0) & (leave + 1 < n)]
+    leave = leave[here[s.call_path[leave]] & np.isin(nodes.location[leave], hosts)]
+    is_end, is_needless = np.zeros(s.weight.size, bool), np.zeros(s.weight.size, bool)
+    is_end[end[end >= 0]] = True
+    is_needless[leave] = s.weight[leave + 1] < latency[leave + 1]
+    return np.flatnonzero(is_end[s.tail] & is_needless[edges.head])
+
+
+def _without(s: Scenarios, spent: Columns, cut: Ints) -> Change:
+    """Return the change that removes some time of hosts: from computation, or from the time of calls beyond waiting,
+    and with it waits along some edges."""
     nodes, n_paths = s.graph.nodes, len(s.call_paths)
     low, high = np.zeros(len(spent), np.int64), np.full(len(spent), -1, np.int64)
     for location in distinct(spent.location).tolist():
@@ -300,4 +324,4 @@ def _without(s: Scenarios, spent: Columns) -> Change:
     shorter = np.minimum(np.bincount(which, ticks[calls], call.size).astype(np.int64), s.weight[call])
     shorter[np.isin(call, change.node)] = 0
     kept = shorter > 0
-    return Change(np.append(change.node, call[kept]), np.append(change.less, shorter[kept]))
+    return Change(np.append(change.node, call[kept]), np.append(change.less, shorter[kept]), cut)

@@ -454,10 +454,12 @@ def is_offloading(s: Subject) -> bool:
 
 
 def launches_seldom(f: Facts) -> bool:
-    """Return whether devices have nothing to do many times for a short time: launches take longer than the operations
-    they launch."""
+    """Return whether devices have nothing to do many times for a short time, and no single function of the program has
+    most of it: launches take longer than the operations they launch."""
     e = f["evidence"]
-    return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"]
+    # cubes of earlier versions lack it
+    spread = e.get("in_calls", 1.0) > 0.5 or max(e["region_shares"], default=0.0) < 0.5
+    return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"] and spread
 
 
 WHAT: dict[str, Callable[[Facts, Subject], str]] = {
