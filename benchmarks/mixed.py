@@ -495,6 +495,25 @@ def stalls_of_one_process(rng: random.Random, late: bool) -> Made:
     return w, Truth(("flux", "source", "update"), victim)
 
 
+def too_few_tasks(rng: random.Random, late: bool) -> Made:
+    """Two tasks for four threads."""
+    w = World(rng, 1, 4, noise=0.05)
+    for _ in range(15):
+        w.open("traverse")
+        w.open_team(0, 20)
+        n = 2 if late else 4
+        for i in range(n):
+            t = w.now[0][i]
+            one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, 1)).leave(t + 1)
+            one.switch_task(t + 1, (i, 1))
+            w.now[0][i] = t + 1
+            w.work(0, "subtree", 4000 / n, i)
+            one.complete_task(w.now[0][i], (i, 1))
+        w.close_team(0, 20)
+        w.close()
+    return w, Truth(("subtree",), 0)
+
+
 MIXED: dict[str, Make] = {
     make.__name__: make
     for make in (
@@ -503,7 +522,7 @@ MIXED: dict[str, Make] = {
         serial_part_of_all, compensating, large_reduction, partly_hidden, locks_without_contention, small_writes,
         receives_one_by_one, uneven_threads_of_uneven_ranks, barrier_in_front_of_reduction, alternating_slow_rank,
         slow_half_of_threads, atomic_updates, panel_in_turn, long_last_chunk, long_last_task, tree_by_hand,
-        stalls_of_one_process,
+        stalls_of_one_process, too_few_tasks,
     )
 }  # fmt: skip
 """Makers of programs by name of the kind."""

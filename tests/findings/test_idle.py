@@ -182,6 +182,42 @@ def test_slow_device_that_is_busy__is_named_before_the_busy_devices():
     assert "device" in [f.kind for f in others]
 
 
+def test_kernels_that_are_uneven__are_on_streams():
+    first = of_steps((50, 50, 130))[0]
+    assert first.evidence["on_streams"]
+    subject = wording.Subject("k", "", "", "", "thread")
+    uneven = wording.what({"kind": "imbalance", "evidence": first.evidence}, subject)
+    assert uneven.startswith("k is distributed unevenly over 3 streams")
+
+
+def test_waits_in_one_rank__are_named_although_others_wait_in_mpi_for_it():
+    program = Program(processes=3)
+    streams = [program.stream(r) for r in range(3)]
+    now, free, waits = [0] * 3, [0] * 3, [False, True, False]
+    for r, master in enumerate(program.masters):
+        master.enter(0, "main").enter(0, "solve")
+        for _ in range(30):
+            master.launch(now[r], now[r] + 2, streams[r])
+            begin = max(now[r] + 5, free[r])
+            free[r] = begin + 4
+            streams[r].kernel(begin, free[r])
+            now[r] += 2
+            if waits[r]:
+                master.synchronize(now[r], free[r] + 2)
+                now[r] = free[r] + 2
+        end = max(now[r], free[r]) + 2
+        master.synchronize(now[r], end)
+        now[r] = end
+    last = max(now) + 1
+    for r, master in enumerate(program.masters):
+        master.enter(now[r], "MPI_Allreduce").begin_collective(now[r])
+        master.end_collective(last, "allreduce", sent=8, received=8).leave(last).leave(last).leave(last)
+    with program.trace() as trace:
+        first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region) == ("idle", 1, "solve")
+    assert first.gain == pytest.approx(now[1] - now[0], abs=12)
+
+
 def test_kernel_that_only_one_rank_executes__is_a_cause():
     first = of_steps((5, 5, 130), names="kkx")[0]
     assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "x")
@@ -325,8 +361,25 @@ def test_copies_that_hosts_wait_for__are_a_cause_with_its_gain(archive, tmp_path
     host.leave(1000, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     first = trace.analyze().diagnosis().findings[0]
-    assert (first.kind, first.rank, first.cause_region, first.gain_share) == ("copies", 0, "update", 9 * 50 / 1000)
+    # with the return of each call
+    assert (first.kind, first.rank, first.cause_region, first.gain_share) == ("copies", 0, "update", 9 * 51 / 1000)
     assert first.what.startswith("9 copies of 64 bytes between hosts and devices in update take ")
+
+
+def test_small_copies__gain_the_time_of_their_calls_too(archive, tmp_path):
+    p = Offload(archive)
+    host, steps = p.host.enter(0, "main"), archive.region("upload")
+    for t in range(0, 1000, 20):
+        host.enter(t, steps)
+        p.call(t, t + 16, "cuMemcpyHtoD_v2", p.streams[0]).copy(t + 8, t + 12, "to device", 64)
+        host.leave(t + 18, steps)
+    p.call(1000, 1010, "cuLaunchKernel", p.streams[0]).kernel(1006, 2000)
+    p.call(1010, 2001, "cuCtxSynchronize")
+    host.leave(2001, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.cause_region) == ("copies", "upload")
+    assert first.gain_share == pytest.approx(50 * 16 / 2001, rel=0.02)
 
 
 def test_first_launch_of_a_kernel__loads_its_code():

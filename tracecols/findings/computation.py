@@ -232,6 +232,14 @@ class Computing:
         head = (regions.role == "single_sblock") & (regions.paradigm == "openmp")
         return with_descendants(head[paths.region], paths.end)
 
+    @once
+    def in_team(self) -> NDArray[np.bool_]:
+        """Select the call paths in parallel regions and explicit tasks; (n_call_paths,) bool."""
+        regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
+        head = (regions.role == "parallel") & (regions.paradigm == "openmp")
+        head[regions.tasks] = True
+        return with_descendants(head[paths.region], paths.end)
+
     def _spans(self, head: int, includes_calls: bool, same: NDArray[np.int64]) -> Spans:
         """Return a call path and those that count as the same, alone or with all that they call."""
         heads = np.flatnonzero(same == head)
@@ -474,15 +482,18 @@ class Computing:
         uneven += [i for i in sizes.first(several & (sizes.changing == 0), sizes.most) if i not in uneven]
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
         serial = sizes.first(sizes.is_serial & ~sizes.in_single, sizes.most)
-        few = 2 * sizes.n_locations <= self._n_computing
+        few = 2 * sizes.n_locations <= self.locations.size
         some = [i for i in sizes.first(inside & several & few, sizes.most) if not sizes.is_serial[i]]
         in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
         of_kind = (uneven, single, serial, in_turn, some)
         spans = [[self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in of] for of in of_kind]
         works = self._by_kind(spans)
+        alike = [w for w in works[4] if _are_alike(w.total) or _are_alike(w.total / w.n_rows)]
+        in_team = [w for w in alike if self.in_team[w.spans[0][0]]]
         found = [
             *tried(self.scenarios, [c for w in works[0] for c in self._uneven(w)]),
-            *self._alone(works[1] + [w for w in works[4] if _are_alike(w.total) or _are_alike(w.total / w.n_rows)]),
+            *self._alone(works[1] + [w for w in alike if not self.in_team[w.spans[0][0]]]),
+            *tried(self.scenarios, [w.cause("computation", w.who, self._shared_in_team(w)) for w in in_team]),
             *tried(self.scenarios, [self._serial(w) for w in works[2]]),
             *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
         ]
@@ -613,6 +624,12 @@ class Computing:
         """Return the cause that one thread at a time computes, perhaps always the same."""
         who = w.who if w.who.size == 1 else NOBODY
         return w.cause("single", who, self._shared(w), frees=self._shorter(w, 1.0))
+
+    def _shared_in_team(self, w: Work) -> Change:
+        """Return the change in which all threads of each process that takes part share its work equally."""
+        process, of = np.unique(self.process[w.who], return_inverse=True)
+        mean = np.bincount(of, w.total) / self.n_threads[process]
+        return self._without(w, np.maximum(1 - mean[of] / np.maximum(w.total, 1), 0.0))
 
     def _shared(self, w: Work) -> Change:
         """Return the change in which all threads of each process share its work."""

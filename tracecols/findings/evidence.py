@@ -88,7 +88,8 @@ class Evidence:
 
     def _work(self, c: Cause) -> dict[str, Any]:
         w = self.computing.work([c.spans])[0]
-        if not w.who.size:
+        on_streams = not w.who.size
+        if on_streams:
             w = self.kernels.work([c.spans])[0]
         if not w.who.size:
             return {}
@@ -99,7 +100,7 @@ class Evidence:
             "mean": float(w.total.mean() / self.resolution),
             "largest": float(w.total.max() / self.resolution),
             "by_location": [[int(w.who[i]), float(w.total[i] / self.resolution), float(share[i])] for i in order],
-        }
+        } | ({"on_streams": True} if on_streams else {})
         # the locations of the cause may do nothing there
         mine = np.isin(w.who, c.locations)
         if mine.any():

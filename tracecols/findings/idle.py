@@ -61,13 +61,15 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
     time; calls in which devices start (`findings.starts.CALL`) are left out."""
     window = s.replay.window(s.replay.nodes.time)
     with s.model.divided() as run:
-        parts = list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT]))
-    spent = joined_columns(parts)
+        spent = joined_columns(list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT])))
     spent = spent.take(np.flatnonzero(~s.replay.contexts[spent.call_path]))
     if not len(spent):
         return []
     tree = Tree(s, s.merged)
-    found = [c for head in tree.heads(spent) for c in _causes(s, tree, head, spent)]
+    # hosts that communicate may wait for others, so that what others do counts for itself
+    in_mpi = s.model.regions.paradigm[s.call_paths.region[spent.call_path]] == "mpi"
+    parts = [spent.take(np.flatnonzero(some)) for some in (~in_mpi, in_mpi)]
+    found = [c for part in parts for head in tree.heads(part) for c in _causes(s, tree, head, part)]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = gain
     best: dict[int, Cause] = {}
@@ -246,10 +248,12 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
     order = order[by_name[order] >= LEAST_NAMED * total]
     n_processes = distinct(process[mine.location]).size
+    waits = _needless_waits(s, tree.below(int(s.user_call_path[head])), distinct(mine.location))
     evidence: dict[str, Any] = {
         "idle": total / resolution,
         "idle_share": total / max(s.replay.without_start(s.runtime) * n_processes, 1),
         "n_gaps": int(mine.gaps.sum()),
+        "n_waits": int(waits.size),
         "n_processes": n_processes,
         "in_memory": int(mine.ticks[device_call == MEMORY].sum()) / total,
         "in_calls": int(mine.ticks[device_call >= 0].sum()) / total,
@@ -262,7 +266,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
         IDLE,
         head,
         masters.astype(np.int64),
-        _without(s, mine, _needless_waits(s, tree.below(int(s.user_call_path[head])), distinct(mine.location))),
+        _without(s, mine, waits),
         is_process=named.size == 1,
         evidence=evidence,
         frees=Change(),
@@ -277,19 +281,22 @@ def _first_of(values: Ints, wanted: Ints) -> Ints:
 
 
 def _needless_waits(s: Scenarios, here: NDArray[np.bool_], hosts: Ints) -> Ints:
-    """Return the edges by which hosts wait for kernels on some call paths right before they launch the next operation:
-    what they do in between takes less than the latency of that launch."""
+    """Return the edges by which hosts wait for kernels on some call paths right before they launch the next operation
+    on the same stream: what they do in between takes less than the latency of that launch."""
     model, nodes, edges, n = s.model, s.graph.nodes, s.graph.edges, len(s.graph.nodes)
-    on_device = np.append(model.locations.is_device[nodes.location], np.zeros(s.graph.n_hubs, bool))
-    latency = np.zeros(s.weight.size, np.int64)
-    np.maximum.at(latency, s.tail, np.where(on_device[edges.head] & ~on_device[s.tail], s.lag, 0))
+    stream = np.append(
+        np.where(model.locations.is_device[nodes.location], nodes.location, -1), np.full(s.graph.n_hubs, -1)
+    )
+    launches = np.flatnonzero((stream[edges.head] >= 0) & (s.tail < n) & (stream[s.tail] < 0))
+    latency, launched_on = np.zeros(n, np.int64), np.full(n, -1)
+    latency[s.tail[launches]], launched_on[s.tail[launches]] = s.lag[launches], stream[edges.head[launches]]
     end, leave = nodes.at(model.kernels.exit), nodes.at(model.device_syncs.exit)
     leave = leave[(leave >= 0) & (leave + 1 < n)]
     leave = leave[here[s.call_path[leave]] & np.isin(nodes.location[leave], hosts)]
-    is_end, is_needless = np.zeros(s.weight.size, bool), np.zeros(s.weight.size, bool)
-    is_end[end[end >= 0]] = True
-    is_needless[leave] = s.weight[leave + 1] < latency[leave + 1]
-    return np.flatnonzero(is_end[s.tail] & is_needless[edges.head])
+    leave = leave[s.weight[leave + 1] < latency[leave + 1]]
+    next_on, is_end = np.full(s.weight.size, -1), np.zeros(s.weight.size, bool)
+    next_on[leave], is_end[end[end >= 0]] = launched_on[leave + 1], True
+    return np.flatnonzero(is_end[s.tail] & (next_on[edges.head] >= 0) & (next_on[edges.head] == stream[s.tail]))
 
 
 def _without(s: Scenarios, spent: Columns, cut: Ints) -> Change:
