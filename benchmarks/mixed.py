@@ -484,7 +484,7 @@ def tree_by_hand(rng: random.Random, late: bool) -> Made:
 
 
 def stalls_of_one_process(rng: random.Random, late: bool) -> Made:
-    """One process stands still now and then, in whichever function."""
+    """One process is not running now and then, in whichever function."""
     w = World(rng, 5, noise=0.05)
     victim = rng.randrange(5)
     for _ in range(50):

@@ -468,6 +468,19 @@ def test_messages__that_take_far_longer_than_any_network_are_stalled():
     assert wording.what(facts, one).startswith("the transfer of 100 messages")
 
 
+def test_calls_that_wait_for_late_senders__are_not_stalled():
+    run = Run(6)
+    for _ in range(20):
+        for r in run.ranks:
+            run.compute(r, "multiply", 2000 if r else 10)
+        for r in range(1, 6):
+            run.send(r, 0, "collect", cost=20)
+        run.collective("MPI_Allreduce", "allreduce")
+    run.program.__class__ = Timed
+    (found,) = (f for f in run.diagnosis().findings if f.kind == "messages")
+    assert found.what.startswith("the transfer of 100 messages")
+
+
 @pytest.mark.parametrize("kind", ["slow_created_thread", *slow(["tasks_of_one", "barrier_of_conditions"])])
 def test_first_finding__is_a_small_bottleneck_rather_than_what_no_cause_explains(kind):
     """The main thread waits for the others all the time, and the bottleneck is a tenth to a twentieth of the run."""
