@@ -419,14 +419,12 @@ class Computing:
         does."""
         cells, model, paths = self.cells, self.scenarios.model, self.scenarios.call_paths
         worst = _slowest_units(_peers(cells.call_path, unit_of[cells.location], cells.ticks))
+        if not all(self._is_slow(unit_of[cells.location], one, worst) for one in worst.tolist()):
+            return
         # those that are slow together are one unit
         unit_of = np.where(np.isin(unit_of, worst), worst[0], unit_of)
         at, unit, mean, others = _peers(cells.call_path, unit_of[cells.location], cells.ticks)
         mine = np.flatnonzero(unit == worst[0])
-        function, _ = number(paths.region[at[mine]].astype(np.int64))
-        own, of_peers = (np.bincount(function, which[mine]).astype(np.float64) for which in (mean, others))
-        if not _is_everywhere(own, of_peers):
-            return
         who = distinct(cells.location[unit_of[cells.location] == worst[0]])
         longer = at[mine[mean[mine] > others[mine]]].tolist()
         change = together([self._without_excess(w, who) for w in self.work([((p, p + 1),) for p in longer])])
@@ -439,6 +437,16 @@ class Computing:
         }
         is_process = worst.size == 1 < who.size
         yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
+
+    def _is_slow(self, unit: NDArray[np.int64], one: int, worst: NDArray[np.int64]) -> bool:
+        """Return whether one of the slowest units, without the others of them, takes longer than its peers in most of
+        its computation; `unit` is that of each cell."""
+        cells = self.cells
+        kept = np.flatnonzero((unit == one) | ~np.isin(unit, worst))
+        peers = _peers(cells.call_path[kept], unit[kept], cells.ticks[kept])
+        mine = np.flatnonzero(peers.unit == one)
+        function, _ = number(self.scenarios.call_paths.region[peers.call_path[mine]].astype(np.int64))
+        return _is_everywhere(*(np.bincount(function, of[mine]) for of in (peers.mean, peers.others)))
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Merge causes of the same kind and locations that are in the same region on several call paths."""
