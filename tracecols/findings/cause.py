@@ -47,9 +47,6 @@ CLEARLY = 1.2
 PREFERRED = 1.25
 """Factor by which a less specific change must gain more to be preferred."""
 
-OWN = 0.3
-"""Share of its gain that a cause must have besides those before it; with less, it is the same cause in other words."""
-
 
 PHASES = "phases"
 """Key in the evidence of a cause in steps with running numbers: the name of their family."""

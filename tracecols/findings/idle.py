@@ -21,7 +21,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before
 from tracecols.enhance.dataflow.steps import SPENT
 from tracecols.enhance.definitions.regions import MEMORY
 from tracecols.enhance.devices.spans import Coverage, running_max
-from tracecols.findings.cause import CLEARLY, OWN, PHASES, Cause
+from tracecols.findings.cause import CLEARLY, PHASES, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import Merged
@@ -38,6 +38,9 @@ APART = 0.15
 
 EXPLAINED = 0.7
 """Share of a call path's time that must lie in such call paths below it for these to be named in its place."""
+
+MOSTLY = 0.5
+"""Share of the gain of all processes that some must have to be named alone."""
 
 N_REGIONS = 3
 """Maximum number of regions that are named for the activity of a host in a call path."""
@@ -74,8 +77,8 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
         cause.gain = gain
     best: dict[int, Cause] = {}
     for c in found:
-        # all processes only if that is more than the same cause in other words
-        if c.call_path not in best or (1 - OWN) * c.gain > best[c.call_path].gain:
+        # all processes only if most of the gain is theirs
+        if c.call_path not in best or MOSTLY * c.gain > best[c.call_path].gain:
             best[c.call_path] = c
     return [c for c in best.values() if c.gain >= max(LEAST * s.replay.without_start(s.runtime), 1)]
 

@@ -13,7 +13,7 @@ from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
-from tracecols.findings.cause import OWN, Cause
+from tracecols.findings.cause import Cause
 from tracecols.findings.computation import ALONE
 from tracecols.findings.devices import of_devices
 from tracecols.findings.evidence import Evidence
@@ -62,6 +62,9 @@ VAGUE = {
 DISCOUNT = BY_CHANCE | {"order": 2.0}
 """By kind, the factor on the gain of a cause in the order of trying: below 1, others are preferred to it; above 1, it
 is preferred to others, as another order of receives needs no other work."""
+
+OWN = 0.3
+"""Share of its gain that a cause must have besides those before it; with less, it is the same cause in other words."""
 
 MOST_CALLS = 1 << 21
 """Number of call instances of a trace up to which its causes are tried by replay of the whole trace: up to there that
