@@ -432,6 +432,88 @@ def panel_in_turn(rng: random.Random, late: bool) -> Made:
     return w, Truth(("factor_panel",))
 
 
+def long_last_chunk(rng: random.Random, late: bool) -> Made:
+    """Another thread each time executes the last chunk of a loop, alone."""
+    w = World(rng, 1, 4, noise=0.05)
+    for _ in range(25):
+        who = rng.randrange(4)
+        w.open("assemble")
+        w.open_team(0, 20)
+        for i in range(4):
+            w.work(0, "cells", 2000, i)
+        for i in [who] if late else range(4):
+            w.work(0, "boundary", 1200 if late else 300, i)
+        w.close_team(0, 20)
+        w.close()
+    return w, Truth(("boundary", "assemble"), ANY)
+
+
+def long_last_task(rng: random.Random, late: bool) -> Made:
+    """Another thread each time executes a long task last."""
+    w = World(rng, 1, 4, noise=0.05)
+    for _ in range(25):
+        who = rng.randrange(4)
+        w.open("assemble")
+        w.open_team(0, 20)
+        for i in range(4):
+            for k in range(6 + (i == who)):
+                task, t = (i, k + 1), w.now[0][i]
+                one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, task).leave(t + 1)
+                one.switch_task(t + 1, task)
+                w.now[0][i] = t + 1
+                w.work(0, "cell_task", 300 + 1200 * late * (k == 6), i)
+                one.complete_task(w.now[0][i], task)
+        w.close_team(0, 20)
+        w.close()
+    return w, Truth(("cell_task", "assemble"), ANY)
+
+
+def tree_by_hand(rng: random.Random, late: bool) -> Made:
+    """Inner processes of a tree of messages combine what they receive, some of them more often than others."""
+    w = World(rng, 8, noise=0.05)
+    for _ in range(20):
+        w.everyone("local_sum", 1000)
+        w.open("tree_sum")
+        for d in (1, 2, 4):
+            for r in range(0, 8, 2 * d):
+                w.message(r + d, r, 1 << 16, cost=20)
+                w.work(r, "combine", 30 + 500 * late)
+        w.close()
+        w.from_root("MPI_Bcast", "bcast")
+    return w, Truth(("combine", "tree_sum"), ANY)
+
+
+def stalls_of_one_process(rng: random.Random, late: bool) -> Made:
+    """One process is not running now and then, in whichever function."""
+    w = World(rng, 5, noise=0.05)
+    victim = rng.randrange(5)
+    for _ in range(50):
+        for region in ("flux", "source", "update"):
+            for r in range(5):
+                w.work(r, region, 400 + 2500 * (rng.random() < 0.12) * late * (r == victim))
+        w.allreduce()
+    return w, Truth(("flux", "source", "update"), victim)
+
+
+def too_few_tasks(rng: random.Random, late: bool) -> Made:
+    """Two tasks for four threads."""
+    w = World(rng, 1, 4, noise=0.05)
+    for _ in range(15):
+        w.open("traverse")
+        w.open_team(0, 20)
+        n = 2 if late else 4
+        for i in range(n):
+            t = w.now[0][i]
+            one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, 1)).leave(t + 1)
+            one.switch_task(t + 1, (i, 1))
+            w.now[0][i] = t + 1
+            w.work(0, "subtree", 4000 / n, i)
+            one.complete_task(w.now[0][i], (i, 1))
+        w.close_team(0, 20)
+        w.close()
+    return w, Truth(("subtree",), 0)
+
+
 MIXED: dict[str, Make] = {
     make.__name__: make
     for make in (
@@ -439,7 +521,8 @@ MIXED: dict[str, Make] = {
         computing_in_numbered_steps, one_of_numbered_functions, collectives_in_numbered_steps, messages_in_numbered_steps, on_two_call_paths, two_faults, ramp, slow_link, lock_on_all_ranks, slow_at_the_end,
         serial_part_of_all, compensating, large_reduction, partly_hidden, locks_without_contention, small_writes,
         receives_one_by_one, uneven_threads_of_uneven_ranks, barrier_in_front_of_reduction, alternating_slow_rank,
-        slow_half_of_threads, atomic_updates, panel_in_turn,
+        slow_half_of_threads, atomic_updates, panel_in_turn, long_last_chunk, long_last_task, tree_by_hand,
+        stalls_of_one_process, too_few_tasks,
     )
 }  # fmt: skip
 """Makers of programs by name of the kind."""

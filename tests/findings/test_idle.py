@@ -13,6 +13,7 @@ from tracecols.enhance.definitions.regions import PHASE
 from tracecols.findings.idle import GAP, find_gaps
 from tracecols.findings.mended import mended_of
 from tracecols.findings.starts import usual
+from tracecols.severity import wording
 from tracecols.testing import Program
 
 
@@ -43,8 +44,56 @@ def test_late_host__is_named_with_what_it_does_and_its_gain():
 def test_work_while_the_device_is_busy__is_no_cause():
     host = Rank()
     for _ in range(5):
-        host.kernel("k", 100).work("assemble", 90).sync()
+        host.kernel("k", 1000).work("assemble", 900).sync()
     assert not idle([host])
+
+
+def test_wait_after_each_tiny_kernel__gains_what_launching_ahead_does():
+    ends = []
+    for waits in (True, False):
+        host = Rank().enter("step")
+        for _ in range(40):
+            host = host.kernel("k", 3).sync() if waits else host.kernel("k", 3)
+        simulation = Simulation([host.sync().leave()])
+        ends.append(simulation.end)
+        if waits:
+            with simulation.program.trace() as trace:
+                found = trace.analyze().diagnosis().findings[0]
+    assert (found.kind, found.cause_region) == ("idle", "step")
+    assert found.gain == pytest.approx(ends[0] - ends[1], abs=2)
+
+
+def test_wait_before_the_host_computes__is_needed():
+    host = Rank()
+    for _ in range(30):
+        host.work("assemble", 50).kernel("k", 60).sync()
+    (found,) = idle([host])
+    assert found.gain == pytest.approx(30 * 50, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("regions", "in_calls", "words"),
+    [
+        ({"assemble": 0.9, "cuLaunchKernel": 0.1}, 0.1, "Shorten what hosts do"),
+        ({"cuLaunchKernel": 1.0}, 1.0, "Launch several operations at once"),
+        ({"aten::add": 0.4, "aten::mul": 0.4, "aten::sum": 0.2}, 0.0, "Launch several operations at once"),
+    ],
+)
+def test_advice__for_many_short_gaps_asks_who_makes_them(regions, in_calls, words):
+    e = {"n_gaps": 1000, "idle": 0.1, "in_memory": 0.0, "in_calls": in_calls}
+    e |= {"regions": list(regions), "region_shares": list(regions.values())}
+    subject = wording.Subject("step", "rank 0", "", "")
+    assert wording.advice({"kind": "idle", "evidence": e}, subject).startswith(words)
+
+
+def test_calls_for_memory_in_a_function__are_one_cause():
+    host = Rank()
+    for _ in range(5):
+        host.enter("solve").work("cudaMalloc", 50).kernel("k", 100).sync().work("cudaFree", 40).leave()
+    (found,) = idle([host])
+    assert found.cause_region == "solve"
+    assert found.gain == pytest.approx(5 * 90, abs=10)
+    assert found.advice.startswith("Allocate memory once")
 
 
 def test_work_while_an_operation_is_pending__is_no_cause():
@@ -57,6 +106,17 @@ def test_two_causes__are_both_named_the_larger_first():
     for _ in range(3):
         host.work("assemble", 100).kernel("k", 60).sync().work("write", 50).kernel("k", 60).sync()
     assert [f.cause_region for f in idle([host])] == ["assemble", "write"]
+
+
+def test_one_rank_that_takes_much_longer__is_named_although_all_idle():
+    def one(ticks):
+        host = Rank()
+        for _ in range(5):
+            host.work("assemble", ticks).kernel("k", 50).sync().collective().sync()
+        return host
+
+    (found,) = idle([one(20), one(80), one(20)])
+    assert (found.rank, found.cause_region) == (1, "assemble")
 
 
 def test_one_late_rank_of_several__is_named():
@@ -122,6 +182,42 @@ def test_slow_device_that_is_busy__is_named_before_the_busy_devices():
     assert "device" in [f.kind for f in others]
 
 
+def test_kernels_that_are_uneven__are_on_streams():
+    first = of_steps((50, 50, 130))[0]
+    assert first.evidence["on_streams"]
+    subject = wording.Subject("k", "", "", "", "thread")
+    uneven = wording.what({"kind": "imbalance", "evidence": first.evidence}, subject)
+    assert uneven.startswith("k is distributed unevenly over 3 streams")
+
+
+def test_waits_in_one_rank__are_named_although_others_wait_in_mpi_for_it():
+    program = Program(processes=3)
+    streams = [program.stream(r) for r in range(3)]
+    now, free, waits = [0] * 3, [0] * 3, [False, True, False]
+    for r, master in enumerate(program.masters):
+        master.enter(0, "main").enter(0, "solve")
+        for _ in range(30):
+            master.launch(now[r], now[r] + 2, streams[r])
+            begin = max(now[r] + 5, free[r])
+            free[r] = begin + 4
+            streams[r].kernel(begin, free[r])
+            now[r] += 2
+            if waits[r]:
+                master.synchronize(now[r], free[r] + 2)
+                now[r] = free[r] + 2
+        end = max(now[r], free[r]) + 2
+        master.synchronize(now[r], end)
+        now[r] = end
+    last = max(now) + 1
+    for r, master in enumerate(program.masters):
+        master.enter(now[r], "MPI_Allreduce").begin_collective(now[r])
+        master.end_collective(last, "allreduce", sent=8, received=8).leave(last).leave(last).leave(last)
+    with program.trace() as trace:
+        first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region) == ("idle", 1, "solve")
+    assert first.gain == pytest.approx(now[1] - now[0], abs=12)
+
+
 def test_kernel_that_only_one_rank_executes__is_a_cause():
     first = of_steps((5, 5, 130), names="kkx")[0]
     assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "x")
@@ -158,8 +254,8 @@ def test_phases_that_are_recorded__are_named_without_their_numbers():
     regions["flags"] = [PHASE * name.startswith("ProfilerStep") for name in regions["name"]]
     with program.trace() as trace:
         (found,) = (f for f in trace.analyze().diagnosis().findings if f.kind == "idle")
-    # including one tick each from the end of the kernel to the return of the waiting call
-    assert (found.cause_region, found.evidence["idle"]) == ("ProfilerStep", 404)
+    # including one tick each from the end of the kernel to the return of the waiting call, and of latency
+    assert (found.cause_region, found.evidence["idle"]) == ("ProfilerStep", 408)
     assert found.evidence["regions"] == ["ProfilerStep"]
 
 
@@ -265,8 +361,25 @@ def test_copies_that_hosts_wait_for__are_a_cause_with_its_gain(archive, tmp_path
     host.leave(1000, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     first = trace.analyze().diagnosis().findings[0]
-    assert (first.kind, first.rank, first.cause_region, first.gain_share) == ("copies", 0, "update", 9 * 50 / 1000)
+    # with the return of each call
+    assert (first.kind, first.rank, first.cause_region, first.gain_share) == ("copies", 0, "update", 9 * 51 / 1000)
     assert first.what.startswith("9 copies of 64 bytes between hosts and devices in update take ")
+
+
+def test_small_copies__gain_the_time_of_their_calls_too(archive, tmp_path):
+    p = Offload(archive)
+    host, steps = p.host.enter(0, "main"), archive.region("upload")
+    for t in range(0, 1000, 20):
+        host.enter(t, steps)
+        p.call(t, t + 16, "cuMemcpyHtoD_v2", p.streams[0]).copy(t + 8, t + 12, "to device", 64)
+        host.leave(t + 18, steps)
+    p.call(1000, 1010, "cuLaunchKernel", p.streams[0]).kernel(1006, 2000)
+    p.call(1010, 2001, "cuCtxSynchronize")
+    host.leave(2001, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.cause_region) == ("copies", "upload")
+    assert first.gain_share == pytest.approx(50 * 16 / 2001, rel=0.02)
 
 
 def test_first_launch_of_a_kernel__loads_its_code():

@@ -437,7 +437,7 @@ def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps",
+    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating",
      *slow(["threads_again_and_again", "one_of_numbered_functions", "collectives_in_numbered_steps", "numbered_steps", "late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE | MIXED)])],
 )  # fmt: skip
 def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):
@@ -466,6 +466,19 @@ def test_messages__that_take_far_longer_than_any_network_are_stalled():
     assert "cores" in wording.advice(facts, one)
     facts = {"kind": "messages", "evidence": slow_ones | {"transfer": 2e-5}}
     assert wording.what(facts, one).startswith("the transfer of 100 messages")
+
+
+def test_calls_that_wait_for_late_senders__are_not_stalled():
+    run = Run(6)
+    for _ in range(20):
+        for r in run.ranks:
+            run.compute(r, "multiply", 2000 if r else 10)
+        for r in range(1, 6):
+            run.send(r, 0, "collect", cost=20)
+        run.collective("MPI_Allreduce", "allreduce")
+    run.program.__class__ = Timed
+    (found,) = (f for f in run.diagnosis().findings if f.kind == "messages")
+    assert found.what.startswith("the transfer of 100 messages")
 
 
 @pytest.mark.parametrize("kind", ["slow_created_thread", *slow(["tasks_of_one", "barrier_of_conditions"])])

@@ -132,8 +132,6 @@ def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bo
 class Peers(NamedTuple):
     """Computation of units (processes or threads) on call paths, and of the other units there."""
 
-    of: NDArray[np.int64]
-    """(n_cells,): the row of each cell, a call path at a location."""
     call_path: NDArray[np.int64]
     unit: NDArray[np.int64]
     """`call_path` and `unit`: (n,)"""
@@ -152,7 +150,7 @@ def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray
     n_units, whole = np.bincount(path), np.bincount(path, mean)
     has_peers = (n_units > 1) & (2 * n_units >= distinct(unit).size)
     others = np.where(has_peers[path], (whole[path] - mean) / np.maximum(n_units[path] - 1, 1), mean)
-    return Peers(of, call_path, unit, mean, others)
+    return Peers(call_path, unit, mean, others)
 
 
 def _slowest_units(peers: Peers) -> NDArray[np.int64]:
@@ -171,6 +169,11 @@ def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
     """Return whether two groups differ by more than twice the range within each."""
     high, low = total[is_high], total[~is_high]
     return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
+
+
+def _are_alike(ticks: NDArray[Any]) -> bool:
+    """Return whether no location takes clearly longer than the mean."""
+    return bool(ticks.max() < CLEARLY * ticks.mean())
 
 
 def _changes(cause: Cause) -> bool:
@@ -227,6 +230,14 @@ class Computing:
         """Select the call paths in single constructs; (n_call_paths,) bool."""
         regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
         head = (regions.role == "single_sblock") & (regions.paradigm == "openmp")
+        return with_descendants(head[paths.region], paths.end)
+
+    @once
+    def in_team(self) -> NDArray[np.bool_]:
+        """Select the call paths in parallel regions and explicit tasks; (n_call_paths,) bool."""
+        regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
+        head = (regions.role == "parallel") & (regions.paradigm == "openmp")
+        head[regions.tasks] = True
         return with_descendants(head[paths.region], paths.end)
 
     def _spans(self, head: int, includes_calls: bool, same: NDArray[np.int64]) -> Spans:
@@ -408,17 +419,15 @@ class Computing:
         does."""
         cells, model, paths = self.cells, self.scenarios.model, self.scenarios.call_paths
         worst = _slowest_units(_peers(cells.call_path, unit_of[cells.location], cells.ticks))
+        if not all(self._is_slow(unit_of[cells.location], one, worst) for one in worst.tolist()):
+            return
         # those that are slow together are one unit
         unit_of = np.where(np.isin(unit_of, worst), worst[0], unit_of)
-        of, at, unit, mean, others = _peers(cells.call_path, unit_of[cells.location], cells.ticks)
+        at, unit, mean, others = _peers(cells.call_path, unit_of[cells.location], cells.ticks)
         mine = np.flatnonzero(unit == worst[0])
-        function, _ = number(paths.region[at[mine]].astype(np.int64))
-        own, of_peers = (np.bincount(function, which[mine]).astype(np.float64) for which in (mean, others))
-        if not _is_everywhere(own, of_peers):
-            return
-        part = np.zeros(unit.size)
-        part[mine] = np.clip(1 - others[mine] / np.maximum(mean[mine], 1), 0, 1)
-        change = Change(*cells.parts(part[of]))
+        who = distinct(cells.location[unit_of[cells.location] == worst[0]])
+        longer = at[mine[mean[mine] > others[mine]]].tolist()
+        change = together([self._without_excess(w, who) for w in self.work([((p, p + 1),) for p in longer])])
         longest = mine[np.argsort(others[mine] - mean[mine], kind="stable")]
         resolution = model.facts.resolution
         evidence = {
@@ -426,9 +435,18 @@ class Computing:
             "others": float(others[mine].sum() / resolution),
             "functions": list(dict.fromkeys(map(str, model.regions.name[paths.region[at[longest]]])))[:4],
         }
-        who = distinct(cells.location[unit_of[cells.location] == worst[0]])
         is_process = worst.size == 1 < who.size
         yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
+
+    def _is_slow(self, unit: NDArray[np.int64], one: int, worst: NDArray[np.int64]) -> bool:
+        """Return whether one of the slowest units, without the others of them, takes longer than its peers in most of
+        its computation; `unit` is that of each cell."""
+        cells = self.cells
+        kept = np.flatnonzero((unit == one) | ~np.isin(unit, worst))
+        peers = _peers(cells.call_path[kept], unit[kept], cells.ticks[kept])
+        mine = np.flatnonzero(peers.unit == one)
+        function, _ = number(self.scenarios.call_paths.region[peers.call_path[mine]].astype(np.int64))
+        return _is_everywhere(*(np.bincount(function, of[mine]) for of in (peers.mean, peers.others)))
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Merge causes of the same kind and locations that are in the same region on several call paths."""
@@ -468,17 +486,22 @@ class Computing:
         inside &= self.n_processes > 1 or not self.scenarios.model.has_device_work
         several = ~alone & ~sizes.in_single
         uneven = sizes.first(several, np.maximum(sizes.excess, sizes.changing))
+        # other locations may do more of it each time, too, if they have different numbers of pieces
+        uneven += [i for i in sizes.first(several & (sizes.changing == 0), sizes.most) if i not in uneven]
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
         serial = sizes.first(sizes.is_serial & ~sizes.in_single, sizes.most)
-        few = 2 * sizes.n_locations <= self._n_computing
+        few = 2 * sizes.n_locations <= self.locations.size
         some = [i for i in sizes.first(inside & several & few, sizes.most) if not sizes.is_serial[i]]
         in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
         of_kind = (uneven, single, serial, in_turn, some)
         spans = [[self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in of] for of in of_kind]
         works = self._by_kind(spans)
+        alike = [w for w in works[4] if _are_alike(w.total) or _are_alike(w.total / w.n_rows)]
+        in_team = [w for w in alike if self.in_team[w.spans[0][0]]]
         found = [
             *tried(self.scenarios, [c for w in works[0] for c in self._uneven(w)]),
-            *self._alone(works[1] + [w for w in works[4] if w.total.max() < CLEARLY * w.total.mean()]),
+            *self._alone(works[1] + [w for w in alike if not self.in_team[w.spans[0][0]]]),
+            *tried(self.scenarios, [w.cause("computation", w.who, self._shared_in_team(w)) for w in in_team]),
             *tried(self.scenarios, [self._serial(w) for w in works[2]]),
             *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
         ]
@@ -505,9 +528,45 @@ class Computing:
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
             yield w.cause("imbalance", above, self._without(w, 1 - mean / np.maximum(w.total, 1)))
-        if w.table is not None and w.changing_excess > PREFERRED * (w.total.max() - mean):
+        if w.table is None:
+            yield from self._changing_by_round(w)
+        elif w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
             yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.node, less))
+
+    def _changing_by_round(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
+        or another operation for which all wait."""
+        hub, meeting, location = self._meetings
+        mine = np.flatnonzero(np.isin(location, w.who))
+        is_common = np.bincount(hub[mine]) == w.who.size
+        mine = mine[is_common[hub[mine]]]
+        n_rounds = np.bincount(location[mine], minlength=int(w.who.max()) + 1)[w.who]
+        if n_rounds.min() < 2 or n_rounds.min() < n_rounds.max():
+            return
+        meeting = np.sort(meeting[mine]).reshape(w.who.size, -1)
+        of = np.searchsorted(meeting.ravel(), w.node)
+        # what comes after the last meeting belongs to no round
+        is_inside = of < w.by_row(np.cumsum(n_rounds))
+        node, ticks, of = w.node[is_inside], w.ticks[is_inside], of[is_inside]
+        table = np.bincount(of, ticks, meeting.size).reshape(meeting.shape)
+        if (table.max(0) - table.mean(0)).sum() <= PREFERRED * (w.total.max() - w.total.mean()):
+            return
+        less = (table - table.mean(0)).ravel()
+        part = np.divide(np.maximum(less, 0), table.ravel(), out=np.zeros(less.size), where=less > 0)
+        # others do more right before they meet
+        node = np.append(node, meeting.ravel() - 1)
+        less = np.append(part[of] * ticks, np.minimum(less, 0))
+        order = np.argsort(node, kind="stable")
+        yield w.cause("changing", NOBODY, self.scenarios.less_computation(node[order], less[order]))
+
+    @once
+    def _meetings(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The nodes at which locations wait for all members of an operation: operation, node, location; (n,) each."""
+        g, n = self.scenarios.graph, len(self.scenarios.graph.nodes)
+        tail, head = self.scenarios.tail.astype(np.int64), g.edges.head.astype(np.int64)
+        at = np.flatnonzero((tail >= n) & (head < n))
+        return tail[at] - n, head[at], g.nodes.location[head[at]].astype(np.int64)
 
     def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
         """Return the outliers, and whether they are several threads of one process: the one location, or the threads of
@@ -573,6 +632,12 @@ class Computing:
         """Return the cause that one thread at a time computes, perhaps always the same."""
         who = w.who if w.who.size == 1 else NOBODY
         return w.cause("single", who, self._shared(w), frees=self._shorter(w, 1.0))
+
+    def _shared_in_team(self, w: Work) -> Change:
+        """Return the change in which all threads of each process that takes part share its work equally."""
+        process, of = np.unique(self.process[w.who], return_inverse=True)
+        mean = np.bincount(of, w.total) / self.n_threads[process]
+        return self._without(w, np.maximum(1 - mean[of] / np.maximum(w.total, 1), 0.0))
 
     def _shared(self, w: Work) -> Change:
         """Return the change in which all threads of each process share its work."""

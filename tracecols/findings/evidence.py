@@ -88,7 +88,8 @@ class Evidence:
 
     def _work(self, c: Cause) -> dict[str, Any]:
         w = self.computing.work([c.spans])[0]
-        if not w.who.size:
+        on_streams = not w.who.size
+        if on_streams:
             w = self.kernels.work([c.spans])[0]
         if not w.who.size:
             return {}
@@ -99,7 +100,7 @@ class Evidence:
             "mean": float(w.total.mean() / self.resolution),
             "largest": float(w.total.max() / self.resolution),
             "by_location": [[int(w.who[i]), float(w.total[i] / self.resolution), float(share[i])] for i in order],
-        }
+        } | ({"on_streams": True} if on_streams else {})
         # the locations of the cause may do nothing there
         mine = np.isin(w.who, c.locations)
         if mine.any():
@@ -184,16 +185,18 @@ class Evidence:
         ticks = ticks[ticks > 0]
         found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c)} | self._called(of)
         if ticks.size:
-            median = float(np.median(ticks))
             found |= {
-                "median": median / self.resolution,
+                "median": float(np.median(ticks)) / self.resolution,
                 "mean_call": float(ticks.mean()) / self.resolution,
-                "in_long": float(ticks[ticks > 10 * median].sum() / ticks.sum()),
-                "n_long": int((ticks > 10 * median).sum()),
                 "n_locations": int(np.count_nonzero(np.bincount(nodes.location[of]))),
             }
             if c.kind in ("messages", "collectives", "calls"):
-                found["beyond"] = float(np.maximum(self.s.weight[of], 0).sum() / ticks.size / self.resolution)
+                # calls that wait long for others are not long themselves
+                beyond = np.sort(np.maximum(self.s.weight[of], 0))
+                found["beyond"] = float(beyond.sum() / ticks.size / self.resolution)
+                ticks = beyond[beyond > 0]
+            is_long = ticks > 10 * np.median(ticks) if ticks.size else np.zeros(0, bool)
+            found |= {"in_long": float(ticks[is_long].sum() / max(ticks.sum(), 1)), "n_long": int(is_long.sum())}
         return found
 
     def _called(self, nodes: NDArray[np.int64]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Causes in programs whose devices have nothing to do: what their hosts do meanwhile, and the gain if that took no
 time.
 
-A device has nothing to do while no operation runs on any of its streams, and no launched one is pending. The activity
-of its host until the launch that ends this is found in the line of the host (`causes.host_lines`), and is mended by
-removing that time. The creation of contexts is not a fault of the program and is left out.
+A device has nothing to do while no operation runs on any of its streams, and none is pending that was launched before;
+the latency of the launch that ends this belongs to it. The activity of its host meanwhile is found in the line of the
+host (`causes.host_lines`), and is mended by removing that time, and waits of hosts for devices right before they launch
+the next operation. The creation of contexts is not a fault of the program and is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before
 from tracecols.enhance.dataflow.steps import SPENT
 from tracecols.enhance.definitions.regions import MEMORY
 from tracecols.enhance.devices.spans import Coverage, running_max
-from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, Cause
+from tracecols.findings.cause import CLEARLY, PHASES, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import Merged
@@ -38,6 +39,9 @@ APART = 0.15
 EXPLAINED = 0.7
 """Share of a call path's time that must lie in such call paths below it for these to be named in its place."""
 
+MOSTLY = 0.5
+"""Share of the gain of all processes that some must have to be named alone."""
+
 N_REGIONS = 3
 """Maximum number of regions that are named for the activity of a host in a call path."""
 
@@ -46,9 +50,9 @@ LEAST_NAMED = 0.01
 
 Ints = NDArray[np.int64]
 
-GAP = ("host", "begin", "end", "row")
-"""Columns of gaps, in which a device has nothing to do: the line of the host that ends the gap, its begin and end, and
-the event that begins the operation that ends it; -1 at the end of the run."""
+GAP = ("host", "begin", "launch", "end", "row")
+"""Columns of gaps, in which a device has nothing to do: the line of the host that ends the gap, its begin, the launch
+that ends it, and when what is launched begins; the event of this begin, -1 at the end of the run."""
 
 SPENT_IDLE = ("location", "call_path", "since", "until", "ticks", "gaps")
 """Columns of the activity of hosts meanwhile: thread and call path, begin and end of the time that they are there, the
@@ -60,19 +64,21 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
     time; calls in which devices start (`findings.starts.CALL`) are left out."""
     window = s.replay.window(s.replay.nodes.time)
     with s.model.divided() as run:
-        parts = list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT]))
-    spent = joined_columns(parts)
+        spent = joined_columns(list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT])))
     spent = spent.take(np.flatnonzero(~s.replay.contexts[spent.call_path]))
     if not len(spent):
         return []
     tree = Tree(s, s.merged)
-    found = [c for head in tree.heads(spent) for c in _causes(s, tree, head, spent)]
+    # hosts that communicate may wait for others, so that what others do counts for itself
+    in_mpi = s.model.regions.paradigm[s.call_paths.region[spent.call_path]] == "mpi"
+    parts = [spent.take(np.flatnonzero(some)) for some in (~in_mpi, in_mpi)]
+    found = [c for part in parts for head in tree.heads(part) for c in _causes(s, tree, head, part)]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = gain
     best: dict[int, Cause] = {}
     for c in found:
-        # all processes only if that gains clearly more than some
-        if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
+        # all processes only if most of the gain is theirs
+        if c.call_path not in best or MOSTLY * c.gain > best[c.call_path].gain:
             best[c.call_path] = c
     return [c for c in best.values() if c.gain >= max(LEAST * s.replay.without_start(s.runtime), 1)]
 
@@ -99,7 +105,7 @@ def time_of_hosts(model: Model, starts: Columns, begin: int, end: int) -> Column
         start_up, host[rows], time[rows], until[rows]
     )
     ends = np.zeros(host.size, np.int64)
-    at = latest_before(host, time, gaps.host, gaps.end - 1)
+    at = latest_before(host, time, gaps.host, gaps.launch - 1)
     np.add.at(ends, at[(at >= 0) & (gaps.row >= 0)], 1)
     # outside of all regions nothing is known of what a host does
     ticks[line.column("is_outside")[rows] > 0] = 0
@@ -150,15 +156,17 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     asked = -running_max(device[::-1], -asked[::-1])[::-1]
     tail = np.flatnonzero(np.append(head[1:], True)[: head.size])
     host, row, of_tail = of.host[order], of.row[order], process[tail]
+    stop = np.append(last[process], last[of_tail])
     values = (
         np.append(host, host[tail]),
         np.maximum(np.append(since, reach[tail]), np.append(first[process], first[of_tail])),
-        np.minimum(np.append(asked, last[of_tail]), np.append(last[process], last[of_tail])),
+        np.minimum(np.append(asked, last[of_tail]), stop),
+        np.minimum(np.append(begin, last[of_tail]), stop),
         np.append(row, np.full(tail.size, -1)),
     )
     found = Columns(row.size + tail.size, dict(zip(GAP, values, strict=True)))
     knows = np.isin(np.append(device, device[tail]), device[launch != -1])
-    return found.take(np.flatnonzero((found.end > found.begin) & knows))
+    return found.take(np.flatnonzero((found.launch > found.begin) & knows))
 
 
 # -- what hosts do meanwhile -------------------------------------------------------------------------------------------
@@ -170,6 +178,7 @@ class Tree:
 
     def __init__(self, s: Scenarios, merged: Merged) -> None:
         parent = s.call_paths.parent.astype(np.int64)
+        self._is_device_call = (s.model.regions.device_call >= 0)[s.call_paths.region]
         self.of, self._depth = merged.below_steps, s.call_paths.depth
         self.names = merged.names[s.call_paths.region]
         self._above = np.where(parent >= 0, pick(self.of, parent), -1)
@@ -188,7 +197,9 @@ class Tree:
         while todo:
             at = todo.pop()
             below = large[self._above[large] == at]
-            if below.size and inside[below].sum() >= EXPLAINED * inside[at]:
+            # several calls for devices in a function are one cause
+            several = below.size > 1 and self._is_device_call[below].any()
+            if below.size and inside[below].sum() >= EXPLAINED * inside[at] and not several:
                 todo += below.tolist()
             else:
                 found.append(at)
@@ -235,17 +246,20 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     named_as = np.where(regions.is_phase[region], tree.names[mine.call_path], regions.name[region])
     names, of_name = np.unique(named_as, return_inverse=True)
     by_name = np.bincount(of_name, mine.ticks, names.size)
-    in_memory = int(mine.ticks[regions.device_call[region] == MEMORY].sum())
+    device_call = regions.device_call[region]
     total, resolution = int(mine.ticks.sum()), s.model.resolution
     order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
     order = order[by_name[order] >= LEAST_NAMED * total]
     n_processes = distinct(process[mine.location]).size
+    waits = _needless_waits(s, tree.below(int(s.user_call_path[head])), distinct(mine.location))
     evidence: dict[str, Any] = {
         "idle": total / resolution,
         "idle_share": total / max(s.replay.without_start(s.runtime) * n_processes, 1),
         "n_gaps": int(mine.gaps.sum()),
+        "n_waits": int(waits.size),
         "n_processes": n_processes,
-        "in_memory": in_memory / total,
+        "in_memory": int(mine.ticks[device_call == MEMORY].sum()) / total,
+        "in_calls": int(mine.ticks[device_call >= 0].sum()) / total,
         "regions": [str(names[i]) for i in order],
         "region_shares": [float(by_name[i] / total) for i in order],
     }
@@ -255,7 +269,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
         IDLE,
         head,
         masters.astype(np.int64),
-        _without(s, mine),
+        _without(s, mine, waits),
         is_process=named.size == 1,
         evidence=evidence,
         frees=Change(),
@@ -269,8 +283,28 @@ def _first_of(values: Ints, wanted: Ints) -> Ints:
     return found
 
 
-def _without(s: Scenarios, spent: Columns) -> Change:
-    """Return the change that removes some time of hosts: from computation, or from the time of calls beyond waiting."""
+def _needless_waits(s: Scenarios, here: NDArray[np.bool_], hosts: Ints) -> Ints:
+    """Return the edges by which hosts wait for kernels on some call paths right before they launch the next operation
+    on the same stream: what they do in between takes less than the latency of that launch."""
+    model, nodes, edges, n = s.model, s.graph.nodes, s.graph.edges, len(s.graph.nodes)
+    stream = np.append(
+        np.where(model.locations.is_device[nodes.location], nodes.location, -1), np.full(s.graph.n_hubs, -1)
+    )
+    launches = np.flatnonzero((stream[edges.head] >= 0) & (s.tail < n) & (stream[s.tail] < 0))
+    latency, launched_on = np.zeros(n, np.int64), np.full(n, -1)
+    latency[s.tail[launches]], launched_on[s.tail[launches]] = s.lag[launches], stream[edges.head[launches]]
+    end, leave = nodes.at(model.kernels.exit), nodes.at(model.device_syncs.exit)
+    leave = leave[(leave >= 0) & (leave + 1 < n)]
+    leave = leave[here[s.call_path[leave]] & np.isin(nodes.location[leave], hosts)]
+    leave = leave[s.weight[leave + 1] < latency[leave + 1]]
+    next_on, is_end = np.full(s.weight.size, -1), np.zeros(s.weight.size, bool)
+    next_on[leave], is_end[end[end >= 0]] = launched_on[leave + 1], True
+    return np.flatnonzero(is_end[s.tail] & (next_on[edges.head] >= 0) & (next_on[edges.head] == stream[s.tail]))
+
+
+def _without(s: Scenarios, spent: Columns, cut: Ints) -> Change:
+    """Return the change that removes some time of hosts: from computation, or from the time of calls beyond waiting,
+    and with it waits along some edges."""
     nodes, n_paths = s.graph.nodes, len(s.call_paths)
     low, high = np.zeros(len(spent), np.int64), np.full(len(spent), -1, np.int64)
     for location in distinct(spent.location).tolist():
@@ -300,4 +334,4 @@ def _without(s: Scenarios, spent: Columns) -> Change:
     shorter = np.minimum(np.bincount(which, ticks[calls], call.size).astype(np.int64), s.weight[call])
     shorter[np.isin(call, change.node)] = 0
     kept = shorter > 0
-    return Change(np.append(change.node, call[kept]), np.append(change.less, shorter[kept]))
+    return Change(np.append(change.node, call[kept]), np.append(change.less, shorter[kept]), cut)

@@ -226,24 +226,34 @@ def of_threads(s: Scenarios) -> list[Cause]:
 
 def of_copies(s: Scenarios) -> list[Cause]:
     """Return the causes that copies between hosts and devices take time, with their gains, by the region that asks for
-    them."""
-    m, nodes = s.model.copies, s.graph.nodes
+    them: on the device, from the call until they begin, and in the call."""
+    m, nodes, c = s.model.copies, s.graph.nodes, s.computation
     begin = nodes.at(m.event)
     # a copy ends with the next event of its stream
     end = np.minimum(begin + 1, len(nodes) - 1)
     path = s.model.call_paths.path_of(m.call_path)
     known = (begin >= 0) & (nodes.time[end] == m.end_time) & s.in_window[end] & (m.copy_enter >= 0)
     known = np.flatnonzero(known & (m.direction != WITHIN_DEVICES) & ~s.replay.contexts[path])
-    end, size, user = end[known], np.maximum(m.bytes[known], 0), s.user_call_path[path[known]]
+    begin, end, path, size = begin[known], end[known], path[known], np.maximum(m.bytes[known], 0)
+    # calls that wait for their copies end with nodes of their own, others with computation
+    leave = nodes.at(m.copy_exit[known])
+    asks = nodes.at(m.copy_enter[known])
     found = []
-    for where, of, family in largest(s, np.arange(end.size), s.weight[end], user):
+    for where, of, family in largest(s, np.arange(end.size), s.weight[end], s.user_call_path[path]):
         evidence = {
             "n_copies": int(of.size),
             "bytes": int(size[of].sum()),
             "copying": int(s.weight[end[of]].sum()) / s.model.resolution,
         }
-        who, change = _outstanding(s, end[of]), s.without_weight(distinct(end[of]))
-        found.append(Cause("copies", where, who, change, evidence=evidence | family))
+        waits = distinct(leave[of][nodes.kind[leave[of]] == NodeClass.DEVICE])
+        row = np.flatnonzero(np.isin(c.call_path, path[of]) & s.in_window[c.node])
+        in_calls = s.less_computation(c.node[row], c.ticks[row].astype(np.float64))
+        without = together([s.without_weight(distinct(end[of])), s.without_weight(waits), in_calls])
+        # what begins a stream has to begin some time
+        later = begin[of][~nodes.is_first[begin[of]]]
+        launched = np.flatnonzero(np.isin(s.tail, asks[of]) & np.isin(s.graph.edges.head, later))
+        change = Change(without.node, without.less, cut=launched)
+        found.append(Cause("copies", where, _outstanding(s, end[of]), change, evidence=evidence | family))
     return tried(s, found)
 
 

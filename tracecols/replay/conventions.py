@@ -19,7 +19,7 @@ from tracecols.kernels.maxplus import BEGINS, ENDS
 from tracecols.kernels.replay import IS_CALL
 from tracecols.model.model import Model
 from tracecols.replay.events import Computation, regions_of_calls
-from tracecols.replay.graph import Graph, synchronised
+from tracecols.replay.graph import Graph, lags_among, synchronised
 from tracecols.replay.nodes import NodeClass
 
 WAITS_FOR_NOBODY = ("mpi_finalize", "mpi_comm_", "mpi_cart_")
@@ -97,18 +97,15 @@ def _without(graph: Graph, dropped: NDArray[np.bool_]) -> Graph:
 
 def _with_rendezvous(model: Model, graph: Graph, eager: int) -> Graph:
     """Let calls that complete the sends of large messages wait for the calls that post their receives."""
-    m, nodes, before = model.sent_messages, graph.nodes, graph.edges
+    m, nodes = model.sent_messages, graph.nodes
     post, done = nodes.calls_around(m.recv_post_enter), nodes.calls_around(m.send_done_enter)
     at = np.flatnonzero((m.length >= eager) & (post >= 0) & (done >= 0))
     found = EdgeCollector(len(nodes))
     found.hubs(graph.n_hubs)
-    found.add_edges(before)
+    found.add_edges(graph.edges)
     found.add(nodes.enter_of(post[at]), done[at])
     edges = found.edges()
-    # for each tail the edges of `before` come first
-    lag = np.zeros(len(edges), np.int64)
-    tail = before.tail
-    lag[edges.start[tail] + np.arange(len(before)) - before.start[tail]] = graph.lags
+    lag = lags_among(graph, edges)
     result = Graph(nodes, edges, graph.n_hubs, graph.time, graph.counts, graph.weight, lag)
     if result.stuck.any():
         raise AnalysisError(

@@ -362,7 +362,24 @@ class GraphBuilder:
         maxplus.time_hubs(edges.start, edges.head, len(nodes), time)
         self._counts.update(_not_known(self.model, nodes, edges))
         counts = {k: n for k, n in self._counts.items() if n}
-        return Graph(nodes, edges, n_hubs, time, counts).without_contradictions()
+        graph = Graph(nodes, edges, n_hubs, time, counts).without_contradictions()
+        _hide_latencies(graph, self.model.locations.is_device)
+        return graph
+
+
+def _hide_latencies(graph: Graph, is_device: NDArray[np.bool_]) -> None:
+    """Turn the latency of a launch, if an operation waits for nothing else, into the lag of its edge: it passes while
+    the stream is still busy, if the launch comes earlier."""
+    if not is_device.any():
+        return
+    e, n = graph.edges, len(graph.nodes)
+    on_device = np.append(is_device[graph.nodes.location], np.zeros(graph.n_hubs, bool))
+    edge = np.flatnonzero(on_device[e.head] & ~on_device[e.tail] & (e.tail < n))
+    head, tail = e.head[edge], e.tail[edge]
+    binds = graph.time[head] - graph.weight[head] == graph.time[tail]
+    graph.lag = graph.lags
+    graph.lag[edge[binds]] = graph.weight[head[binds]]
+    graph.weight[head[binds]] = 0
 
 
 def find_graph(model: Model) -> GraphBuilder:
@@ -388,6 +405,15 @@ def _within(model: Model, with_computation: bool) -> Found:
     counts[BEGUN_BY_PROCESS] = add_starts(model, nodes, found, found.is_head())
     # the edges show where threads wait
     return Found(nodes, found, counts, find_computation(model, nodes) if with_computation else None)
+
+
+def lags_among(graph: Graph, edges: Edges) -> Rows:
+    """Return the lags of edges to which more were added after those of a graph, which keep theirs; (n_edges,) int64, 0
+    for the others."""
+    before, lag = graph.edges, np.zeros(len(edges), np.int64)
+    # for each tail those of the graph come first
+    lag[edges.start[before.tail] + np.arange(len(before)) - before.start[before.tail]] = graph.lags
+    return lag
 
 
 def synchronised(model: Model, graph: Graph) -> Graph:

@@ -253,15 +253,20 @@ def _ordinal(n: int) -> str:
     return f"{n}{ending}"
 
 
+def _unit(f: Facts, s: Subject) -> str:
+    """Return the name of the locations that compute, in the singular."""
+    return "stream" if f["evidence"].get("on_streams") else s.unit
+
+
 def _imbalance(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     ratio = e["largest"] / e["mean"] if e.get("mean") else 1
-    over = number_of(e["n_locations"], s.unit)
+    over = number_of(e["n_locations"], _unit(f, s))
     return f"{s.region} is distributed unevenly over {over}: the longest takes {ratio:.2f} times the mean"
 
 
 def _changing(f: Facts, s: Subject) -> str:
-    return f"{s.region} takes longest on another {s.unit} each time; over the run all take about the same"
+    return f"{s.region} takes longest on another {_unit(f, s)} each time; over the run all take about the same"
 
 
 def _serial(f: Facts, s: Subject) -> str:
@@ -454,10 +459,12 @@ def is_offloading(s: Subject) -> bool:
 
 
 def launches_seldom(f: Facts) -> bool:
-    """Return whether devices have nothing to do many times for a short time: launches take longer than the operations
-    they launch."""
+    """Return whether devices have nothing to do many times for a short time, and no single function of the program has
+    most of it: launches take longer than the operations they launch."""
     e = f["evidence"]
-    return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"]
+    # cubes of earlier versions lack it
+    spread = e.get("in_calls", 1.0) > 0.5 or max(e["region_shares"], default=0.0) < 0.5
+    return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"] and spread
 
 
 WHAT: dict[str, Callable[[Facts, Subject], str]] = {
@@ -582,8 +589,10 @@ def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
             "data), and join small regions."
         )
     if launches_seldom(f):
+        waits = ", and wait only after several" if 2 * e.get("n_waits", 0) > e["n_gaps"] else ""
         return (
-            "Launch several operations at once, as a graph, or join them: each takes the host longer than the device."
+            f"Launch several operations at once, as a graph, or join them{waits}: each takes the host longer than the "
+            "device."
         )
     if not e["n_gaps"]:
         return (
@@ -727,7 +736,7 @@ def evidence(f: Facts, s: Subject) -> str:
             if mean == largest
             else f"{mean} in the mean, {largest} at most"
         )
-        said.append(f"{number_of(e['n_locations'], s.unit)}, {each}")
+        said.append(f"{number_of(e['n_locations'], _unit(f, s))}, {each}")
     if kind == "regions" and e.get("n_regions"):
         said.append(
             f"{s.region}: {number_of(e['n_regions'], 'region')}, per thread and region {seconds(e['work_each'])} "
@@ -807,7 +816,10 @@ def _of_idle(e: Mapping[str, Any]) -> list[str]:
     gaps = f", {number_of(n, 'time')} until something is launched, {seconds(e['idle'] / n)} each" if n else ""
     together = f" on devices of {e['n_processes']:,} processes together" if e["n_processes"] > 1 else ""
     named = zip(e["regions"], e["region_shares"], strict=True)
+    # cubes of earlier versions lack it
+    waits = e.get("n_waits", 0)
     return [
         f"{seconds(e['idle'])} without anything to do{together}{gaps}",
         f"hosts are then in {listed([f'{short(name)} ({share:.0%})' for name, share in named])}",
+        *([f"they wait for a kernel right before the next launch, {number_of(waits, 'time')}"] if waits else []),
     ]
