@@ -29,6 +29,7 @@ from tracecols.kernels.periods import Labels
 from tracecols.model.model import enhance
 from tracecols.patterns.registry import CONVENTIONS, by_id
 from tracecols.schema.causes import DELAY_IDS, UNKNOWN_DELAYS
+from tracecols.schema.enums import PARADIGMS
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.cube import analyze_model
@@ -268,6 +269,22 @@ def test_exact__charges_waits_for_locks_to_those_who_hold_them():
     assert severities(cube, "delay_lock") == {(work, 0, 1): 5}
     # while the master waited, the critical path was on the owner of the lock
     assert severities(cube, "critical_path")[work, 0, 1] == 8
+
+
+def test_exact__waits_for_what_is_no_cpu_thread_have_no_costs():
+    """A stream of a device that records operations of a host, here a lock, has no time that could be a cause."""
+    program = Program(processes=1)
+    for name in ("pthread_mutex_lock", "pthread_mutex_unlock"):
+        program.region(name, "pthread", "function")
+    host, stream, pthread = program.locations[0], program.stream(0), PARADIGMS.index("pthread")
+    for of, enter, order, acquire, release in ((stream, 1, 1, 2, 10), (host, 5, 2, 10, 14)):
+        of.enter(0, "main").enter(enter, "pthread_mutex_lock").acquire(acquire, 1, order, pthread).leave(acquire)
+        of.enter(release, "pthread_mutex_unlock").release(release, 1, order, pthread).leave(release).leave(release + 1)
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+    assert severities(cube, "pthread_lock_contention_mutex_lock") == {("main/pthread_mutex_lock", 0): 5}
+    assert severities(cube, "delay_lock") == {}
+    assert sum(severities(cube, "critical_path").values()) == 15
 
 
 def poll(rank, times, name="MPI_Test"):

@@ -571,6 +571,8 @@ def test_ideal_network__of_pieces_regions_and_periods(recorded):
             trace.analyze(**narrowed, ideal_network=True)
     with pytest.raises(SeverityError, match="made without a replay"):
         trace.analyze(properties=["time", "comp", "mpi"]).efficiencies(ideal="replay")
+    with pytest.raises(SeverityError, match="without start-up and shutdown only\n  leave with_startup out"):
+        trace.efficiencies(ideal="replay", with_startup=True)
     with pytest.raises(SeverityError, match="there are approximation, replay"):
         plain.efficiencies(ideal="exact")
 

@@ -390,7 +390,13 @@ def efficiencies(
             "  ask the trace: trace.efficiencies(ideal='dimemas')",
             in_shell="give the store or the archive of the trace: tracecols efficiency NAME.trace --ideal dimemas",
         )
-    if ideal == REPLAY and (within is not None or with_startup or not has_replay(cube)):
+    if ideal == REPLAY and with_startup:
+        raise SeverityError(
+            "the replay has the runtime without start-up and shutdown only\n"
+            "  leave with_startup out, or give approximation as the ideal network",
+            in_shell="leave --with-startup out, or give --ideal approximation",
+        )
+    if ideal == REPLAY and (within is not None or not has_replay(cube)):
         has_not = "has no replay of a part of it" if within is not None else "was made without a replay"
         raise SeverityError(
             f"this cube {has_not}\n"
