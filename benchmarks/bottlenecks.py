@@ -41,9 +41,8 @@ def _inside(region: str, communicate: Callable[[World], None]) -> Callable[[Worl
     """Return the communication, wrapped in a function of the program."""
 
     def call(w: World) -> None:
-        w.open(region)
-        communicate(w)
-        w.close()
+        with w.inside(region):
+            communicate(w)
 
     return call
 
@@ -233,11 +232,10 @@ def master_collects(rng: random.Random, late: bool) -> Made:
     for _ in range(30):
         for r in range(1, w.ranks):
             w.work(r, "evaluate", 1500)
-        w.open("collect_results")
-        for r in range(1, w.ranks):
-            w.message(r, 0, 1 << 18, cost=20, ready=True)
-            w.work(0, "merge_result", 200 + 1000 * late)
-        w.close()
+        with w.inside("collect_results"):
+            for r in range(1, w.ranks):
+                w.message(r, 0, 1 << 18, cost=20, ready=True)
+                w.work(0, "merge_result", 200 + 1000 * late)
     return w, Truth(("merge_result", "collect_results"), 0)
 
 
@@ -285,12 +283,11 @@ def communication_inside(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3))
     slow = rng.randrange(w.ranks)
     for _ in range(40):
-        w.open("solve_and_exchange")
-        w.halo()
-        for r in range(w.ranks):
-            w.now[r][0] += w.noisy(1000 + 1200 * late * (r == slow))
-        w.allreduce()
-        w.close()
+        with w.inside("solve_and_exchange"):
+            w.halo()
+            for r in range(w.ranks):
+                w.now[r][0] += w.noisy(1000 + 1200 * late * (r == slow))
+            w.allreduce()
     return w, Truth(("solve_and_exchange",), slow)
 
 
@@ -325,10 +322,9 @@ def rows_and_columns(rng: random.Random, late: bool) -> Made:
         for region, some, of in zip(("panel", "update"), groups, numbers, strict=True):
             for r in range(6):
                 w.work(r, region, 900 + 1300 * late * (r == slow and region == "panel"))
-            w.open(f"sum_{region}")
-            for ranks, number in zip(some, of, strict=True):
-                w.among(ranks, number, "MPI_Allreduce", "allreduce")
-            w.close()
+            with w.inside(f"sum_{region}"):
+                for ranks, number in zip(some, of, strict=True):
+                    w.among(ranks, number, "MPI_Allreduce", "allreduce")
     return w, Truth(("panel",), slow)
 
 
@@ -349,11 +345,10 @@ def gather_and_write(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3))
     for _ in range(10):
         w.everyone("advance", 3000)
-        w.open("save_fields")
-        for r in range(1, w.ranks):
-            w.message(r, 0, 1 << 16, cost=20, ready=True)
-            w.work(0, "fwrite", 20 + 1000 * late)
-        w.close()
+        with w.inside("save_fields"):
+            for r in range(1, w.ranks):
+                w.message(r, 0, 1 << 16, cost=20, ready=True)
+                w.work(0, "fwrite", 20 + 1000 * late)
         w.barrier()
     return w, Truth(("fwrite", "save_fields"), 0)
 
@@ -364,10 +359,9 @@ def slow_file(rng: random.Random, late: bool) -> Made:
     slow = rng.randrange(w.ranks)
     for _ in range(15):
         w.everyone("advance", 1500)
-        w.open("write_restart")
-        for r in range(w.ranks):
-            w.call(r, "MPI_File_write_at", 100 + 2500 * late * (r == slow))
-        w.close()
+        with w.inside("write_restart"):
+            for r in range(w.ranks):
+                w.call(r, "MPI_File_write_at", 100 + 2500 * late * (r == slow))
         w.barrier()
     return w, Truth(("write_restart",), slow)
 
@@ -377,9 +371,8 @@ def large_messages(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.03)
     for _ in range(25):
         w.everyone("stencil", 1000)
-        w.open("exchange_everything")
-        w.halo(1 << 23 if late else 8000, 2500 if late else 8)
-        w.close()
+        with w.inside("exchange_everything"):
+            w.halo(1 << 23 if late else 8000, 2500 if late else 8)
     return w, Truth(("exchange_everything",))
 
 
@@ -389,9 +382,8 @@ def barriers(rng: random.Random, late: bool) -> Made:
     for k in range(400):
         w.everyone("small_step", 60)
         if late:
-            w.open("sync_all")
-            w.collective("MPI_Barrier", "barrier", 0, 40)
-            w.close()
+            with w.inside("sync_all"):
+                w.collective("MPI_Barrier", "barrier", 0, 40)
         if k % 20 == 19:
             w.allreduce()
     return w, Truth(("sync_all",))
@@ -425,15 +417,12 @@ def late_for_omp_barrier(rng: random.Random, late: bool) -> Made:
     w = World(rng, 1, 4)
     slow = rng.randrange(4)
     for _ in range(25):
-        w.open("two_stages")
-        w.open_team(0, 20)
-        for i in range(4):
-            w.work(0, "stage_one", 900 + 900 * late * (i == slow), i)
-        w.team_barrier(0, "!$omp barrier @solver.c:22")
-        for i in range(4):
-            w.work(0, "stage_two", 700, i)
-        w.close_team(0, 20)
-        w.close()
+        with w.inside("two_stages"), w.in_team(0, 20):
+            for i in range(4):
+                w.work(0, "stage_one", 900 + 900 * late * (i == slow), i)
+            w.team_barrier(0, "!$omp barrier @solver.c:22")
+            for i in range(4):
+                w.work(0, "stage_two", 700, i)
     return w, Truth(("stage_one",), 0, slow)
 
 
@@ -441,22 +430,19 @@ def single(rng: random.Random, late: bool) -> Made:
     """The first thread to arrive does long work in a single construct."""
     w = World(rng, 1, 4)
     for _ in range(25):
-        w.open("assemble_all")
-        w.open_team(0, 30)
-        who = rng.randrange(4)
-        for i in range(4):
-            w.work(0, "local_part", 900, i)
-            one = w.at(0, i).enter(w.now[0][i], "!$omp single @solver.c:33")
-            if i == who:
-                one.enter(w.now[0][i], "!$omp single sblock @solver.c:33")
-                w.work(0, "sum_up", 30 + 1000 * late, i)
+        with w.inside("assemble_all"), w.in_team(0, 30):
+            who = rng.randrange(4)
+            for i in range(4):
+                w.work(0, "local_part", 900, i)
+                one = w.at(0, i).enter(w.now[0][i], "!$omp single @solver.c:33")
+                if i == who:
+                    one.enter(w.now[0][i], "!$omp single sblock @solver.c:33")
+                    w.work(0, "sum_up", 30 + 1000 * late, i)
+                    one.leave(w.now[0][i])
                 one.leave(w.now[0][i])
-            one.leave(w.now[0][i])
-        w.team_barrier(0, "!$omp implicit barrier @solver.c:35")
-        for i in range(4):
-            w.work(0, "use_sum", 500, i)
-        w.close_team(0, 30)
-        w.close()
+            w.team_barrier(0, "!$omp implicit barrier @solver.c:35")
+            for i in range(4):
+                w.work(0, "use_sum", 500, i)
     return w, Truth(("sum_up",), ANY)
 
 
@@ -464,25 +450,24 @@ def ordered(rng: random.Random, late: bool) -> Made:
     """Iterations of a loop wait for each other at an ordered section."""
     w = World(rng, 1, 4)
     for _ in range(15):
-        w.open("print_lines")
-        w.open_team(0, 50)
-        for i in range(4):
-            w.at(0, i).enter(w.now[0][i], "!$omp for @solver.c:51")
-        turn = 0
-        for k in range(20):
-            i = k % 4
-            w.work(0, "format_line", 300, i)
-            t = w.now[0][i]
-            begin = w.now[0][i] = max(t, turn * late) + 1
-            one = w.at(0, i).enter(t, "!$omp ordered @solver.c:53").enter(begin, "!$omp ordered sblock @solver.c:53")
-            w.work(0, "append_line", 400, i)
-            turn = w.now[0][i]
-            one.leave(turn).leave(turn + 1)
-            w.now[0][i] = turn + 1
-        for i in range(4):
-            w.at(0, i).leave(w.now[0][i])
-        w.close_team(0, 50)
-        w.close()
+        with w.inside("print_lines"), w.in_team(0, 50):
+            for i in range(4):
+                w.at(0, i).enter(w.now[0][i], "!$omp for @solver.c:51")
+            turn = 0
+            for k in range(20):
+                i = k % 4
+                w.work(0, "format_line", 300, i)
+                t = w.now[0][i]
+                begin = w.now[0][i] = max(t, turn * late) + 1
+                one = (
+                    w.at(0, i).enter(t, "!$omp ordered @solver.c:53").enter(begin, "!$omp ordered sblock @solver.c:53")
+                )
+                w.work(0, "append_line", 400, i)
+                turn = w.now[0][i]
+                one.leave(turn).leave(turn + 1)
+                w.now[0][i] = turn + 1
+            for i in range(4):
+                w.at(0, i).leave(w.now[0][i])
     return w, Truth(("append_line", "print_lines"), ANY)
 
 
@@ -491,15 +476,12 @@ def lock_holder(rng: random.Random, late: bool) -> Made:
     w = World(rng, 1, 4)
     slow = rng.randrange(4)
     for _ in range(15):
-        w.open("count_all")
-        w.open_team(0, 60)
-        for _ in range(3):
-            for i in range(4):
-                w.work(0, "scan_cells", 500 if i != slow else 480, i)
-            for i in sorted(range(4), key=lambda i: w.now[0][i]):
-                w.locked(0, {i: w.now[0][i]}, "log_entry", 30 + 900 * late * (i == slow), 66)
-        w.close_team(0, 60)
-        w.close()
+        with w.inside("count_all"), w.in_team(0, 60):
+            for _ in range(3):
+                for i in range(4):
+                    w.work(0, "scan_cells", 500 if i != slow else 480, i)
+                for i in sorted(range(4), key=lambda i: w.now[0][i]):
+                    w.locked(0, {i: w.now[0][i]}, "log_entry", 30 + 900 * late * (i == slow), 66)
     return w, Truth(("log_entry",), 0, slow)
 
 
@@ -507,17 +489,14 @@ def sections(rng: random.Random, late: bool) -> Made:
     """One of two sections takes longer."""
     w = World(rng, 1, 4)
     for _ in range(25):
-        w.open("assemble")
-        w.open_team(0, 70)
-        for i in range(4):
-            one = w.at(0, i).enter(w.now[0][i], "!$omp sections @solver.c:71")
-            if i < 2:
-                one.enter(w.now[0][i], "!$omp section @solver.c:72")
-                w.work(0, ("left_half", "right_half")[i], 700 + 1500 * late * i, i)
+        with w.inside("assemble"), w.in_team(0, 70):
+            for i in range(4):
+                one = w.at(0, i).enter(w.now[0][i], "!$omp sections @solver.c:71")
+                if i < 2:
+                    one.enter(w.now[0][i], "!$omp section @solver.c:72")
+                    w.work(0, ("left_half", "right_half")[i], 700 + 1500 * late * i, i)
+                    one.leave(w.now[0][i])
                 one.leave(w.now[0][i])
-            one.leave(w.now[0][i])
-        w.close_team(0, 70)
-        w.close()
     return w, Truth(("right_half",), 0, 1)
 
 
@@ -526,19 +505,16 @@ def small_tasks(rng: random.Random, late: bool) -> Made:
     w = World(rng, 1, 4, noise=0.02)
     number = 0
     for _ in range(8):
-        w.open("spawn_all")
-        w.open_team(0, 80)
-        for i in range(4):
-            for _ in range(150 if late else 3):
-                number += 1
-                t = w.now[0][i]
-                one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, number)).leave(t + 6)
-                one.switch_task(t + 6, (i, number))
-                w.now[0][i] = t + 6
-                w.work(0, "small_task", 2 if late else 100, i)
-                one.complete_task(w.now[0][i], (i, number))
-        w.close_team(0, 80)
-        w.close()
+        with w.inside("spawn_all"), w.in_team(0, 80):
+            for i in range(4):
+                for _ in range(150 if late else 3):
+                    number += 1
+                    t = w.now[0][i]
+                    one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, number)).leave(t + 6)
+                    one.switch_task(t + 6, (i, number))
+                    w.now[0][i] = t + 6
+                    w.work(0, "small_task", 2 if late else 100, i)
+                    one.complete_task(w.now[0][i], (i, number))
     return w, Truth(("spawn_all",))
 
 
@@ -547,14 +523,12 @@ def fewer_threads(rng: random.Random, late: bool) -> Made:
     w = World(rng, 3, 4)
     slow = rng.randrange(3)
     for _ in range(25):
-        w.open("relax")
-        for r in range(3):
-            n = 2 if late and r == slow else 4
-            w.open_team(r, 12, n)
-            for i in range(n):
-                w.work(r, "rows", 4000 / n, i)
-            w.close_team(r, 12, n)
-        w.close()
+        with w.inside("relax"):
+            for r in range(3):
+                n = 2 if late and r == slow else 4
+                with w.in_team(r, 12, n):
+                    for i in range(n):
+                        w.work(r, "rows", 4000 / n, i)
         w.allreduce()
     return w, Truth(("rows",), slow)
 
@@ -563,10 +537,9 @@ def masters_of_all(rng: random.Random, late: bool) -> Made:
     """The first thread of each process has more to do."""
     w = World(rng, 3, 4)
     for _ in range(20):
-        w.open("relax")
-        for r in range(3):
-            w.divided(r, 12, "rows", [1000 + 900 * late * (i == 0) for i in range(w.threads)])
-        w.close()
+        with w.inside("relax"):
+            for r in range(3):
+                w.divided(r, 12, "rows", [1000 + 900 * late * (i == 0) for i in range(w.threads)])
         w.allreduce()
     return w, Truth(("rows",), -1, 0)
 
@@ -592,14 +565,13 @@ def threads_again_and_again(rng: random.Random, late: bool) -> Made:
     w.create_threads()
     w.join_threads()
     for k in range(2, 80):
-        w.open("run_step")
-        w.create(1, k, 150 if late else 5)
-        w.at(0, 1).enter(w.now[0][1], "piece_of_thread")
-        w.work(0, "piece", 60, 1)
-        w.at(0, 1).leave(w.now[0][1])
-        w.work(0, "piece", 60)
-        w.join(1, k)
-        w.close()
+        with w.inside("run_step"):
+            w.create(1, k, 150 if late else 5)
+            w.at(0, 1).enter(w.now[0][1], "piece_of_thread")
+            w.work(0, "piece", 60, 1)
+            w.at(0, 1).leave(w.now[0][1])
+            w.work(0, "piece", 60)
+            w.join(1, k)
     return w, Truth(("run_step",))
 
 

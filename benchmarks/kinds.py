@@ -28,13 +28,12 @@ def slow_rank(rng: random.Random) -> Built:
     w = World(rng, processes(rng, 3), noise=rng.choice([0.05, 0.2]))
     slow, n, more = rng.randrange(w.ranks), rng.choice([8, 25, 60]), rng.choice([1.6, 2.5])
     for _ in range(n):
-        w.open("step")
-        for r in range(w.ranks):
-            w.work(r, "predict", 900)
-            w.work(r, "assemble", 2000 * (more if r == slow else 1))
-            w.work(r, "correct", 500)
-        w.allreduce()
-        w.close()
+        with w.inside("step"):
+            for r in range(w.ranks):
+                w.work(r, "predict", 900)
+                w.work(r, "assemble", 2000 * (more if r == slow else 1))
+                w.work(r, "correct", 500)
+            w.allreduce()
     return w.done(), Truth(("assemble",), slow, lost=int(n * 2000 * (more - 1)))
 
 
@@ -55,11 +54,10 @@ def slow_thread(rng: random.Random) -> Built:
     w = World(rng, rng.choice([1, 2, 3]), rng.choice([3, 4]))
     rank, thread, n = rng.randrange(w.ranks), rng.randrange(w.threads), rng.choice([10, 30])
     for _ in range(n):
-        w.open("relax")
-        for r in range(w.ranks):
-            ticks = [3000 * (2 if (r, i) == (rank, thread) else 1) for i in range(w.threads)]
-            w.divided(r, 12, "relax_rows", ticks)
-        w.close()
+        with w.inside("relax"):
+            for r in range(w.ranks):
+                ticks = [3000 * (2 if (r, i) == (rank, thread) else 1) for i in range(w.threads)]
+                w.divided(r, 12, "relax_rows", ticks)
         if w.ranks > 1:
             w.allreduce()
     return w.done(), Truth(("relax_rows",), rank, thread, lost=n * 3000)
@@ -72,10 +70,9 @@ def tiny_messages(rng: random.Random) -> Built:
     for _ in range(rng.choice([5, 15])):
         for r in range(2):
             w.work(r, "move_particles", n * 8)
-        w.open("send_particles")
-        for k in range(n):
-            w.message(k % 2, 1 - k % 2, length, cost=12)
-        w.close()
+        with w.inside("send_particles"):
+            for k in range(n):
+                w.message(k % 2, 1 - k % 2, length, cost=12)
     return w.done(), Truth(("send_particles",))
 
 
@@ -85,10 +82,9 @@ def too_many_collectives(rng: random.Random) -> Built:
     n = rng.choice([30, 80])
     for _ in range(rng.choice([6, 20])):
         w.everyone("apply_matrix", 10 * n)
-        w.open("dot_products")
-        for _ in range(n):
-            w.collective("MPI_Allreduce", "allreduce", 8, 15)
-        w.close()
+        with w.inside("dot_products"):
+            for _ in range(n):
+                w.collective("MPI_Allreduce", "allreduce", 8, 15)
     return w.done(), Truth(("dot_products",))
 
 
@@ -98,10 +94,9 @@ def serial_section(rng: random.Random) -> Built:
     n = rng.choice([10, 30])
     for _ in range(n):
         w.everyone("sort_cells", 2500)
-        w.open("forces")
-        for r in range(w.ranks):
-            w.divided(r, 40, "pair_forces", [2000] * w.threads)
-        w.close()
+        with w.inside("forces"):
+            for r in range(w.ranks):
+                w.divided(r, 40, "pair_forces", [2000] * w.threads)
         if w.ranks > 1:
             w.allreduce()
     rank = 0 if w.ranks == 1 else -1
@@ -112,24 +107,24 @@ def critical_section(rng: random.Random) -> Built:
     """Threads wait for each other at a critical section."""
     w = World(rng, 1, rng.choice([3, 4]))
     for _ in range(rng.choice([8, 20])):
-        w.open("accumulate")
-
-        master, t = w.at(0), w.now[0][0]
-        master.fork(t)
-        for i in range(w.threads):
-            w.now[0][i] = t + 3 + i
-            w.at(0, i).begin_team(w.now[0][i]).enter(w.now[0][i], "!$omp parallel @solver.c:60")
-        for _ in range(5):
+        with w.inside("accumulate"):
+            master, t = w.at(0), w.now[0][0]
+            master.fork(t)
             for i in range(w.threads):
-                w.work(0, "compute_term", 200, i)
-            w.locked(0, {i: w.now[0][i] for i in range(w.threads)}, "add_term", 300, 66)
-        last = max(w.now[0]) + 1
-        for i in range(w.threads):
-            w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @solver.c:60").leave(last).leave(last).end_team(last)
-            w.now[0][i] = last
-        master.join(last + 2)
-        w.now[0][0] = last + 2
-        w.close()
+                w.now[0][i] = t + 3 + i
+                w.at(0, i).begin_team(w.now[0][i]).enter(w.now[0][i], "!$omp parallel @solver.c:60")
+            for _ in range(5):
+                for i in range(w.threads):
+                    w.work(0, "compute_term", 200, i)
+                w.locked(0, {i: w.now[0][i] for i in range(w.threads)}, "add_term", 300, 66)
+            last = max(w.now[0]) + 1
+            for i in range(w.threads):
+                w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @solver.c:60").leave(last).leave(last).end_team(
+                    last
+                )
+                w.now[0][i] = last
+            master.join(last + 2)
+            w.now[0][0] = last + 2
     return w.done(), Truth(("add_term", "accumulate"))
 
 
@@ -137,12 +132,11 @@ def false_pipeline(rng: random.Random) -> Built:
     """Each process waits for the one before it, though nothing forces the order."""
     w = World(rng, processes(rng, 4))
     for _ in range(rng.choice([8, 20])):
-        w.open("exchange_boundary")
-        for r in range(w.ranks):
-            if r:
-                w.message(r - 1, r, 4096, cost=10)
-            w.work(r, "pack_boundary", 600)
-        w.close()
+        with w.inside("exchange_boundary"):
+            for r in range(w.ranks):
+                if r:
+                    w.message(r - 1, r, 4096, cost=10)
+                w.work(r, "pack_boundary", 600)
         w.everyone("update_cells", 1500)
     return w.done(), Truth(("exchange_boundary", "pack_boundary"), ANY)
 
@@ -154,10 +148,8 @@ def late_receiver(rng: random.Random) -> Built:
     for _ in range(n):
         w.work(1 - slow, "produce_block", 800)
         w.work(slow, "consume_block", 2600)
-        w.open("send_block", [1 - slow])
-        w.open("receive_block", [slow])
-        w.message(1 - slow, slow, 1 << 20, cost=100, ready=True)
-        w.close()
+        with w.inside("send_block", [1 - slow]), w.inside("receive_block", [slow]):
+            w.message(1 - slow, slow, 1 << 20, cost=100, ready=True)
     return w.done(), Truth(("consume_block",), slow, lost=n * 1800)
 
 
@@ -168,9 +160,8 @@ def needless_barrier(rng: random.Random) -> Built:
     for i in range(n):
         for r in range(w.ranks):
             w.work(r, "local_search", 3000 if (i + r) % w.ranks == 0 else 1000)
-        w.open("wait_for_all")
-        w.barrier()
-        w.close()
+        with w.inside("wait_for_all"):
+            w.barrier()
     w.allreduce()
     return w.done(), Truth(("wait_for_all", "local_search"))
 
@@ -240,9 +231,8 @@ def serial_output(rng: random.Random) -> Built:
     for i in range(n):
         w.everyone("advance", 2000)
         if i % 2:
-            w.open("write_checkpoint", [writer])
-            w.work(writer, call or "format_output", 5000)
-            w.close([writer])
+            with w.inside("write_checkpoint", [writer]):
+                w.work(writer, call or "format_output", 5000)
         w.barrier()
     regions = ("write_checkpoint", call or "format_output")
     return w.done(), Truth(regions, writer, lost=n // 2 * 5000)
@@ -253,10 +243,9 @@ def small_regions(rng: random.Random) -> Built:
     w = World(rng, 1, rng.choice([2, 4]))
     for _ in range(rng.choice([5, 12])):
         w.work(0, "boundary", 40)
-        w.open("sweep_lines")
-        for _ in range(60):
-            w.divided(0, 80, "line", [3] * w.threads, overhead=15)
-        w.close()
+        with w.inside("sweep_lines"):
+            for _ in range(60):
+                w.divided(0, 80, "line", [3] * w.threads, overhead=15)
     return w.done(), Truth(("sweep_lines", "line"))
 
 
@@ -265,21 +254,20 @@ def task_imbalance(rng: random.Random) -> Built:
     w = World(rng, 1, rng.choice([3, 4]))
     n = rng.choice([8, 20])
     for _ in range(n):
-        w.open("build_tree")
-        owner = rng.randrange(w.threads)
+        with w.inside("build_tree"):
+            owner = rng.randrange(w.threads)
 
-        def execute(i: int, owner: int = owner) -> None:
-            for k in range(4):
-                task = (i, k + 1)
-                t = w.now[0][i]
-                one = w.at(0, i).enter(t, "!$omp task @tree.c:20").create_task(t, task).leave(t + 1)
-                one.switch_task(t + 1, task)
-                w.now[0][i] = t + 1
-                w.work(0, "subtree", 4000 if i == owner and k == 0 else 300, i)
-                one.complete_task(w.now[0][i], task)
+            def execute(i: int, owner: int = owner) -> None:
+                for k in range(4):
+                    task = (i, k + 1)
+                    t = w.now[0][i]
+                    one = w.at(0, i).enter(t, "!$omp task @tree.c:20").create_task(t, task).leave(t + 1)
+                    one.switch_task(t + 1, task)
+                    w.now[0][i] = t + 1
+                    w.work(0, "subtree", 4000 if i == owner and k == 0 else 300, i)
+                    one.complete_task(w.now[0][i], task)
 
-        w.parallel(0, 18, execute)
-        w.close()
+            w.parallel(0, 18, execute)
     return w.done(), Truth(("subtree", "build_tree"), ANY)
 
 
@@ -307,12 +295,11 @@ def nested_work(rng: random.Random) -> Built:
     w = World(rng, processes(rng, 3))
     n, slow = rng.choice([10, 40]), rng.randrange(w.ranks)
     for _ in range(n):
-        w.open("physics")
-        for r in range(w.ranks):
-            more = 2 if r == slow else 1
-            w.work(r, "radiation", 900 * more)
-            w.work(r, "convection", 1000 * more)
-        w.close()
+        with w.inside("physics"):
+            for r in range(w.ranks):
+                more = 2 if r == slow else 1
+                w.work(r, "radiation", 900 * more)
+                w.work(r, "convection", 1000 * more)
         w.everyone("dynamics", 1500)
         w.allreduce()
     return w.done(), Truth(("physics",), slow, lost=n * 1900)
@@ -331,9 +318,8 @@ def fence_imbalance(rng: random.Random) -> Built:
             side = {"window": window, "remote": (r + 1) % w.ranks, "sent": 4096, "matching": 1}
             w.at(r).enter(t, "MPI_Put").record(t, K.RMA_PUT, rma=side).leave(t + 3)
             w.now[r][0] = t + 3
-        w.open("finish_halo")
-        _fence(w, window)
-        w.close()
+        with w.inside("finish_halo"):
+            _fence(w, window)
     return w.done(), Truth(("fill_halo",), slow, lost=n * 1500)
 
 

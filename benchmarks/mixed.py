@@ -41,10 +41,11 @@ def slow_thread_of_hybrid(rng: random.Random, late: bool) -> Made:
     rank, thread = rng.randrange(w.ranks), rng.randrange(w.threads)
     for _ in range(25):
         for r in range(w.ranks):
-            w.open("solve", [r])
-            w.divided(r, 10, "line_sweep", [2000 + 500 * late * ((r, i) == (rank, thread)) for i in range(w.threads)])
-            w.divided(r, 20, "update", [1500] * w.threads)
-            w.close([r])
+            with w.inside("solve", [r]):
+                w.divided(
+                    r, 10, "line_sweep", [2000 + 500 * late * ((r, i) == (rank, thread)) for i in range(w.threads)]
+                )
+                w.divided(r, 20, "update", [1500] * w.threads)
         w.allreduce()
     return w, Truth(("line_sweep",), rank, thread)
 
@@ -55,9 +56,8 @@ def moving_hot_spot(rng: random.Random, late: bool) -> Made:
     for k in range(24):
         for r in range(w.ranks):
             more = 900 * late * (k % w.ranks == r)
-            w.open("chemistry", [r])
-            w.divided(r, 30, "react_cells", [1200 + more] * w.threads)
-            w.close([r])
+            with w.inside("chemistry", [r]):
+                w.divided(r, 30, "react_cells", [1200 + more] * w.threads)
         w.allreduce()
     return w, Truth(("react_cells", "chemistry"))
 
@@ -72,10 +72,9 @@ def late_in_columns(rng: random.Random, late: bool) -> Made:
         for r in range(6):
             w.work(r, "factor_panel", 1000 + 500 * late * (r == slow))
             w.work(r, "update_trailing", 1500)
-        w.open("exchange_column")
-        for number, ranks in zip(numbers, columns, strict=True):
-            w.among(ranks, number, "MPI_Allgather", "allgather")
-        w.close()
+        with w.inside("exchange_column"):
+            for number, ranks in zip(numbers, columns, strict=True):
+                w.among(ranks, number, "MPI_Allgather", "allgather")
         if k % 6 == 5:
             w.allreduce()
     return w, Truth(("factor_panel",), slow)
@@ -87,12 +86,11 @@ def numbered_steps(rng: random.Random, late: bool) -> Made:
     slow = rng.randrange(w.ranks)
     name = rng.choice(["step_%d", "iteration %d", "Step#%d"])
     for k in range(20):
-        w.open(name % k)
-        for r in range(w.ranks):
-            w.work(r, "forces", 1500 + 900 * late * (r == slow))
-            w.work(r, "integrate", 700)
-        w.allreduce()
-        w.close()
+        with w.inside(name % k):
+            for r in range(w.ranks):
+                w.work(r, "forces", 1500 + 900 * late * (r == slow))
+                w.work(r, "integrate", 700)
+            w.allreduce()
     return w, Truth(("forces",), slow)
 
 
@@ -101,11 +99,10 @@ def computing_in_numbered_steps(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.04)
     slow = rng.randrange(w.ranks)
     for k in range(24):
-        w.open(f"iteration_{k}")
-        for r in range(w.ranks):
-            w.now[r][0] += w.noisy(1500 + 700 * late * (r == slow))
-        w.allreduce()
-        w.close()
+        with w.inside(f"iteration_{k}"):
+            for r in range(w.ranks):
+                w.now[r][0] += w.noisy(1500 + 700 * late * (r == slow))
+            w.allreduce()
     return w, Truth(("iteration",), slow)
 
 
@@ -123,11 +120,10 @@ def collectives_in_numbered_steps(rng: random.Random, late: bool) -> Made:
     """Each time step is a region of its own, which calls many collective operations."""
     w = World(rng, processes(rng, 3), noise=0.02)
     for k in range(15):
-        w.open(f"step {k}")
-        w.everyone("kernel", 3000)
-        for _ in range(40 if late else 1):
-            w.collective("MPI_Allreduce", "allreduce", 8, 25)
-        w.close()
+        with w.inside(f"step {k}"):
+            w.everyone("kernel", 3000)
+            for _ in range(40 if late else 1):
+                w.collective("MPI_Allreduce", "allreduce", 8, 25)
     return w, Truth(("step",))
 
 
@@ -135,15 +131,13 @@ def messages_in_numbered_steps(rng: random.Random, late: bool) -> Made:
     """Each time step is a region of its own, and sends many small messages."""
     w = World(rng, rng.choice([2, 4]), noise=0.03)
     for k in range(12):
-        w.open(f"cycle_{k}")
-        w.everyone("push_particles", 3000)
-        w.open("send_particles")
-        for _ in range(60 if late else 1):
-            for r in range(0, w.ranks, 2):
-                w.message(r, r + 1, 32, cost=12)
-        w.close()
-        w.allreduce()
-        w.close()
+        with w.inside(f"cycle_{k}"):
+            w.everyone("push_particles", 3000)
+            with w.inside("send_particles"):
+                for _ in range(60 if late else 1):
+                    for r in range(0, w.ranks, 2):
+                        w.message(r, r + 1, 32, cost=12)
+            w.allreduce()
     return w, Truth(("send_particles",))
 
 
@@ -153,10 +147,9 @@ def on_two_call_paths(rng: random.Random, late: bool) -> Made:
     slow = rng.randrange(w.ranks)
     for _ in range(25):
         for caller in ("predictor", "corrector"):
-            w.open(caller)
-            w.everyone("right_hand_side", 900, slow, 400 * late)
-            w.halo()
-            w.close()
+            with w.inside(caller):
+                w.everyone("right_hand_side", 900, slow, 400 * late)
+                w.halo()
         w.everyone("filter", 1000)
         w.allreduce()
     return w, Truth(("right_hand_side",), slow)
@@ -191,10 +184,9 @@ def slow_link(rng: random.Random, late: bool) -> Made:
     a = rng.randrange(w.ranks - 1)
     for _ in range(30):
         w.everyone("stencil", 1500)
-        w.open("exchange_faces")
-        for r in range(w.ranks - 1):
-            w.message(r, r + 1, 4096, cost=400 if late and r == a else 8)
-        w.close()
+        with w.inside("exchange_faces"):
+            for r in range(w.ranks - 1):
+                w.message(r, r + 1, 4096, cost=400 if late and r == a else 8)
         w.allreduce()
     return w, Truth(("exchange_faces",), ANY)
 
@@ -204,17 +196,14 @@ def lock_on_all_ranks(rng: random.Random, late: bool) -> Made:
     w = World(rng, rng.choice([2, 3]), rng.choice([3, 4]), noise=0.04)
     for _ in range(20):
         for r in range(w.ranks):
-            w.open("deposit", [r])
-            w.open_team(r, 40)
-            for i in range(w.threads):
-                w.work(r, "weights", 1500, i)
-            if late:
-                w.locked(r, {i: w.now[r][i] for i in range(w.threads)}, "add_to_grid", 400, 44)
-            else:
+            with w.inside("deposit", [r]), w.in_team(r, 40):
                 for i in range(w.threads):
-                    w.work(r, "add_to_grid", 400, i)
-            w.close_team(r, 40)
-            w.close([r])
+                    w.work(r, "weights", 1500, i)
+                if late:
+                    w.locked(r, {i: w.now[r][i] for i in range(w.threads)}, "add_to_grid", 400, 44)
+                else:
+                    for i in range(w.threads):
+                        w.work(r, "add_to_grid", 400, i)
         w.allreduce()
     return w, Truth(("add_to_grid", "deposit"), ANY)
 
@@ -234,11 +223,10 @@ def serial_part_of_all(rng: random.Random, late: bool) -> Made:
     w = World(rng, rng.choice([1, 2, 3]), 4, noise=0.03)
     for _ in range(25):
         for r in range(w.ranks):
-            w.open("time_step", [r])
-            w.divided(r, 50, "advect", [3000] * 4)
-            if late:
-                w.work(r, "sort_list", 450)
-            w.close([r])
+            with w.inside("time_step", [r]):
+                w.divided(r, 50, "advect", [3000] * 4)
+                if late:
+                    w.work(r, "sort_list", 450)
         if w.ranks > 1:
             w.allreduce()
     return w, Truth(("sort_list",), ANY)
@@ -251,9 +239,8 @@ def compensating(rng: random.Random, late: bool) -> Made:
     for _ in range(30):
         w.everyone("particles", 1500, one, 800)
         if late:
-            w.open("checkpoint_time")
-            w.barrier()
-            w.close()
+            with w.inside("checkpoint_time"):
+                w.barrier()
         w.everyone("fields", 1500, other, 800)
         w.allreduce()
     return w, Truth(("checkpoint_time", "particles", "fields"), ANY)
@@ -264,9 +251,8 @@ def large_reduction(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.05)
     for _ in range(25):
         w.everyone("gradients", 2500)
-        w.open("sum_gradients")
-        w.collective("MPI_Allreduce", "allreduce", 1 << 22 if late else 8, 900 if late else 10)
-        w.close()
+        with w.inside("sum_gradients"):
+            w.collective("MPI_Allreduce", "allreduce", 1 << 22 if late else 8, 900 if late else 10)
     return w, Truth(("sum_gradients",))
 
 
@@ -281,19 +267,18 @@ def partly_hidden(rng: random.Random, late: bool) -> Made:
             peers = [p for p in (r - 1, r + 1) if 0 <= p < w.ranks]
             sent[r] = w._post(r, peers, 2048)
             w.work(r, "interior", 900)
-        w.open("finish_exchange")
-        for r in range(w.ranks):
-            t = w.now[r][0]
-            peers = list(sent[r])
-            end = max([t, *(sent[p][r] for p in peers)]) + 8
-            one = w.at(r).enter(t, "MPI_Waitall")
-            for k, p in enumerate(peers):
-                one.complete_receive(end, p, request=10 + k, length=2048)
-            for k in range(len(peers)):
-                one.complete_send(end, 20 + k)
-            one.leave(end)
-            w.now[r][0] = end
-        w.close()
+        with w.inside("finish_exchange"):
+            for r in range(w.ranks):
+                t = w.now[r][0]
+                peers = list(sent[r])
+                end = max([t, *(sent[p][r] for p in peers)]) + 8
+                one = w.at(r).enter(t, "MPI_Waitall")
+                for k, p in enumerate(peers):
+                    one.complete_receive(end, p, request=10 + k, length=2048)
+                for k in range(len(peers)):
+                    one.complete_send(end, 20 + k)
+                one.leave(end)
+                w.now[r][0] = end
         w.everyone("edges", 600)
     w.allreduce()
     return w, Truth(("pack_edges",), slow)
@@ -321,11 +306,10 @@ def small_writes(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 2), noise=0.03)
     for _ in range(20):
         w.everyone("advance", 2500)
-        w.open("write_particles")
-        for r in range(w.ranks):
-            for _ in range(60 if late else 1):
-                w.call(r, "MPI_File_write", 25)
-        w.close()
+        with w.inside("write_particles"):
+            for r in range(w.ranks):
+                for _ in range(60 if late else 1):
+                    w.call(r, "MPI_File_write", 25)
         w.allreduce()
     return w, Truth(("write_particles",))
 
@@ -336,10 +320,9 @@ def receives_one_by_one(rng: random.Random, late: bool) -> Made:
     slow = rng.randrange(1, w.ranks)
     for _ in range(30):
         w.everyone("integrate", 1200, slow, 700 * late)
-        w.open("gather_parts")
-        for r in range(1, w.ranks):
-            w.message(r, 0, 4096)
-        w.close()
+        with w.inside("gather_parts"):
+            for r in range(1, w.ranks):
+                w.message(r, 0, 4096)
         for r in range(1, w.ranks):
             w.message(0, r, 64, tag=1)
     return w, Truth(("integrate",), slow)
@@ -351,10 +334,9 @@ def uneven_threads_of_uneven_ranks(rng: random.Random, late: bool) -> Made:
     slow = rng.randrange(w.ranks)
     for _ in range(20):
         for r in range(w.ranks):
-            w.open("time_step", [r])
-            w.divided(r, 60, "collide", [1200 + 700 * late * (r == slow)] * 3)
-            w.divided(r, 70, "stream", [800, 850, 900])
-            w.close([r])
+            with w.inside("time_step", [r]):
+                w.divided(r, 60, "collide", [1200 + 700 * late * (r == slow)] * 3)
+                w.divided(r, 70, "stream", [800, 850, 900])
         w.halo()
         w.allreduce()
     return w, Truth(("collide",), slow, ANY)
@@ -366,10 +348,9 @@ def barrier_in_front_of_reduction(rng: random.Random, late: bool) -> Made:
     slow = rng.randrange(w.ranks)
     for _ in range(30):
         w.everyone("local_sum", 1500, slow, 500 * late)
-        w.open("global_sum")
-        w.barrier()
-        w.allreduce()
-        w.close()
+        with w.inside("global_sum"):
+            w.barrier()
+            w.allreduce()
     return w, Truth(("local_sum",), slow)
 
 
@@ -390,10 +371,9 @@ def slow_half_of_threads(rng: random.Random, late: bool) -> Made:
     w = World(rng, rng.choice([1, 2, 3]), 4, noise=0.05)
     for _ in range(20):
         for r in range(w.ranks):
-            w.open("time_step", [r])
-            w.divided(r, 10, "triad", [1000 + (90 if i >= 2 else -90) * late for i in range(4)])
-            w.divided(r, 20, "chemistry", [900] * 4)
-            w.close([r])
+            with w.inside("time_step", [r]):
+                w.divided(r, 10, "triad", [1000 + (90 if i >= 2 else -90) * late for i in range(4)])
+                w.divided(r, 20, "chemistry", [900] * 4)
         if w.ranks > 1:
             w.allreduce()
     return w, Truth(("triad",), ANY)
@@ -403,16 +383,13 @@ def atomic_updates(rng: random.Random, late: bool) -> Made:
     """Threads update a histogram by atomic operations, for which they compete."""
     w = World(rng, 1, 4)
     for _ in range(15):
-        w.open("histogram")
-        w.open_team(0, 33)
-        for i in range(4):
-            for _ in range(20):
-                w.work(0, "bin_value", 30, i)
-                t = w.now[0][i]
-                w.now[0][i] = t + (30 if late else 2)
-                w.at(0, i).enter(t, "!$omp atomic @h.c:35").leave(w.now[0][i])
-        w.close_team(0, 33)
-        w.close()
+        with w.inside("histogram"), w.in_team(0, 33):
+            for i in range(4):
+                for _ in range(20):
+                    w.work(0, "bin_value", 30, i)
+                    t = w.now[0][i]
+                    w.now[0][i] = t + (30 if late else 2)
+                    w.at(0, i).enter(t, "!$omp atomic @h.c:35").leave(w.now[0][i])
     return w, Truth(("histogram",))
 
 

@@ -46,21 +46,20 @@ def late_post(rng: random.Random, late: bool) -> Made:
     target = rng.randrange(w.ranks)
     for _ in range(rng.choice([15, 40])):
         w.everyone("prepare_window", 800, target, 1500 * late)
-        w.open("put_to_neighbour")
-        for r in range(w.ranks):
-            _epoch_call(w, r, "MPI_Win_post", 0, window, alone[(r - 1) % w.ranks])
-        posted = {r: w.now[r][0] - 4 for r in range(w.ranks)}
-        for r in range(w.ranks):
-            to = (r + 1) % w.ranks
-            _epoch_call(w, r, "MPI_Win_start", posted[to], window, alone[to])
-            _put(w, r, to, window)
-        completed = {}
-        for r in range(w.ranks):
-            completed[r] = w.now[r][0]
-            _epoch_call(w, r, "MPI_Win_complete", 0, window, alone[(r + 1) % w.ranks])
-        for r in range(w.ranks):
-            _epoch_call(w, r, "MPI_Win_wait", completed[(r - 1) % w.ranks], window, alone[(r - 1) % w.ranks])
-        w.close()
+        with w.inside("put_to_neighbour"):
+            for r in range(w.ranks):
+                _epoch_call(w, r, "MPI_Win_post", 0, window, alone[(r - 1) % w.ranks])
+            posted = {r: w.now[r][0] - 4 for r in range(w.ranks)}
+            for r in range(w.ranks):
+                to = (r + 1) % w.ranks
+                _epoch_call(w, r, "MPI_Win_start", posted[to], window, alone[to])
+                _put(w, r, to, window)
+            completed = {}
+            for r in range(w.ranks):
+                completed[r] = w.now[r][0]
+                _epoch_call(w, r, "MPI_Win_complete", 0, window, alone[(r + 1) % w.ranks])
+            for r in range(w.ranks):
+                _epoch_call(w, r, "MPI_Win_wait", completed[(r - 1) % w.ranks], window, alone[(r - 1) % w.ranks])
     return w, Truth(("prepare_window",), target)
 
 
@@ -92,19 +91,18 @@ def late_for_persistent(rng: random.Random, late: bool) -> Made:
             w.call(r, name, 2)
     for _ in range(rng.choice([20, 50])):
         w.everyone("smooth_block", 900, slow, 900 * late)
-        w.open("exchange_block")
-        sent = {}
-        for r in range(w.ranks):
-            t = sent[r] = w.now[r][0]
-            one = w.at(r).enter(t, "MPI_Startall").post_receive(t, 1)
-            one.start_send(t, (r + 1) % w.ranks, request=2, length=1024).leave(t + 3)
-            w.now[r][0] = t + 3
-        for r in range(w.ranks):
-            t, source = w.now[r][0], (r - 1) % w.ranks
-            end = w.now[r][0] = max(t, sent[source]) + 8
-            one = w.at(r).enter(t, "MPI_Waitall").complete_receive(end, source, request=1, length=1024)
-            one.complete_send(end, 2).leave(end)
-        w.close()
+        with w.inside("exchange_block"):
+            sent = {}
+            for r in range(w.ranks):
+                t = sent[r] = w.now[r][0]
+                one = w.at(r).enter(t, "MPI_Startall").post_receive(t, 1)
+                one.start_send(t, (r + 1) % w.ranks, request=2, length=1024).leave(t + 3)
+                w.now[r][0] = t + 3
+            for r in range(w.ranks):
+                t, source = w.now[r][0], (r - 1) % w.ranks
+                end = w.now[r][0] = max(t, sent[source]) + 8
+                one = w.at(r).enter(t, "MPI_Waitall").complete_receive(end, source, request=1, length=1024)
+                one.complete_send(end, 2).leave(end)
     return w, Truth(("smooth_block",), slow)
 
 
@@ -116,13 +114,12 @@ def late_for_rendezvous(rng: random.Random, late: bool) -> Made:
     for _ in range(rng.choice([15, 40])):
         w.work(fast, "make_block", 900)
         w.work(slow, "use_block", 900 + 1500 * late)
-        w.open("hand_over", [fast])
-        t, u = w.now[fast][0], w.now[slow][0]
-        w.at(fast).enter(t, "MPI_Isend").start_send(t, slow, request=1, length=1 << 22).leave(t + 2)
-        arrives = max(t, u) + 300
-        w.at(fast).enter(t + 2, "MPI_Wait").complete_send(arrives, 1).leave(arrives)
-        w.now[fast][0] = arrives
-        w.close([fast])
+        with w.inside("hand_over", [fast]):
+            t, u = w.now[fast][0], w.now[slow][0]
+            w.at(fast).enter(t, "MPI_Isend").start_send(t, slow, request=1, length=1 << 22).leave(t + 2)
+            arrives = max(t, u) + 300
+            w.at(fast).enter(t + 2, "MPI_Wait").complete_send(arrives, 1).leave(arrives)
+            w.now[fast][0] = arrives
         one = w.at(slow).enter(u, "MPI_Recv").receive(arrives, fast, length=1 << 22)
         one.leave(arrives)
         w.now[slow][0] = arrives
@@ -135,9 +132,8 @@ def late_for_gather(rng: random.Random, late: bool) -> Made:
     slow = rng.randrange(1, w.ranks)
     for _ in range(rng.choice([15, 40])):
         w.everyone("local_spectrum", 700, slow, 1000 * late)
-        w.open("collect_spectra")
-        w.to_root("MPI_Gather", "gather")
-        w.close()
+        with w.inside("collect_spectra"):
+            w.to_root("MPI_Gather", "gather")
         w.work(0, "normalise", 60)
         w.from_root("MPI_Scatter", "scatter")
     return w, Truth(("local_spectrum",), slow)
@@ -172,17 +168,16 @@ def late_for_sparse_exchange(rng: random.Random, late: bool) -> Made:
     for _ in range(rng.choice([15, 40])):
         w.everyone("find_migrants", 900, slow, 900 * late)
         last = max(now[0] for now in w.now)
-        w.open("migrate")
-        for r in range(w.ranks):
-            t = w.now[r][0]
-            one = w.at(r).enter(t, "MPI_Ibarrier").start_collective(t + 1, 1).leave(t + 2)
-            t += 4
-            while t < last:
-                one.enter(t, "MPI_Iprobe").leave(t + 2).enter(t + 4, "MPI_Test").leave(t + 6)
-                t += 30
-            one.enter(t, "MPI_Test").complete_collective(t + 2, "barrier", 1).leave(t + 3)
-            w.now[r][0] = t + 5
-        w.close()
+        with w.inside("migrate"):
+            for r in range(w.ranks):
+                t = w.now[r][0]
+                one = w.at(r).enter(t, "MPI_Ibarrier").start_collective(t + 1, 1).leave(t + 2)
+                t += 4
+                while t < last:
+                    one.enter(t, "MPI_Iprobe").leave(t + 2).enter(t + 4, "MPI_Test").leave(t + 6)
+                    t += 30
+                one.enter(t, "MPI_Test").complete_collective(t + 2, "barrier", 1).leave(t + 3)
+                w.now[r][0] = t + 5
     return w, Truth(("find_migrants",), slow)
 
 
@@ -205,9 +200,8 @@ def node_of_two(rng: random.Random, late: bool) -> Made:
         for region, ticks in parts.items():
             for r in range(w.ranks):
                 w.work(r, region, ticks * (1 + 0.6 * late * (r in node)))
-        w.open("exchange")
-        w.halo()
-        w.close()
+        with w.inside("exchange"):
+            w.halo()
         w.allreduce()
     return w, Truth(tuple(parts), ANY)
 
@@ -218,11 +212,12 @@ def slow_core(rng: random.Random, late: bool) -> Made:
     rank, shared = rng.randrange(2), rng.sample(range(4), 2)
     parts = {"flux": 900, "source": 700, "update": 500}
     for _ in range(20):
-        w.open("advance")
-        for line, (region, ticks) in enumerate(parts.items()):
-            for r in range(2):
-                w.divided(r, 10 * line, region, [ticks * (1 + late * (r == rank and i in shared)) for i in range(4)])
-        w.close()
+        with w.inside("advance"):
+            for line, (region, ticks) in enumerate(parts.items()):
+                for r in range(2):
+                    w.divided(
+                        r, 10 * line, region, [ticks * (1 + late * (r == rank and i in shared)) for i in range(4)]
+                    )
         w.allreduce()
     return w, Truth((*parts, "advance"), rank)
 
@@ -233,13 +228,11 @@ def slow_core(rng: random.Random, late: bool) -> Made:
 def read_input(rng: random.Random, late: bool) -> Made:
     """One process reads the mesh at the start while all others wait for it."""
     w = World(rng, processes(rng, 3))
-    w.open("setup")
-    w.open("load_mesh", [0])
-    for _ in range(5):
-        w.work(0, "parse_elements", 200 + 3000 * late)
-    w.close([0])
-    w.from_root("MPI_Bcast", "bcast")
-    w.close()
+    with w.inside("setup"):
+        with w.inside("load_mesh", [0]):
+            for _ in range(5):
+                w.work(0, "parse_elements", 200 + 3000 * late)
+        w.from_root("MPI_Bcast", "bcast")
     for _ in range(20):
         w.everyone("advance", 1500)
         w.allreduce()
@@ -251,12 +244,11 @@ def write_in_turn(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 4))
     for _ in range(10):
         w.everyone("advance", 2500)
-        w.open("write_in_order")
-        for r in range(w.ranks):
-            if r and late:
-                w.message(r - 1, r, 4, tag=3)
-            w.work(r, "append_part", 900)
-        w.close()
+        with w.inside("write_in_order"):
+            for r in range(w.ranks):
+                if r and late:
+                    w.message(r - 1, r, 4, tag=3)
+                w.work(r, "append_part", 900)
         w.barrier()
     return w, Truth(("write_in_order", "append_part"), ANY)
 
@@ -267,11 +259,10 @@ def communicators_again(rng: random.Random, late: bool) -> Made:
     for k in range(40):
         w.everyone("select_active", 500)
         if late or not k:
-            w.open("regroup")
-            for r in range(w.ranks):
-                w.at(r).enter(w.now[r][0], "MPI_Comm_split")
-            w.meet(400, lambda r, t: w.at(r).leave(t))
-            w.close()
+            with w.inside("regroup"):
+                for r in range(w.ranks):
+                    w.at(r).enter(w.now[r][0], "MPI_Comm_split")
+                w.meet(400, lambda r, t: w.at(r).leave(t))
         w.allreduce()
     return w, Truth(("regroup",))
 
@@ -282,11 +273,10 @@ def requests_for_work(rng: random.Random, late: bool) -> Made:
     share = 40 if late else 5
     for _ in range(share):
         for r in range(1, w.ranks):
-            w.open("get_item", [r])
-            w.message(r, 0, 4, tag=1)
-            w.work(0, "find_item", 200)
-            w.message(0, r, 64, tag=2)
-            w.close([r])
+            with w.inside("get_item", [r]):
+                w.message(r, 0, 4, tag=1)
+                w.work(0, "find_item", 200)
+                w.message(0, r, 64, tag=2)
         for r in range(1, w.ranks):
             w.work(r, "treat_items", 200 * 40 / share)
     return w, Truth(("find_item",), 0)
@@ -297,9 +287,8 @@ def alltoall_of_much(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.03)
     for _ in range(25):
         w.everyone("local_sort", 1000)
-        w.open("exchange_keys")
-        w.collective("MPI_Alltoallv", "alltoallv", (1 << 22) if late else 4096, 1500 if late else 20)
-        w.close()
+        with w.inside("exchange_keys"):
+            w.collective("MPI_Alltoallv", "alltoallv", (1 << 22) if late else 4096, 1500 if late else 20)
     return w, Truth(("exchange_keys",))
 
 
@@ -311,22 +300,17 @@ def late_thread_that_sends(rng: random.Random, late: bool) -> Made:
     w = World(rng, 2, 3)
     rank, thread = rng.randrange(2), rng.randrange(3)
     for _ in range(20):
-        w.open("advance_zones")
-        for r in range(2):
-            w.open_team(r, 30)
-        for i in range(3):
-            for r in range(2):
-                w.work(r, "zone", 900 + 1100 * late * ((r, i) == (rank, thread)), i)
-            sent = {r: w.now[r][i] for r in range(2)}
-            for r in range(2):
-                w.at(r, i).enter(sent[r], "MPI_Send").send(sent[r], 1 - r, tag=i, length=64).leave(sent[r] + 4)
-            for r in range(2):
-                t = sent[r] + 4
-                end = w.now[r][i] = max(t, sent[1 - r]) + 6
-                w.at(r, i).enter(t, "MPI_Recv").receive(end, 1 - r, tag=i, length=64).leave(end)
-        for r in range(2):
-            w.close_team(r, 30)
-        w.close()
+        with w.inside("advance_zones"), w.in_team(0, 30), w.in_team(1, 30):
+            for i in range(3):
+                for r in range(2):
+                    w.work(r, "zone", 900 + 1100 * late * ((r, i) == (rank, thread)), i)
+                sent = {r: w.now[r][i] for r in range(2)}
+                for r in range(2):
+                    w.at(r, i).enter(sent[r], "MPI_Send").send(sent[r], 1 - r, tag=i, length=64).leave(sent[r] + 4)
+                for r in range(2):
+                    t = sent[r] + 4
+                    end = w.now[r][i] = max(t, sent[1 - r]) + 6
+                    w.at(r, i).enter(t, "MPI_Recv").receive(end, 1 - r, tag=i, length=64).leave(end)
     return w, Truth(("zone",), rank, thread)
 
 
@@ -334,28 +318,26 @@ def calls_in_turn(rng: random.Random, late: bool) -> Made:
     """All threads call MPI, but in a critical section."""
     w = World(rng, 2, 4, noise=0.02)
     for _ in range(15):
-        w.open("send_results")
-        for r in range(2):
-            w.open_team(r, 40)
-            for i in range(4):
-                w.work(r, "make_result", 600, i)
-            free = 0
-            for i in sorted(range(4), key=lambda i: w.now[r][i]):
-                t = w.now[r][i]
-                begin = max(free, t + 1) if late else t + 1
-                one = w.at(r, i)
-                if late:
-                    w.orders += 1
-                    one.enter(t, "!$omp critical @net.c:44").acquire(begin, 1, w.orders)
-                    one.enter(begin, "!$omp critical sblock @net.c:44")
-                end = begin + 400
-                one.enter(begin, "MPI_Send").send(begin, 1 - r, tag=i, length=1 << 16).leave(end)
-                if late:
-                    one.leave(end).release(end + 1, 1, w.orders).leave(end + 1)
-                free = end + 2
-                w.now[r][i] = end + 1
-            w.close_team(r, 40)
-        w.close()
+        with w.inside("send_results"):
+            for r in range(2):
+                with w.in_team(r, 40):
+                    for i in range(4):
+                        w.work(r, "make_result", 600, i)
+                    free = 0
+                    for i in sorted(range(4), key=lambda i: w.now[r][i]):
+                        t = w.now[r][i]
+                        begin = max(free, t + 1) if late else t + 1
+                        one = w.at(r, i)
+                        if late:
+                            w.orders += 1
+                            one.enter(t, "!$omp critical @net.c:44").acquire(begin, 1, w.orders)
+                            one.enter(begin, "!$omp critical sblock @net.c:44")
+                        end = begin + 400
+                        one.enter(begin, "MPI_Send").send(begin, 1 - r, tag=i, length=1 << 16).leave(end)
+                        if late:
+                            one.leave(end).release(end + 1, 1, w.orders).leave(end + 1)
+                        free = end + 2
+                        w.now[r][i] = end + 1
         for r in range(2):
             for i in range(4):
                 w.at(r).enter(w.now[r][0], "MPI_Recv").receive(w.now[r][0] + 5, 1 - r, tag=i, length=1 << 16)
@@ -371,10 +353,9 @@ def triangular_loop(rng: random.Random, late: bool) -> Made:
     """Rows of a triangle are divided evenly by number, not by length."""
     w = World(rng, rng.choice([1, 2]), 4)
     for _ in range(20):
-        w.open("factor")
-        for r in range(w.ranks):
-            w.divided(r, 12, "eliminate_rows", [400 + (600 * i if late else 900) for i in range(4)])
-        w.close()
+        with w.inside("factor"):
+            for r in range(w.ranks):
+                w.divided(r, 12, "eliminate_rows", [400 + (600 * i if late else 900) for i in range(4)])
         if w.ranks > 1:
             w.allreduce()
     return w, Truth(("eliminate_rows",), ANY)
@@ -405,25 +386,22 @@ def tasks_of_one(rng: random.Random, late: bool) -> Made:
     w = World(rng, 1, 4, noise=0.04)
     number = 0
     for _ in range(8):
-        w.open("traverse")
-        w.open_team(0, 80)
-        one = (
-            w.at(0, 0)
-            .enter(w.now[0][0], "!$omp single @tree.c:18")
-            .enter(w.now[0][0], "!$omp single sblock @tree.c:18")
-        )
-        made = []
-        for _ in range(24):
-            w.work(0, "find_subtree", 20 + 330 * late)
-            number += 1
-            t = w.now[0][0]
-            one.enter(t, "!$omp create task @tree.c:20").create_task(t, (0, number)).leave(t + 2)
-            w.now[0][0] = t + 2
-            made.append((t + 2, number))
-        one.leave(w.now[0][0]).leave(w.now[0][0])
-        _executed_by_others(w, made, "visit_subtree", 400, 2)
-        w.close_team(0, 80)
-        w.close()
+        with w.inside("traverse"), w.in_team(0, 80):
+            one = (
+                w.at(0, 0)
+                .enter(w.now[0][0], "!$omp single @tree.c:18")
+                .enter(w.now[0][0], "!$omp single sblock @tree.c:18")
+            )
+            made = []
+            for _ in range(24):
+                w.work(0, "find_subtree", 20 + 330 * late)
+                number += 1
+                t = w.now[0][0]
+                one.enter(t, "!$omp create task @tree.c:20").create_task(t, (0, number)).leave(t + 2)
+                w.now[0][0] = t + 2
+                made.append((t + 2, number))
+            one.leave(w.now[0][0]).leave(w.now[0][0])
+            _executed_by_others(w, made, "visit_subtree", 400, 2)
     return w, Truth(("find_subtree",), 0, 0)
 
 
@@ -432,20 +410,21 @@ def slow_creation(rng: random.Random, late: bool) -> Made:
     w = World(rng, 1, 4, noise=0.02)
     number, n, cost = 0, rng.choice([100, 200]), 14 if late else 1
     for _ in range(6):
-        w.open("traverse")
-        w.open_team(0, 80)
-        one = w.at(0).enter(w.now[0][0], "!$omp single @tree.c:18").enter(w.now[0][0], "!$omp single sblock @tree.c:18")
-        made = []
-        for _ in range(n):
-            number += 1
-            t = w.now[0][0]
-            one.enter(t, "!$omp create task @tree.c:20").create_task(t, (0, number)).leave(t + cost)
-            w.now[0][0] = t + cost
-            made.append((t + cost, number))
-        one.leave(w.now[0][0]).leave(w.now[0][0])
-        _executed_by_others(w, made, "leaf", 12, 1)
-        w.close_team(0, 80)
-        w.close()
+        with w.inside("traverse"), w.in_team(0, 80):
+            one = (
+                w.at(0)
+                .enter(w.now[0][0], "!$omp single @tree.c:18")
+                .enter(w.now[0][0], "!$omp single sblock @tree.c:18")
+            )
+            made = []
+            for _ in range(n):
+                number += 1
+                t = w.now[0][0]
+                one.enter(t, "!$omp create task @tree.c:20").create_task(t, (0, number)).leave(t + cost)
+                w.now[0][0] = t + cost
+                made.append((t + cost, number))
+            one.leave(w.now[0][0]).leave(w.now[0][0])
+            _executed_by_others(w, made, "leaf", 12, 1)
     return w, Truth(("traverse",), ANY)
 
 
@@ -453,20 +432,18 @@ def master_section(rng: random.Random, late: bool) -> Made:
     """The master works in a master construct while the others wait at the barrier after it."""
     w = World(rng, rng.choice([1, 2]), 4)
     for _ in range(20):
-        w.open("update_table")
-        for r in range(w.ranks):
-            w.open_team(r, 30)
-            for i in range(4):
-                w.work(r, "local_part", 800, i)
-            t = w.now[r][0]
-            w.at(r).enter(t, "!$omp master @tab.c:33")
-            w.work(r, "merge_table", 30 + 900 * late)
-            w.at(r).leave(w.now[r][0])
-            w.team_barrier(r, "!$omp barrier @tab.c:36")
-            for i in range(4):
-                w.work(r, "use_table", 500, i)
-            w.close_team(r, 30)
-        w.close()
+        with w.inside("update_table"):
+            for r in range(w.ranks):
+                with w.in_team(r, 30):
+                    for i in range(4):
+                        w.work(r, "local_part", 800, i)
+                    t = w.now[r][0]
+                    w.at(r).enter(t, "!$omp master @tab.c:33")
+                    w.work(r, "merge_table", 30 + 900 * late)
+                    w.at(r).leave(w.now[r][0])
+                    w.team_barrier(r, "!$omp barrier @tab.c:36")
+                    for i in range(4):
+                        w.work(r, "use_table", 500, i)
         if w.ranks > 1:
             w.allreduce()
     return w, Truth(("merge_table",), 0 if w.ranks == 1 else ANY, 0)
@@ -476,15 +453,12 @@ def many_omp_barriers(rng: random.Random, late: bool) -> Made:
     """Threads meet at a barrier after every short piece of work."""
     w = World(rng, 1, 4, noise=0.02)
     for _ in range(10):
-        w.open("sweep_planes")
-        w.open_team(0, 20)
-        for _ in range(40):
-            for i in range(4):
-                w.work(0, "plane", 30, i)
-            if late:
-                w.team_barrier(0, "!$omp barrier @plane.c:25", cost=40)
-        w.close_team(0, 20)
-        w.close()
+        with w.inside("sweep_planes"), w.in_team(0, 20):
+            for _ in range(40):
+                for i in range(4):
+                    w.work(0, "plane", 30, i)
+                if late:
+                    w.team_barrier(0, "!$omp barrier @plane.c:25", cost=40)
     return w, Truth(("sweep_planes",))
 
 
@@ -493,13 +467,12 @@ def alone_on_one_rank(rng: random.Random, late: bool) -> Made:
     w = World(rng, 3, 4)
     slow = rng.randrange(3)
     for _ in range(20):
-        w.open("forces")
-        for r in range(3):
-            if r == slow and late:
-                w.work(r, "short_range", 2800)
-            else:
-                w.divided(r, 40, "short_range", [700] * 4)
-        w.close()
+        with w.inside("forces"):
+            for r in range(3):
+                if r == slow and late:
+                    w.work(r, "short_range", 2800)
+                else:
+                    w.divided(r, 40, "short_range", [700] * 4)
         w.allreduce()
     return w, Truth(("short_range",), slow)
 
@@ -508,13 +481,11 @@ def only_masters_communicate(rng: random.Random, late: bool) -> Made:
     """Threads idle while their masters exchange large messages."""
     w = World(rng, processes(rng, 3), 3, noise=0.03)
     for _ in range(15):
-        w.open("stencil")
-        for r in range(w.ranks):
-            w.divided(r, 12, "rows", [1000] * 3)
-        w.close()
-        w.open("exchange_all")
-        w.halo(1 << 22 if late else 4096, 1500 if late else 8)
-        w.close()
+        with w.inside("stencil"):
+            for r in range(w.ranks):
+                w.divided(r, 12, "rows", [1000] * 3)
+        with w.inside("exchange_all"):
+            w.halo(1 << 22 if late else 4096, 1500 if late else 8)
     return w, Truth(("exchange_all",), -1)
 
 
@@ -522,23 +493,20 @@ def lock_of_openmp(rng: random.Random, late: bool) -> Made:
     """Threads hold a lock of the OpenMP API for most of their work."""
     w = World(rng, 1, 4)
     for _ in range(10):
-        w.open("insert_all")
-        w.open_team(0, 60)
-        for _ in range(5):
-            for i in range(4):
-                w.work(0, "hash_key", 300, i)
-            free = 0
-            for i in sorted(range(4), key=lambda i: w.now[0][i]):
-                t = w.now[0][i]
-                begin = w.now[0][i] = (max(free, t) if late else t) + 2
-                w.orders += 1
-                w.at(0, i).enter(t, "omp_set_lock").acquire(begin, 1, w.orders).leave(begin)
-                w.work(0, "insert_key", 320, i)
-                end = w.now[0][i]
-                w.at(0, i).enter(end, "omp_unset_lock").release(end + 1, 1, w.orders).leave(end + 1)
-                w.now[0][i], free = end + 1, end + 1
-        w.close_team(0, 60)
-        w.close()
+        with w.inside("insert_all"), w.in_team(0, 60):
+            for _ in range(5):
+                for i in range(4):
+                    w.work(0, "hash_key", 300, i)
+                free = 0
+                for i in sorted(range(4), key=lambda i: w.now[0][i]):
+                    t = w.now[0][i]
+                    begin = w.now[0][i] = (max(free, t) if late else t) + 2
+                    w.orders += 1
+                    w.at(0, i).enter(t, "omp_set_lock").acquire(begin, 1, w.orders).leave(begin)
+                    w.work(0, "insert_key", 320, i)
+                    end = w.now[0][i]
+                    w.at(0, i).enter(end, "omp_unset_lock").release(end + 1, 1, w.orders).leave(end + 1)
+                    w.now[0][i], free = end + 1, end + 1
     return w, Truth(("insert_key", "insert_all"), ANY)
 
 
@@ -551,33 +519,32 @@ def nested_teams(rng: random.Random, late: bool) -> Made:
     ]
     slow = rng.choice([2, 3])
     for _ in range(20):
-        w.open("solve_blocks")
-        w.at(0, 0).fork(w.now[0][0])
-        for i in range(2):
-            w.now[0][i] = max(w.now[0][i], w.now[0][0]) + 3 + i
-            w.at(0, i).begin_team(w.now[0][i], teams[0]).enter(w.now[0][i], "!$omp parallel @nest.c:10")
-        for i in range(2):
-            inner, t = [i, i + 2], w.now[0][i]
-            w.at(0, i).fork(t)
-            for k in inner:
-                w.now[0][k] = max(w.now[0][k], t) + 3
-                w.at(0, k).begin_team(w.now[0][k], teams[1 + i]).enter(w.now[0][k], "!$omp parallel @nest.c:14")
-                w.work(0, "inner_rows", 900 + 900 * late * (k == slow), k)
-            last = max(w.now[0][k] for k in inner) + 1
-            for k in inner:
-                one = w.at(0, k).enter(w.now[0][k], "!$omp implicit barrier @nest.c:14")
-                one.leave(last).leave(last).end_team(last, teams[1 + i])
-                w.now[0][k] = last
-            w.at(0, i).join(last + 2)
-            w.now[0][i] = last + 2
-        last = max(w.now[0][:2]) + 1
-        for i in range(2):
-            one = w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @nest.c:10")
-            one.leave(last).leave(last).end_team(last, teams[0])
-            w.now[0][i] = last
-        w.now[0][0] = last + 2
-        w.at(0, 0).join(last + 2)
-        w.close()
+        with w.inside("solve_blocks"):
+            w.at(0, 0).fork(w.now[0][0])
+            for i in range(2):
+                w.now[0][i] = max(w.now[0][i], w.now[0][0]) + 3 + i
+                w.at(0, i).begin_team(w.now[0][i], teams[0]).enter(w.now[0][i], "!$omp parallel @nest.c:10")
+            for i in range(2):
+                inner, t = [i, i + 2], w.now[0][i]
+                w.at(0, i).fork(t)
+                for k in inner:
+                    w.now[0][k] = max(w.now[0][k], t) + 3
+                    w.at(0, k).begin_team(w.now[0][k], teams[1 + i]).enter(w.now[0][k], "!$omp parallel @nest.c:14")
+                    w.work(0, "inner_rows", 900 + 900 * late * (k == slow), k)
+                last = max(w.now[0][k] for k in inner) + 1
+                for k in inner:
+                    one = w.at(0, k).enter(w.now[0][k], "!$omp implicit barrier @nest.c:14")
+                    one.leave(last).leave(last).end_team(last, teams[1 + i])
+                    w.now[0][k] = last
+                w.at(0, i).join(last + 2)
+                w.now[0][i] = last + 2
+            last = max(w.now[0][:2]) + 1
+            for i in range(2):
+                one = w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @nest.c:10")
+                one.leave(last).leave(last).end_team(last, teams[0])
+                w.now[0][i] = last
+            w.now[0][0] = last + 2
+            w.at(0, 0).join(last + 2)
     return w, Truth(("inner_rows",), 0, slow)
 
 
@@ -586,23 +553,20 @@ def taskwait_for_one(rng: random.Random, late: bool) -> Made:
     w = World(rng, 1, 4)
     slow, number = rng.randrange(4), 0
     for _ in range(20):
-        w.open("walk_tree")
-        w.open_team(0, 80)
-        for i in range(4):
-            for k in range(4):
-                number += 1
+        with w.inside("walk_tree"), w.in_team(0, 80):
+            for i in range(4):
+                for k in range(4):
+                    number += 1
+                    t = w.now[0][i]
+                    one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, number)).leave(t + 1)
+                    one.switch_task(t + 1, (i, number)).enter(t + 1, "!$omp task @tree.c:20")
+                    w.now[0][i] = t + 1
+                    w.work(0, "leaf", 300 + 1500 * late * (i == slow and k == 3), i)
+                    t = w.now[0][i]
+                    one.leave(t).complete_task(t, (i, number)).switch_task(t, (i, 0))
                 t = w.now[0][i]
-                one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, number)).leave(t + 1)
-                one.switch_task(t + 1, (i, number)).enter(t + 1, "!$omp task @tree.c:20")
+                w.at(0, i).enter(t, "!$omp taskwait @tree.c:22").leave(t + 1)
                 w.now[0][i] = t + 1
-                w.work(0, "leaf", 300 + 1500 * late * (i == slow and k == 3), i)
-                t = w.now[0][i]
-                one.leave(t).complete_task(t, (i, number)).switch_task(t, (i, 0))
-            t = w.now[0][i]
-            w.at(0, i).enter(t, "!$omp taskwait @tree.c:22").leave(t + 1)
-            w.now[0][i] = t + 1
-        w.close_team(0, 80)
-        w.close()
     return w, Truth(("leaf",), 0, slow)
 
 
@@ -676,9 +640,8 @@ def coupled_models(rng: random.Random, late: bool) -> Made:
                 w.work(r, "ocean_step", 1000 + 900 * late)
             else:
                 w.work(r, "atmosphere_step", 1000)
-        w.open("couple")
-        w.allreduce()
-        w.close()
+        with w.inside("couple"):
+            w.allreduce()
     return w, Truth(("ocean_step",), ANY)
 
 
@@ -688,11 +651,10 @@ def hot_spot(rng: random.Random, late: bool) -> Made:
     hot = rng.randrange(w.ranks)
     for _ in range(15):
         w.everyone("integrate", 1500)
-        w.open("gather_by_hand")
-        for r in range(w.ranks):
-            if r != hot:
-                w.message(r, hot, 1 << 20, cost=500 if late else 20)
-        w.close()
+        with w.inside("gather_by_hand"):
+            for r in range(w.ranks):
+                if r != hot:
+                    w.message(r, hot, 1 << 20, cost=500 if late else 20)
         w.barrier()
     return w, Truth(("gather_by_hand",), ANY)
 
@@ -715,9 +677,8 @@ def stalls_between_neighbours(rng: random.Random, late: bool) -> Made:
         for r in range(w.ranks):
             stalled = rng.random() < 0.1
             w.work(r, "relax", 800 + (4000 * stalled if late else 400))
-        w.open("exchange")
-        w.halo()
-        w.close()
+        with w.inside("exchange"):
+            w.halo()
     w.allreduce()
     return w, Truth(("relax",), ANY)
 
@@ -728,10 +689,9 @@ def slow_collective_write(rng: random.Random, late: bool) -> Made:
     for k in range(20):
         w.everyone("advance", 1000)
         if k % 2:
-            w.open("checkpoint")
-            for r in range(w.ranks):
-                w.call(r, "MPI_File_write_at_all", 40 + 2500 * late)
-            w.close()
+            with w.inside("checkpoint"):
+                for r in range(w.ranks):
+                    w.call(r, "MPI_File_write_at_all", 40 + 2500 * late)
         w.allreduce()
     return w, Truth(("checkpoint",))
 
@@ -741,12 +701,11 @@ def domino_of_sendrecv(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 4))
     for _ in range(15):
         w.everyone("own_cells", 1000)
-        w.open("pass_border")
-        for r in range(w.ranks):
-            if r and late:
-                w.message(r - 1, r, 8192, cost=10)
-            w.work(r, "update_border", 400)
-        w.close()
+        with w.inside("pass_border"):
+            for r in range(w.ranks):
+                if r and late:
+                    w.message(r - 1, r, 8192, cost=10)
+                w.work(r, "update_border", 400)
         w.allreduce()
     return w, Truth(("pass_border", "update_border"), ANY)
 

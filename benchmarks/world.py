@@ -4,7 +4,8 @@ microseconds."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,14 +103,14 @@ class World:
         for r in range(self.ranks):
             self.work(r, region, ticks + more * (r == slow))
 
-    def open(self, region: str, ranks: Sequence[int] | None = None) -> None:
-        """Enter a region on masters."""
-        for r in range(self.ranks) if ranks is None else ranks:
+    @contextmanager
+    def inside(self, region: str, ranks: Iterable[int] | None = None) -> Iterator[None]:
+        """Enter a region on masters, and leave it at the end of the context."""
+        ranks = range(self.ranks) if ranks is None else ranks
+        for r in ranks:
             self.at(r).enter(self.now[r][0], region)
-
-    def close(self, ranks: Sequence[int] | None = None) -> None:
-        """Leave a region on masters."""
-        for r in range(self.ranks) if ranks is None else ranks:
+        yield
+        for r in ranks:
             self.at(r).leave(self.now[r][0])
 
     def meet(self, cost: int, then: Callable[[int, int], Any]) -> None:
@@ -144,10 +145,9 @@ class World:
 
     def parallel(self, rank: int, line: int, body: Callable[[int], None], overhead: int = 3) -> None:
         """Execute a parallel region on the threads of a process."""
-        self.open_team(rank, line, overhead=overhead)
-        for i in range(self.threads):
-            body(i)
-        self.close_team(rank, line, overhead=overhead)
+        with self.in_team(rank, line, overhead=overhead):
+            for i in range(self.threads):
+                body(i)
 
     def divided(self, rank: int, line: int, region: str, ticks: Sequence[float], overhead: int = 3) -> None:
         """Compute in a parallel region on the threads of a process, each for some ticks."""
@@ -238,25 +238,16 @@ class World:
         self.now[rank][0] = t
         return sent
 
-    def open_team(self, rank: int, line: int, threads: int = 0, overhead: int = 3) -> None:
-        """Begin a parallel region on all threads of a process, or on some."""
-        t = self.now[rank][0]
+    @contextmanager
+    def in_team(self, rank: int, line: int, threads: int = 0, overhead: int = 3) -> Iterator[None]:
+        """Begin a parallel region on all threads of a process, or on some; end it at the end of the context."""
+        t, n = self.now[rank][0], threads or self.threads
         self.at(rank).fork(t)
-        for i in range(threads or self.threads):
+        for i in range(n):
             self.now[rank][i] = t + overhead + i
             one = self.at(rank, i).begin_team(self.now[rank][i])
             one.enter(self.now[rank][i], f"!$omp parallel @solver.c:{line}")
-
-    def team_barrier(self, rank: int, name: str, cost: int = 2) -> None:
-        """All threads of a process wait for each other."""
-        last = max(self.now[rank]) + cost
-        for i in range(self.threads):
-            self.at(rank, i).enter(self.now[rank][i], name).leave(last)
-            self.now[rank][i] = last
-
-    def close_team(self, rank: int, line: int, threads: int = 0, overhead: int = 3) -> None:
-        """End the parallel region."""
-        n = threads or self.threads
+        yield
         last = max(self.now[rank][:n]) + 1
         for i in range(n):
             one = self.at(rank, i).enter(self.now[rank][i], f"!$omp implicit barrier @solver.c:{line}")
@@ -264,6 +255,13 @@ class World:
             self.now[rank][i] = last
         self.now[rank][0] = last + overhead
         self.at(rank).join(last + overhead)
+
+    def team_barrier(self, rank: int, name: str, cost: int = 2) -> None:
+        """All threads of a process wait for each other."""
+        last = max(self.now[rank]) + cost
+        for i in range(self.threads):
+            self.at(rank, i).enter(self.now[rank][i], name).leave(last)
+            self.now[rank][i] = last
 
     def create_threads(self) -> None:
         """The main thread creates all others, which enter `worker`."""
@@ -303,8 +301,8 @@ class World:
     def done(self) -> Program:
         """End all processes."""
         if self.ranks > 1:
-            self.open("MPI_Finalize")
-            self.meet(50, lambda r, t: self.at(r).leave(t))
+            with self.inside("MPI_Finalize"):
+                self.meet(50, lambda r, t: None)
         for r in range(self.ranks):
             self.at(r).leave(self.now[r][0]).leave(self.now[r][0] + 1)
         return self.program

@@ -119,6 +119,33 @@ class Recorder:
     """Methods that record the events of a location; each returns the recorder, so that calls can be chained.
 
     Subclasses implement `add`, which receives every event: a `Location` keeps it.
+
+    Other Parameters
+    ----------------
+    time, begin, end : int
+        Ticks, nondecreasing at a location.
+    region : int or str
+        Region by number, or by name: paradigm and role of a new one follow from its name (`guess_region`).
+    to, source, root : int
+        Rank of the receiver, of the sender, of the root of an operation.
+    communicator : int, optional
+        Number of the communicator (`Program.communicator`); by default all processes.
+    tag, request : int, optional
+        Number of a message; number of a request, which may be reused after its completion.
+    length, sent, received : int, optional
+        Bytes of a message; bytes that this process sends and receives in an operation.
+    op : str
+        Operation: `barrier`, `bcast`, `allreduce`, ... (`tracecols.schema.enums.COLLECTIVE_OPS`), or its number.
+    model : int, optional
+        Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
+    team : int
+        Number of the team, a communicator (`Program.team`); by default that of all threads of the process.
+    task : tuple of int
+        Thread that creates the task, and number of the task among those of the thread; 0 is its implicit task.
+    sequence : int
+        Number of the created thread among those of the team.
+    lock, order : int
+        Number of the lock in its process; number of acquisitions of the lock so far, including this one.
     """
 
     def add(self, time: int, kind: K, region: int | str | None = None, **sides: Mapping[str, int]) -> Self:
@@ -126,12 +153,8 @@ class Recorder:
 
         Parameters
         ----------
-        time : int
-            Ticks, nondecreasing at a location.
         kind : EventKind
             Kind of the event.
-        region : int or str, optional
-            Region that is entered or left, by number or by name.
         **sides : dict of str to int
             Values of columns by side table (`p2p`, `rma`, ...); those not given are null.
         """
@@ -144,26 +167,11 @@ class Recorder:
         return team
 
     def enter(self, time: int, region: int | str) -> Self:
-        """Enter a region; if it is new, its name determines paradigm and role (`guess_region`).
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        region : int or str
-            Number or name of the region.
-        """
+        """Enter a region."""
         return self.add(time, K.ENTER, region)
 
     def leave(self, time: int, region: int | str | None = None) -> Self:
         """Leave the region entered last.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        region : int or str, optional
-            Number or name of the region; by default the one entered last.
 
         Raises
         ------
@@ -173,15 +181,7 @@ class Recorder:
         return self.add(time, K.EXIT, region)
 
     def call(self, begin: int, end: int, region: int | str) -> Self:
-        """Enter a region and leave it.
-
-        Parameters
-        ----------
-        begin, end : int
-            Ticks.
-        region : int or str
-            Number or name of the region.
-        """
+        """Enter a region and leave it."""
         return self.enter(begin, region).leave(end, region)
 
     def _message(self, time: int, kind: K, peer: int, communicator: int, tag: int, length: int, **request: int) -> Self:
@@ -190,117 +190,35 @@ class Recorder:
         return self.add(time, kind, p2p=side)
 
     def send(self, time: int, to: int, communicator: int = WORLD, tag: int = 0, length: int = 8) -> Self:
-        """Send a message to a rank.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        to : int
-            Rank of the receiver.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        tag : int, optional
-            Message tag.
-        length : int, optional
-            Bytes.
-        """
+        """Send a message to a rank."""
         return self._message(time, K.MPI_SEND, to, communicator, tag, length)
 
     def receive(self, time: int, source: int, communicator: int = WORLD, tag: int = 0, length: int = 8) -> Self:
-        """Receive a message from a rank.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        source : int
-            Rank of the sender.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        tag : int, optional
-            Message tag.
-        length : int, optional
-            Bytes.
-        """
+        """Receive a message from a rank."""
         return self._message(time, K.MPI_RECV, source, communicator, tag, length)
 
     def start_send(
         self, time: int, to: int, communicator: int = WORLD, request: int = 0, tag: int = 0, length: int = 8
     ) -> Self:
-        """Start a send that `complete_send` with the same request completes.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        to : int
-            Rank of the receiver.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        request : int, optional
-            Number of the request; may be reused after its completion.
-        tag : int, optional
-            Message tag.
-        length : int, optional
-            Bytes.
-        """
+        """Start a send that `complete_send` with the same request completes."""
         return self._message(time, K.MPI_ISEND, to, communicator, tag, length, request=request)
 
     def complete_send(self, time: int, request: int = 0) -> Self:
-        """Complete a send.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        request : int, optional
-            Number of the request; may be reused after its completion.
-        """
+        """Complete a send."""
         return self.add(time, K.MPI_ISEND_COMPLETE, p2p={"request": request})
 
     def post_receive(self, time: int, request: int = 0) -> Self:
-        """Post a receive that `complete_receive` with the same request completes.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        request : int, optional
-            Number of the request; may be reused after its completion.
-        """
+        """Post a receive that `complete_receive` with the same request completes."""
         return self.add(time, K.MPI_IRECV_REQUEST, p2p={"request": request})
 
     def complete_receive(
         self, time: int, source: int, communicator: int = WORLD, request: int = 0, tag: int = 0, length: int = 8
     ) -> Self:
-        """Complete a receive that was posted.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        source : int
-            Rank of the sender.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        request : int, optional
-            Number of the request; may be reused after its completion.
-        tag : int, optional
-            Message tag.
-        length : int, optional
-            Bytes.
-        """
+        """Complete a receive that was posted."""
         return self._message(time, K.MPI_IRECV, source, communicator, tag, length, request=request)
 
     def begin_collective(self, time: int) -> Self:
-        """Begin a collective operation.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        """
+        """Begin a collective operation."""
         return self.add(time, K.MPI_COLLECTIVE_BEGIN, collectives={})
 
     def end_collective(
@@ -312,34 +230,12 @@ class Recorder:
         received: int = 0,
         communicator: int = WORLD,
     ) -> Self:
-        """End a collective operation.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        op : str
-            Operation: `barrier`, `bcast`, `allreduce`, ... (`tracecols.schema.enums.COLLECTIVE_OPS`), or its number.
-        root : int, optional
-            Rank of the root.
-        sent, received : int, optional
-            Bytes that this process sent and received.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        """
+        """End a collective operation."""
         side = _operation(op, root, sent, received, communicator)
         return self.add(time, K.MPI_COLLECTIVE_END, collectives=side)
 
     def start_collective(self, time: int, request: int = 0) -> Self:
-        """Start a collective operation that `complete_collective` with the same request completes.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        request : int, optional
-            Number of the request; may be reused after its completion.
-        """
+        """Start a collective operation that `complete_collective` with the same request completes."""
         return self.add(time, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": request})
 
     def complete_collective(self, time: int, op: int | str, request: int = 0, **given: Any) -> Self:
@@ -347,12 +243,6 @@ class Recorder:
 
         Parameters
         ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        op
-            As for `end_collective`.
-        request : int, optional
-            Number of the request.
         **given
             Root, bytes sent and received, communicator, as for `end_collective`.
         """
@@ -370,17 +260,8 @@ class Recorder:
         received: int = 0,
         region: int | str | None = None,
     ) -> Self:
-        """Record a complete collective operation: enter the call, begin, end, and leave the call.
-
-        Parameters
-        ----------
-        begin, end : int
-            Ticks.
-        communicator, op, root, sent, received
-            As for `end_collective`.
-        region : int or str, optional
-            The call; by default `MPI_` and the name of the operation.
-        """
+        """Record a complete collective operation: enter the call (by default `MPI_` and the name of the operation),
+        begin, end, and leave the call."""
         number = COLLECTIVE_OPS.index(op) if isinstance(op, str) else op
         if region is None:
             region = "MPI_" + COLLECTIVE_OPS[number].capitalize()
@@ -392,147 +273,49 @@ class Recorder:
 
         Parameters
         ----------
-        time : int
-            Ticks, nondecreasing at a location.
         threads : int, optional
             Number of threads requested.
-        model : int, optional
-            Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
         """
         return self.add(time, K.THREAD_FORK, threads={"model": model, "requested": threads})
 
     def join(self, time: int, model: int = OPENMP) -> Self:
-        """Join the team, after `end_team`.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        model : int, optional
-            Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
-        """
+        """Join the team, after `end_team`."""
         return self.add(time, K.THREAD_JOIN, threads={"model": model})
 
     def begin_team(self, time: int, team: int | None = None) -> Self:
-        """Begin in the team that was forked.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        team : int, optional
-            Number of the team (`Program.team`); by default that of all threads of the process.
-        """
+        """Begin in the team that was forked."""
         return self.add(time, K.THREAD_TEAM_BEGIN, threads={"team": self._team(team)})
 
     def end_team(self, time: int, team: int | None = None) -> Self:
-        """End in the team.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        team : int, optional
-            Number of the team (`Program.team`); by default that of all threads of the process.
-        """
+        """End in the team."""
         return self.add(time, K.THREAD_TEAM_END, threads={"team": self._team(team)})
 
     def create_task(self, time: int, task: tuple[int, int], team: int | None = None) -> Self:
-        """Create an explicit task.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        task : tuple of int
-            Thread that creates the task, and number of the task among those of the thread; 0 is its implicit task.
-        team : int, optional
-            Number of the team (`Program.team`); by default that of all threads of the process.
-        """
+        """Create an explicit task."""
         return self._task(time, K.THREAD_TASK_CREATE, task, team)
 
     def switch_task(self, time: int, task: tuple[int, int], team: int | None = None) -> Self:
-        """Switch to another task.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        task : tuple of int
-            Thread that creates the task, and number of the task among those of the thread; 0 is its implicit task.
-        team : int, optional
-            Number of the team (`Program.team`); by default that of all threads of the process.
-        """
+        """Switch to another task."""
         return self._task(time, K.THREAD_TASK_SWITCH, task, team)
 
     def complete_task(self, time: int, task: tuple[int, int], team: int | None = None) -> Self:
-        """Complete a task.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        task : tuple of int
-            Thread that creates the task, and number of the task among those of the thread; 0 is its implicit task.
-        team : int, optional
-            Number of the team (`Program.team`); by default that of all threads of the process.
-        """
+        """Complete a task."""
         return self._task(time, K.THREAD_TASK_COMPLETE, task, team)
 
     def create_thread(self, time: int, sequence: int, team: int) -> Self:
-        """Create a thread of a team whose threads are created by the program.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        sequence : int
-            Number of the created thread among those of the team.
-        team : int
-            Number of the team, a communicator.
-        """
+        """Create a thread of a team whose threads are created by the program."""
         return self.add(time, K.THREAD_CREATE, threads={"team": team, "sequence": sequence})
 
     def begin_thread(self, time: int, sequence: int, team: int) -> Self:
-        """Begin as a thread that was created.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        sequence : int
-            Number of the created thread among those of the team.
-        team : int
-            Number of the team, a communicator.
-        """
+        """Begin as a thread that was created."""
         return self.add(time, K.THREAD_BEGIN, threads={"team": team, "sequence": sequence})
 
     def wait_for_thread(self, time: int, sequence: int, team: int) -> Self:
-        """Wait for the end of a created thread.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        sequence : int
-            Number of the created thread among those of the team.
-        team : int
-            Number of the team, a communicator.
-        """
+        """Wait for the end of a created thread."""
         return self.add(time, K.THREAD_WAIT, threads={"team": team, "sequence": sequence})
 
     def end_thread(self, time: int, sequence: int, team: int) -> Self:
-        """End as a thread that was created.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        sequence : int
-            Number of the created thread among those of the team.
-        team : int
-            Number of the team, a communicator.
-        """
+        """End as a thread that was created."""
         return self.add(time, K.THREAD_END, threads={"team": team, "sequence": sequence})
 
     def _task(self, time: int, kind: K, task: tuple[int, int], team: int | None) -> Self:
@@ -540,36 +323,12 @@ class Recorder:
         return self.add(time, kind, tasks={"team": self._team(team), "creator": task[0], "generation": task[1]})
 
     def acquire(self, time: int, lock: int, order: int, model: int = OPENMP) -> Self:
-        """Acquire a lock of the process.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        lock : int
-            Number of the lock in its process.
-        order : int
-            Number of acquisitions of the lock so far, including this one.
-        model : int, optional
-            Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
-        """
+        """Acquire a lock of the process."""
         side = {"model": model, "lock": lock, "acquisition": order}
         return self.add(time, K.THREAD_ACQUIRE_LOCK, locks=side)
 
     def release(self, time: int, lock: int, order: int, model: int = OPENMP) -> Self:
-        """Release a lock.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        lock : int
-            Number of the lock in its process.
-        order : int
-            Number of acquisitions of the lock so far, including this one.
-        model : int, optional
-            Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
-        """
+        """Release a lock."""
         side = {"model": model, "lock": lock, "acquisition": order}
         return self.add(time, K.THREAD_RELEASE_LOCK, locks=side)
 
@@ -581,6 +340,15 @@ class Location(Recorder):
     ----------
     program : Program
     process, thread : int
+
+    Other Parameters
+    ----------------
+    time, begin, end, region
+        As for `Recorder`.
+    stream : Location
+        Location returned by `Program.stream`.
+    site : int, optional
+        Call site number shared by launch and kernel.
 
     Attributes
     ----------
@@ -636,8 +404,6 @@ class Location(Recorder):
 
         Parameters
         ----------
-        time : int
-            Ticks, nondecreasing at a location.
         kind : EventKind
             `tracecols.schema.EventKind`.
         **sides : dict of str to int
@@ -659,35 +425,13 @@ class Location(Recorder):
     def launch(
         self, begin: int, end: int, stream: Location, site: int | None = None, region: str = "cuLaunchKernel"
     ) -> Self:
-        """Launch a kernel on a stream; the stream records it with `kernel` or `collective`.
-
-        Parameters
-        ----------
-        begin, end : int
-            Ticks.
-        stream : Location
-            Location returned by `Program.stream`.
-        site : int, optional
-            Call site number shared by launch and kernel.
-        region : str, optional
-            The call.
-        """
+        """Launch a kernel on a stream; the stream records it with `kernel` or `collective`."""
         return self._for_device(begin, end, region, stream, site)
 
     def synchronize(
         self, begin: int, end: int, stream: Location | None = None, region: str = "cuStreamSynchronize"
     ) -> Self:
-        """Wait for a stream, by default for all streams of the process.
-
-        Parameters
-        ----------
-        begin, end : int
-            Ticks.
-        stream : Location, optional
-            Location returned by `Program.stream`.
-        region : str, optional
-            The call.
-        """
+        """Wait for a stream, by default for all streams of the process."""
         return self._for_device(begin, end, region if stream is not None else "cuCtxSynchronize", stream)
 
     def _for_device(self, begin: int, end: int, region: str, stream: Location | None, site: int | None = None) -> Self:
@@ -707,8 +451,6 @@ class Location(Recorder):
 
         Parameters
         ----------
-        time : int
-            Ticks, nondecreasing at a location.
         name : str
             Name of the parameter.
         value : int or str
@@ -731,12 +473,8 @@ class Location(Recorder):
 
         Parameters
         ----------
-        begin, end : int
-            Ticks.
         name : str, optional
             Region of the kernel.
-        site : int, optional
-            Call site number shared by launch and kernel.
         """
         self.enter(begin, name)
         if site is not None:

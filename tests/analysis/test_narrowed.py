@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.command_line import run
+from support.command_line import executed, run
 
 import tracecols
 from tracecols.severity import SeverityCube
@@ -74,14 +74,10 @@ def test_analyze__does_not_overwrite_a_cube_that_was_made_in_another_way(store, 
     made(run("analyze", store))
     before = (here / "h.severity" / "manifest.json").read_bytes()
     for options, _, words in CASES[1:]:
-        result = run("analyze", store, *options, "-o", "h.severity")
-        assert result.exit_code == 1
-        assert (
-            "h.severity exists and was made in another way: exact conventions, not narrowed; this one: "
-            in result.output
-        )
-        assert (words or "expert conventions") in result.output
-        assert "--force" in result.output
+        output = executed("analyze", store, *options, "-o", "h.severity", code=1)
+        assert "h.severity exists and was made in another way: exact conventions, not narrowed; this one: " in output
+        assert (words or "expert conventions") in output
+        assert "--force" in output
         assert (here / "h.severity" / "manifest.json").read_bytes() == before
     assert made(run("analyze", store, "-p", "mpi", "-o", "h.severity", "--force")) == Path("h.severity")
     assert run("analyze", store).exit_code == 1
@@ -97,17 +93,15 @@ def test_exports__replace_what_the_same_command_made(store, here):
     for ending in ("cubex", "cube", "csv", "json", "parquet"):
         for _ in range(2):
             assert run("export", "h.severity", f"h.{ending}").exit_code == 0
-        result = run("export", "h.expert.severity", f"h.{ending}")
-        assert result.exit_code == (1 if ending.startswith("cube") else 0)
+        executed("export", "h.expert.severity", f"h.{ending}", code=1 if ending.startswith("cube") else 0)
     assert run("export", "h.expert.severity", "h.cubex", "--force").exit_code == 0
     assert tracecols.read_cube("h.cubex").facts["conventions"] == "expert"
     for name in ("scout.cubex", "summary.cube", "page.html"):
         Path(name).write_text("somebody else's")
         command = "report" if name.endswith("html") else "export"
         arguments = ("h.severity", *(["-o"] if command == "report" else []), name)
-        result = run(command, *arguments)
-        assert result.exit_code == 1
-        assert re.search(f"{name} exists and is not a (severity cube|report) of tracecols\n  .*--force", result.output)
+        output = executed(command, *arguments, code=1)
+        assert re.search(f"{name} exists and is not a (severity cube|report) of tracecols\n  .*--force", output)
         assert Path(name).read_text() == "somebody else's"
         assert run(command, *arguments, "--force").exit_code == 0
 
@@ -117,9 +111,7 @@ def test_compare__does_not_overwrite_its_operands(store, here):
     made(run("analyze", store))
     made(run("analyze", store, "--within", "main"))
     pair = ("h.severity", "h.within-main.severity")
-    result = run("compare", *pair, "-o", "h.severity")
-    assert result.exit_code == 1
-    assert "is, or holds, what is read" in result.output
+    assert "is, or holds, what is read" in executed("compare", *pair, "-o", "h.severity", code=1)
     for _ in range(2):
         assert run("compare", *pair, "-o", "d.severity", "-o", "d.csv", "-o", "d.cubex").exit_code == 0
     assert run("compare", *pair, "-o", "d.severity", "--operation", "mean").exit_code == 1
@@ -197,9 +189,7 @@ def test_commands__that_write_replace_nothing_of_somebody_else(store, here, data
     ):
         path = Path(name.format(number))
         path.write_text("somebody else's")
-        result = run(*arguments, path)
-        assert result.exit_code == 1, arguments
-        assert path.name in result.output and path.read_text() == "somebody else's"
+        assert path.name in executed(*arguments, path, code=1) and path.read_text() == "somebody else's"
     # a prediction does not replace the recording
-    result = run("what-if", store, "--scale", "do_work=0.5", "-o", store)
-    assert result.exit_code == 1 and "is, or holds, what is read" in result.output
+    output = executed("what-if", store, "--scale", "do_work=0.5", "-o", store, code=1)
+    assert "is, or holds, what is read" in output

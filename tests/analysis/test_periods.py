@@ -9,6 +9,7 @@ import pytest
 from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.command_line import executed, run
 from support.laws import divide
 from support.periods import analyze, assert_same, by_period, loop
 from support.random_programs import RandomProgram
@@ -497,31 +498,21 @@ def test_similar_periods__counts_of_polling_do_not_divide_phases():
 
 @pytest.mark.slow
 def test_show__draws_each_row_over_time(tmp_path):
-    from click.testing import CliRunner
-
-    from tracecols.cli import group
-
     with loop(4).trace() as trace:
         cube = trace.analyze(phases="step").save(tmp_path / "a.severity")
         plain = trace.analyze().save(tmp_path / "b.severity")
-    run = CliRunner().invoke
-    shown = run(group, ["show", str(cube), "--over-time", "-p", "mpi_latesender"])
-    assert shown.exit_code == 0, shown.output
+    shown = executed("show", cube, "--over-time", "-p", "mpi_latesender")
     # 1, 2, 3 and 4 ticks
-    assert "▂▄▆█" in shown.output and "4 phases of step" in shown.output
-    assert "▂▄▆█" in run(group, ["show", str(cube), "--over-time", "-p", "mpi_latesender", "-c", "*Recv"]).output
-    everything = run(group, ["show", str(cube), "--over-time"]).output
+    assert "▂▄▆█" in shown and "4 phases of step" in shown
+    assert "▂▄▆█" in executed("show", cube, "--over-time", "-p", "mpi_latesender", "-c", "*Recv")
+    everything = executed("show", cube, "--over-time")
     assert "▂▄▆█  Late Sender" in everything and "group 0: 4 phases" in everything
-    refused = run(group, ["show", str(plain), "--over-time"])
-    assert refused.exit_code == 1 and "--phases, --bins or --bin-width" in refused.output
+    refused = executed("show", plain, "--over-time", code=1)
+    assert "--phases, --bins or --bin-width" in refused
 
 
 @pytest.mark.slow
 def test_compare__tells_the_phase_that_differs(tmp_path):
-    from click.testing import CliRunner
-
-    from tracecols.cli import group
-
     slow = loop(4)
     with loop(4).trace() as trace:
         before = trace.analyze(phases="step")
@@ -535,7 +526,7 @@ def test_compare__tells_the_phase_that_differs(tmp_path):
     assert table.call_path[4] == "main/step" or table.call_path[4] == "step"
     assert any("different numbers of phases: 4, 5" in note for note in runs.notes)
     paths = [str(c.save(tmp_path / f"{n}.severity")) for c, n in ((before, "a"), (after, "b"))]
-    shown = CliRunner().invoke(group, ["compare", *paths])
+    shown = run("compare", *paths)
     assert "Phases that changed most" in shown.output, shown.output
     assert runs.difference().periods is None
 
@@ -543,25 +534,19 @@ def test_compare__tells_the_phase_that_differs(tmp_path):
 @pytest.mark.slow
 def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
     import pandas as pd
-    from click.testing import CliRunner
-
-    from tracecols.cli import group
 
     monkeypatch.chdir(tmp_path)
     with loop(4).trace() as trace:
         source = str(trace.path)
 
         def run(*arguments):
-            found = CliRunner().invoke(group, list(arguments))
-            assert found.exit_code == 0, found.output
-            return found.output
+            return executed(*arguments)
 
         assert "--phases from:step" in run("phases", source)
         run("analyze", source, "--phases", "from:step", "-o", "p.severity")
         run("analyze", source, "--bin-width", "25", "-o", "b.severity")
         run("analyze", source, "-o", "plain.severity")
-        refused = CliRunner().invoke(group, ["analyze", source, "--bins", "0"])
-        assert refused.exit_code == 1 and "not a number of bins" in refused.output
+        assert "not a number of bins" in executed("analyze", source, "--bins", "0", code=1)
     for name, column in (("p", "phase"), ("b", "bin"), ("plain", None)):
         run("export", f"{name}.severity", f"{name}.parquet")
         run("export", f"{name}.severity", f"{name}.cubex")

@@ -7,10 +7,10 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import DATA, SHARED, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.command_line import run
 from support.epilog_writer import merged
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
 from support.laws import check_laws, check_path, divide, same, ticks
@@ -21,7 +21,6 @@ from support.recordings import ALIKE
 import tracecols
 from tracecols.causes.pairs import END, FORK
 from tracecols.causes.quirks import NONE, OF_SCALASCA, Quirks
-from tracecols.cli import group
 from tracecols.drawings.examples import EXAMPLES
 from tracecols.errors import AnalysisError
 from tracecols.kernels import causes, segments
@@ -453,7 +452,7 @@ def test_exact__is_the_default(stores, tmp_path):
     trace = tracecols.open(stores["late_sender"].path)
     assert trace.analyze().facts["conventions"] == DEFAULT == "exact"
     assert trace.critical_path(raw=True).equals(trace.critical_path("exact", raw=True))
-    result = CliRunner().invoke(group, ["analyze", str(trace.path), "-o", str(tmp_path / "x.severity")])
+    result = run("analyze", trace.path, "-o", tmp_path / "x.severity")
     assert "exact conventions" in result.output
 
 

@@ -7,6 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from conftest import slow
+from support.command_line import executed
 from support.late_senders import INIT, RECV, SEND, A, B, late_twice
 from support.periods import analyze, assert_same, by_period, loop
 
@@ -143,10 +144,6 @@ def test_note__says_what_is_left_out_and_why():
 
 
 def test_faces__tell_when_the_critical_path_and_costs_of_delays_are(tmp_path):
-    from click.testing import CliRunner
-
-    from tracecols.cli import group
-
     with loop().trace() as trace:
         cube = trace.analyze(phases="step")
     over_time = (cube.over_time("critical_path", by="total") * cube.resolution).round()
@@ -154,8 +151,8 @@ def test_faces__tell_when_the_critical_path_and_costs_of_delays_are(tmp_path):
     assert (cube.over_time("delay", by="rank") * cube.resolution).round().to_numpy().sum() == 6
     path = tmp_path / "run.severity"
     path = cube.save(path)
-    shown = CliRunner().invoke(group, ["show", str(path), "-p", "critical_path", "--over-time"])
-    assert shown.exit_code == 0 and "Bars are 3 phases of step" in shown.output and "█" in shown.output
+    shown = executed("show", path, "-p", "critical_path", "--over-time")
+    assert "Bars are 3 phases of step" in shown and "█" in shown
     more = cube.frame("critical_path_imbalance", by_period=True)
     assert set(more.phase) <= {-1, 0, 1, 2} and more.value.sum() == pytest.approx(cube.total("critical_path_imbalance"))
 
@@ -181,13 +178,8 @@ def test_threads__that_another_forks_are_on_the_critical_path_in_the_phase_of_th
 
 
 def test_explain__has_the_steps_that_divide_root_causes():
-    from click.testing import CliRunner
-
-    from tracecols.cli import group
-
     with loop().trace() as trace:
-        run = ["analyze", str(trace.path), "--explain", "--bins", "3"]
-        plan = CliRunner().invoke(group, run, env={"COLUMNS": "200"}).output
+        plan = executed("analyze", trace.path, "--explain", "--bins", "3", env={"COLUMNS": "200"})
         bounds = [
             {step.name: step.n_bytes for step in explain(trace.store, ["run_causes"], of)} for of in (False, True)
         ]

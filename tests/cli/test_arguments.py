@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from support.command_line import run
+from support.command_line import executed, run
 from support.small_cubes import small_cube
 
 import tracecols
@@ -59,9 +59,8 @@ def test_times__beyond_all_clocks_are_before_or_after_the_recording(trace):
 @pytest.mark.parametrize("name", ["x.otf2", "x.pftrace", "x.trace.json"])
 @pytest.mark.parametrize("given", [("--from", "10"), ("--from", "10", "--to", "11"), ("--to", "0")], ids=" ".join)
 def test_times__without_events_are_not_exported(given, name, trace, tmp_path):
-    result = run("export", trace.path, tmp_path / name, *given)
-    assert result.exit_code == 1
-    assert "no event lies " in result.output and "the recording lasts 0." in result.output
+    output = executed("export", trace.path, tmp_path / name, *given, code=1)
+    assert "no event lies " in output and "the recording lasts 0." in output
     assert not list(tmp_path.iterdir())
 
 
@@ -182,9 +181,7 @@ def test_nonsense__is_refused_with_what_to_do(call, trace, cube):
 def test_commands__refuse_times_that_are_none(option, value, trace, tmp_path):
     for command in ("analyze", "export"):
         output = ["-o", tmp_path / "x.severity"] if command == "analyze" else [tmp_path / "x.pftrace"]
-        result = run(command, trace.path, *output, option, value)
-        assert result.exit_code == 2
-        assert f"{value!r} is not a time such as" in result.output
+        assert f"{value!r} is not a time such as" in executed(command, trace.path, *output, option, value, code=2)
     assert run("analyze", trace.path, "--from", "1e300", "-o", tmp_path / "x.severity").exit_code == 1
     assert not list(tmp_path.iterdir())
 
@@ -196,9 +193,8 @@ def test_commands__refuse_numbers_of_locations_that_are_none(value, trace):
 
 def test_patterns_file__that_ends_the_interpreter_is_an_error(trace, tmp_path):
     (tmp_path / "exit.py").write_text("import sys\nsys.exit(0)\n")
-    result = run("analyze", trace.path, "--patterns", tmp_path / "exit.py", "-o", tmp_path / "x.severity")
-    assert result.exit_code == 1
-    assert "exit.py cannot be run: SystemExit: 0" in result.output
+    output = executed("analyze", trace.path, "--patterns", tmp_path / "exit.py", "-o", tmp_path / "x.severity", code=1)
+    assert "exit.py cannot be run: SystemExit: 0" in output
     assert not (tmp_path / "x.severity").exists()
 
 
@@ -214,10 +210,11 @@ def test_patterns_file__that_ends_the_interpreter_is_an_error(trace, tmp_path):
 )
 def test_topology__that_is_nested_or_large_beyond_reason_is_refused(content, trace, tmp_path):
     (tmp_path / "grid.json").write_text(content)
-    result = run("analyze", trace.path, "--topology", tmp_path / "grid.json", "-o", tmp_path / "x.severity")
-    assert result.exit_code == 1
-    assert result.output.startswith("error: ")
-    assert len(result.output) < 1000
+    output = executed(
+        "analyze", trace.path, "--topology", tmp_path / "grid.json", "-o", tmp_path / "x.severity", code=1
+    )
+    assert output.startswith("error: ")
+    assert len(output) < 1000
 
 
 @pytest.mark.parametrize("ending", ["cube", "cubex"])
@@ -230,9 +227,7 @@ def test_cube__with_a_value_beyond_all_bounds_is_refused(ending, value, tmp_path
         SeverityError, match=r"metric 'time' has the value .*e\+\d+, which is beyond all bounds, at main/f"
     ):
         tracecols.read_cube(path)
-    result = run("show", path)
-    assert result.exit_code == 1
-    assert "Traceback" not in result.output
+    assert "Traceback" not in executed("show", path, code=1)
 
 
 @pytest.mark.slow

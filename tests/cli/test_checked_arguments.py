@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from support.command_line import run
+from support.command_line import executed, run
 
 import tracecols
 from tracecols.errors import AnalysisError
@@ -76,11 +76,9 @@ def test_analyze__takes_lists_with_commas(store, tmp_path):
     assert a.frame().equals(b.frame())
     # running the same command again replaces the cube
     assert analyze(store, "-q", "-o", listed, "-p", "late sender, visits", "-p", "mpi_wait_direct").exit_code == 0
-    result = run("compare", listed, given, "-p", "visits,late sender")
-    assert result.exit_code == 0, result.output
-    result = run("compare", listed, given, "-p", "mpi*")
-    assert result.exit_code == 1
-    assert "patterns are not understood\n  give each by its name: -p mpi -p mpi_communication" in result.output
+    executed("compare", listed, given, "-p", "visits,late sender")
+    output = executed("compare", listed, given, "-p", "mpi*", code=1)
+    assert "patterns are not understood\n  give each by its name: -p mpi -p mpi_communication" in output
     result = run("show", listed, "-p", "mpi_late*")
     assert "patterns are not understood\n  give whole names; it would fit mpi_latesender" in result.output
 
@@ -109,9 +107,8 @@ def test_diagnosis__of_no_rows_does_not_say_that_nothing_costs_time(store):
 def test_region__that_is_not_defined_is_refused_before_events_are_read(words, store, monkeypatch):
     monkeypatch.setattr(reader.Store, "read", None)
     monkeypatch.setattr(reader.Store, "read_together", None)
-    result = run(*words.format(store).split())
-    assert result.exit_code == 1
-    assert "no call path enters a region 'mane'\n  did you mean main?" in result.output
+    output = executed(*words.format(store).split(), code=1)
+    assert "no call path enters a region 'mane'\n  did you mean main?" in output
 
 
 @pytest.mark.parametrize(
@@ -123,6 +120,4 @@ def test_region__that_is_not_defined_is_refused_before_events_are_read(words, st
 )
 def test_option__with_two_values_for_one_name_is_refused(words, name, store):
     """The last one used to count."""
-    result = run(*words.format(store).split())
-    assert result.exit_code == 2
-    assert f"{name} is given twice" in result.output
+    assert f"{name} is given twice" in executed(*words.format(store).split(), code=2)

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import DATA
-from support.command_line import run
+from support.command_line import executed, run
 
 import tracecols
 from tracecols.converters import registry
@@ -27,8 +27,7 @@ def work(tmp_path_factory, data):
         ["convert", data / "hybrid_2x3", "-o", folder / "h.trace"],
         ["analyze", folder / "h.trace", "-o", folder / "h.severity"],
     ):
-        result = run(*arguments)
-        assert result.exit_code == 0, result.output
+        executed(*arguments)
     return folder
 
 
@@ -52,8 +51,7 @@ def test_analyze__opens_an_archive_once(data, tmp_path, monkeypatch):
     """Reading its definitions takes a part of the time of a small analysis."""
     opened = []
     monkeypatch.setattr(registry, "open_source", lambda source: opened.append(source) or open_source(source))
-    done = run("analyze", data / "hybrid_2x3", "-o", tmp_path / "x.severity", "-p", "time", "-q")
-    assert done.exit_code == 0, done.output
+    executed("analyze", data / "hybrid_2x3", "-o", tmp_path / "x.severity", "-p", "time", "-q")
     assert opened == [data / "hybrid_2x3"]
 
 
@@ -93,16 +91,13 @@ def test_commands__load_neither_pandas_nor_rich_nor_the_compiler(command, tmp_pa
 
 def test_convert__names_the_store_after_the_folder_of_traces_otf2(tmp_path, data, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run("convert", data / "hybrid_2x3")
-    assert result.exit_code == 0
-    assert result.output == "hybrid_2x3.trace: 6,708 events, 6 locations\n"
+    assert executed("convert", data / "hybrid_2x3") == "hybrid_2x3.trace: 6,708 events, 6 locations\n"
     assert (tmp_path / "hybrid_2x3.trace" / "manifest.json").is_file()
 
 
 def test_analyze__takes_an_archive_and_leaves_no_store(tmp_path, data, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run("analyze", data / "hybrid_2x3" / "traces.otf2")
-    assert result.exit_code == 0
+    executed("analyze", data / "hybrid_2x3" / "traces.otf2")
     assert [p.name for p in tmp_path.iterdir()] == ["hybrid_2x3.severity"]
 
 
@@ -155,13 +150,9 @@ def test_archives__are_taken_where_stores_are(command, work, data, tmp_path, mon
     monkeypatch.setattr("tempfile.tempdir", None)
     of_store = run(command, work / "h.trace")
     for source in (data / "hybrid_2x3", data / "hybrid_2x3" / "traces.otf2"):
-        of_archive = run(command, source)
-        assert of_archive.exit_code == 0, of_archive.output
-        assert of_archive.output == of_store.output
+        assert executed(command, source) == of_store.output
     assert not list(tmp_path.iterdir())
-    result = run(command, tmp_path / "nothing")
-    assert result.exit_code == 1
-    assert "no such file or folder" in result.output
+    assert "no such file or folder" in executed(command, tmp_path / "nothing", code=1)
 
 
 @pytest.mark.parametrize("name", ["h.severity", "h.cubex"])
@@ -181,35 +172,31 @@ def test_check__finds_nothing_in_a_sound_trace(work):
 
 
 def test_show__prints_the_property_tree(work):
-    result = run("show", work / "h.severity", "--with-startup")
-    assert result.exit_code == 0
+    output = executed("show", work / "h.severity", "--with-startup")
     # of the reference report: time 3.2535 s, omp_idle_threads 1.71267 s = 52.64 %, mpi_latebroadcast 0.0213 s = 0.65 %
-    assert "100.00%  Time  time  3.253498 s" in result.output
-    assert "52.64%  Idle Threads  omp_idle_threads" in result.output
-    assert "0.65%  Late Broadcast  mpi_latebroadcast" in result.output
-    assert "mpi_latesender" not in result.output  # 2.4 us are below the threshold
+    assert "100.00%  Time  time  3.253498 s" in output
+    assert "52.64%  Idle Threads  omp_idle_threads" in output
+    assert "0.65%  Late Broadcast  mpi_latebroadcast" in output
+    assert "mpi_latesender" not in output  # 2.4 us are below the threshold
 
 
 def test_show__prints_the_call_tree_of_a_property_by_title(work):
-    result = run("show", work / "h.severity", "-p", "Late Broadcast", "--seconds")
-    assert result.exit_code == 0
-    assert "0.021302 s        0.021302 s  MPI_Bcast" in result.output
-    assert "Choose the process" in result.output or "choose the process" in result.output
+    output = executed("show", work / "h.severity", "-p", "Late Broadcast", "--seconds")
+    assert "0.021302 s        0.021302 s  MPI_Bcast" in output
+    assert "Choose the process" in output or "choose the process" in output
 
 
 def test_show__prints_the_locations_of_a_call_path(work):
-    result = run("show", work / "h.severity", "-p", "mpi_latebroadcast", "-c", "*/MPI_Bcast", "--relative")
-    assert result.exit_code == 0
-    assert "100.00%  machine Linux" in result.output
-    assert "100.00%  rank 0 thread 0" in result.output or "100.00%  rank 1 thread 0" in result.output
+    output = executed("show", work / "h.severity", "-p", "mpi_latebroadcast", "-c", "*/MPI_Bcast", "--relative")
+    assert "100.00%  machine Linux" in output
+    assert "100.00%  rank 0 thread 0" in output or "100.00%  rank 1 thread 0" in output
 
 
 def test_show__lays_a_property_on_a_grid(work, tmp_path, monkeypatch):
-    result = run(
+    output = executed(
         "show", work / "h.severity", "-p", "omp_idle_threads", "--topology", "process x thread", "--with-startup"
     )
-    assert result.exit_code == 0
-    head, grid, _, *rows = result.output.splitlines()
+    head, grid, _, *rows = output.splitlines()
     assert head == "Idle Threads (omp_idle_threads)  1.712671 s, percent of time"
     assert grid == "Process x Thread: Process to the right, Thread downwards; empty positions are marked -"
     # masters are never idle; 52.64 % are divided among the other four
@@ -232,13 +219,12 @@ def test_show__lays_a_property_on_planes(work, tmp_path):
     cube = tracecols.SeverityCube.load(work / "h.severity")
     at = [[x, y, 0] for x in range(2) for y in range(2)] + [[0, 0, 14], [1, 1, 14]]
     cube.with_topology("cubes", [2, 2, 15], at, locations=range(6)).save(tmp_path / "c.severity")
-    result = run("show", tmp_path / "c.severity", "--topology", "cubes", "--with-startup")
-    assert result.exit_code == 0
-    planes = result.output.split("dimension 2 ")
+    output = executed("show", tmp_path / "c.severity", "--topology", "cubes", "--with-startup")
+    planes = output.split("dimension 2 ")
     shares = [float(v.rstrip("%")) for line in planes[1].splitlines()[1:] for v in line.split()[1:]]
     assert shares == pytest.approx([100 / 6] * 4, abs=0.1)
-    assert "dimension 2 1\n     0          -        -\n" in result.output
-    assert "and 3 more planes" in result.output
+    assert "dimension 2 1\n     0          -        -\n" in output
+    assert "and 3 more planes" in output
     cube.with_topology("line", [3], [[2], [0]]).save(tmp_path / "l.severity")
     result = run("show", tmp_path / "l.severity", "--topology", "1", "--with-startup")
     assert "     0     49.83%        -   50.17%\n" in result.output
@@ -254,9 +240,7 @@ def test_show__lays_a_property_on_planes(work, tmp_path):
     ],
 )
 def test_show__hints_at_what_was_meant(work, arguments, words):
-    result = run("show", work / "h.severity", *arguments)
-    assert result.exit_code == 1
-    assert words in result.output
+    assert words in executed("show", work / "h.severity", *arguments, code=1)
 
 
 def test_export__parquet_has_the_columns_of_the_references(work, tmp_path, data):
@@ -285,8 +269,7 @@ def test_export__csv_and_json_hold_the_same_cells(work, tmp_path):
 
 @pytest.mark.parametrize("table", ["events", "messages", "teams", "region_instances", "call_paths", "p2p", "regions"])
 def test_export__writes_tables_of_a_store(work, tmp_path, table):
-    result = run("export", work / "h.trace", tmp_path / "t.parquet", "--table", table)
-    assert result.exit_code == 0, result.output
+    executed("export", work / "h.trace", tmp_path / "t.parquet", "--table", table)
     assert len(pd.read_parquet(tmp_path / "t.parquet"))
 
 
@@ -333,39 +316,34 @@ def test_export__for_people_is_replaced_by_the_same_command(work, tmp_path):
 )
 def test_errors__say_what_to_do_and_set_the_exit_code(arguments, code, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run(*arguments)
-    assert result.exit_code == code
-    assert words in result.output
-    assert "Traceback" not in result.output
+    output = executed(*arguments, code=code)
+    assert words in output
+    assert "Traceback" not in output
     assert not list(tmp_path.iterdir())
 
 
 def test_export__refuses_unknown_formats_and_tables(work, tmp_path):
     assert "there are .parquet, .csv, .json" in run("export", work / "h.severity", tmp_path / "x.xlsx").output
-    result = run("export", work / "h.trace", tmp_path / "x.csv", "--table", "nothing")
-    assert result.exit_code == 1
-    assert "no table 'nothing'" in result.output
+    output = executed("export", work / "h.trace", tmp_path / "x.csv", "--table", "nothing", code=1)
+    assert "no table 'nothing'" in output
     assert not list(tmp_path.iterdir())
 
 
 def test_export__into_a_missing_folder_is_a_clear_error(work, tmp_path):
-    result = run("export", work / "h.severity", tmp_path / "no" / "x.csv")
-    assert result.exit_code == 1
-    assert "cannot write" in result.output
+    assert "cannot write" in executed("export", work / "h.severity", tmp_path / "no" / "x.csv", code=1)
 
 
 def test_outputs__do_not_overwrite_what_is_not_theirs(work, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("...")
-    result = run("analyze", work / "h.trace", "-o", tmp_path / "mine")
-    assert result.exit_code == 1
-    assert "exists and is not a severity cube" in result.output
+    output = executed("analyze", work / "h.trace", "-o", tmp_path / "mine", code=1)
+    assert "exists and is not a severity cube" in output
     assert (tmp_path / "mine" / "thesis.tex").exists()
 
 
 def test_commands__that_are_mistyped_are_suggested():
-    mistyped = run("analyse", "x.trace")
-    assert mistyped.exit_code == 2 and "No such command 'analyse'. Did you mean analyze?" in mistyped.output
+    mistyped = executed("analyse", "x.trace", code=2)
+    assert "No such command 'analyse'. Did you mean analyze?" in mistyped
     assert "Did you mean" not in run("zzz").output
 
 

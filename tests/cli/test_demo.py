@@ -5,10 +5,9 @@ from __future__ import annotations
 import webbrowser
 
 import pytest
-from click.testing import CliRunner
+from support.command_line import executed
 
 import tracecols
-from tracecols.cli import group
 from tracecols.cli.demo import open_in_browser, sample_trace
 
 
@@ -22,26 +21,22 @@ def opened(monkeypatch):
 
 def test_demo__runs_the_main_job_and_shows_each_command(tmp_path, opened):
     folder = tmp_path / "first try"
-    result = CliRunner().invoke(group, ["demo", "-o", str(folder)])
-    assert result.exit_code == 0, result.output
-    shown = [line for line in result.output.splitlines() if line.startswith("$ tracecols ")]
+    output = executed("demo", "-o", folder)
+    shown = [line for line in output.splitlines() if line.startswith("$ tracecols ")]
     assert [line.split()[2] for line in shown] == ["convert", "analyze", "show", "report"]
     assert f"'{folder / 'hybrid.trace'}'" in shown[0], "a path with a blank can be copied"
-    assert "What costs most" in result.output
+    assert "What costs most" in output
     assert tracecols.SeverityCube.load(folder / "hybrid.severity").total("time") > 0
     assert (folder / "hybrid.html").stat().st_size > 10**5
     assert not opened, "nobody watches"
-    assert "open it with a browser" in result.output
-    assert f"tracecols view '{folder / 'hybrid.trace'}'" in result.output
-    again = CliRunner().invoke(group, ["demo", "-o", str(folder), "--no-browser"])
-    assert again.exit_code == 0, again.output
+    assert "open it with a browser" in output
+    assert f"tracecols view '{folder / 'hybrid.trace'}'" in output
+    executed("demo", "-o", folder, "--no-browser")
 
 
 def test_demo__ends_with_the_command_that_failed(tmp_path):
     (tmp_path / "hybrid.trace").write_text("mine")
-    result = CliRunner().invoke(group, ["demo", "-o", str(tmp_path)])
-    assert result.exit_code == 1
-    assert "$ tracecols analyze" not in result.output
+    assert "$ tracecols analyze" not in executed("demo", "-o", tmp_path, code=1)
     assert (tmp_path / "hybrid.trace").read_text() == "mine"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import slow
-from support.command_line import run
+from support.command_line import executed, run
 
 import tracecols
 from tracecols.converters.registry import FORMATS
@@ -47,9 +47,8 @@ IS_CUBE = "is a severity cube, not a trace archive\n  look at it: tracecols show
 )
 def test_source__of_another_kind_is_recognised(words, given, message, made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run(*words.format(made[given], made[given], out=tmp_path / "x").split())
-    assert result.exit_code == 1
-    assert result.output == f"error: {made[given]} {message}{made[given]}\n"
+    output = executed(*words.format(made[given], made[given], out=tmp_path / "x").split(), code=1)
+    assert output == f"error: {made[given]} {message}{made[given]}\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -78,10 +77,9 @@ def test_trace__in_the_place_of_a_cube_is_analysed(command, given, made, tmp_pat
 
 
 def test_cube__in_the_place_of_a_store(made):
-    result = run("analyze", made["cube"])
-    assert result.exit_code == 1
-    assert "is not a store of a trace" in result.output
-    assert result.output.endswith(f"look at it: tracecols show {made['cube']}\n")
+    output = executed("analyze", made["cube"], code=1)
+    assert "is not a store of a trace" in output
+    assert output.endswith(f"look at it: tracecols show {made['cube']}\n")
 
 
 def test_python__recognises_it_as_well(made):
@@ -130,9 +128,7 @@ def test_endings__are_those_of_the_formats():
 )
 def test_quantity__that_cannot_be_meant_is_refused(words, message, made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run(*words.format(**made).split())
-    assert result.exit_code == 2
-    assert message in " ".join(result.output.split())
+    assert message in " ".join(executed(*words.format(**made).split(), code=2).split())
     assert not list(tmp_path.iterdir())
 
 

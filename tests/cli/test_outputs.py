@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.command_line import executed
 
 import tracecols
 from tracecols.cli import group
@@ -180,8 +181,7 @@ def test_temporary_files__of_an_analysis_are_in_the_given_folder(made, tmp_path,
 
     monkeypatch.setattr(scratch, "ScratchFolder", noted)
     part = ["--from", "0.3", "--to", "0.35", "--scratch", str(tmp_path), "-o", str(tmp_path / "x.severity")]
-    done = CliRunner().invoke(group, ["analyze", made["trace" if is_archive else "store"], *part])
-    assert done.exit_code == 0
+    executed("analyze", made["trace" if is_archive else "store"], *part)
     assert where == [tmp_path] * (1 + is_archive)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA, SHARED
-from support.command_line import run
+from support.command_line import executed, run
 from support.epilog_writer import EpilogWriter, merged
 from support.random_epilog import random_recording, with_late_events
 from support.random_programs import RandomProgram
@@ -304,13 +304,12 @@ def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):
         "offset": 3_000,
         "is_mended": True,
     }
-    result = run("check", trace.path)
-    assert result.exit_code == 1
-    assert "           1  pair of locations between which clock conditions are violated\n" in result.output
+    output = executed("check", trace.path, code=1)
+    assert "           1  pair of locations between which clock conditions are violated\n" in output
     assert (
         "               0.000003000 s  at most: location 1 'Master thread' of rank 1 is too early for location 0 'Master thread' "
         "of rank 0, 2 of 3 (message); mended by 0.000003000 s more\n"
-    ) in result.output
+    ) in output
     # the offset mends it
     mended = tracecols.open(shifted(trace.path, {0: 0, 1: 3_000}, trace.path.with_name("mended.trace")))
     assert len(mended.clock_violations) == 0
@@ -744,9 +743,8 @@ def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkey
 def test_command__tells_what_was_corrected(archive, opened, tmp_path):
     trace = opened(early_message(archive))
     output = tmp_path / "y.trace"
-    result = run("correct", trace.path, "-o", output)
-    assert result.exit_code == 0
-    assert result.output == (
+    result = executed("correct", trace.path, "-o", output)
+    assert result == (
         "      before         after  violated clock conditions\n"
         "           1             0  message\n"
         "           1             0  all\n"
@@ -770,9 +768,8 @@ def test_command__tells_what_was_corrected(archive, opened, tmp_path):
 
 def test_command__convert_corrects_at_once(archive, tmp_path):
     path = early_message(archive).write()
-    result = run("convert", path, "-o", tmp_path / "x.trace", "--correct-clocks")
-    assert result.exit_code == 0
-    assert "x.trace: 10 events, 2 locations" in result.output
+    output = executed("convert", path, "-o", tmp_path / "x.trace", "--correct-clocks")
+    assert "x.trace: 10 events, 2 locations" in output
     store = Store(tmp_path / "x.trace")
     assert store.manifest["source"]["path"] == str(path)
     assert CORRECTED in store.manifest["source"]

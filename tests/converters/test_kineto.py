@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from conftest import slow
-from support.command_line import run
+from support.command_line import executed, run
 from support.kineto_writer import ALL_REDUCE, AUTOGRAD, HOST, Trace, nccl, random_run, two_ranks, write_run
 
 import tracecols
@@ -600,17 +600,13 @@ def test_command__takes_a_file_a_folder_or_several_files(tmp_path):
     given = sorted(folder.glob("rank*"))
     shown = []
     for k, sources in enumerate(([folder], given)):
-        result = run("convert", *sources, "-o", tmp_path / f"{k}.trace")
-        assert result.exit_code == 0, result.output
-        shown.append(result.output.splitlines()[0].split(": ")[1])
+        shown.append(executed("convert", *sources, "-o", tmp_path / f"{k}.trace").splitlines()[0].split(": ")[1])
     assert shown == [shown[0]] * 2
     assert registry.trace_name(folder) == registry.trace_name(tuple(given)) == "run"
     assert registry.trace_name(given[0]) == "rank0"
     (tmp_path / "a.b.json").write_bytes(gzip.decompress(given[0].read_bytes()))
     assert registry.trace_name(tmp_path / "a.b.json") == "a.b"
-    other = run("convert", folder / "other.json")
-    assert other.exit_code == 1
-    assert "is not a trace that tracecols reads" in other.output
+    assert "is not a trace that tracecols reads" in executed("convert", folder / "other.json", code=1)
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ class Method:
     """A method: its first argument is bound, whatever its name."""
 
     function: object
+    owner: type
 
     @property
     def __doc__(self):
@@ -51,7 +52,7 @@ def public(module):
                     for method, found in vars(of).items():
                         function = getattr(found, "__func__", found)
                         if not method.startswith("_") and inspect.isfunction(function):
-                            yield f"{name}.{method}", found if isinstance(found, staticmethod) else Method(function)
+                            yield f"{name}.{method}", found if isinstance(found, staticmethod) else Method(function, of)
 
 
 def parameters(thing) -> list[str]:
@@ -69,11 +70,21 @@ def parameters(thing) -> list[str]:
     return [name for name in given[is_method:] if not name.startswith("_")]
 
 
-def documented(doc: str) -> set[str]:
-    """Return the names in the sections on parameters of a docstring."""
+def documented(thing) -> set[str]:
+    """Return the names in the sections on parameters of a docstring, and those that a class describes for all its
+    methods in a section "Other Parameters"."""
+    names = named_in(thing.__doc__, SECTIONS)
+    return names | named_in(thing.owner.__doc__, SECTIONS[2:]) if isinstance(thing, Method) else names
+
+
+def named_in(doc: str | None, sections) -> set[str]:
+    """Return the names in some sections of a docstring."""
     names: set[str] = set()
-    for title, body in re.findall(r"^(\w[\w ]*)\n-{3,}\n(.*?)(?=^\w[\w ]*\n-{3,}\n|\Z)", doc, re.MULTILINE | re.DOTALL):
-        if title in SECTIONS:
+    text = inspect.cleandoc(doc or "")
+    for title, body in re.findall(
+        r"^(\w[\w ]*)\n-{3,}\n(.*?)(?=^\w[\w ]*\n-{3,}\n|\Z)", text, re.MULTILINE | re.DOTALL
+    ):
+        if title in sections:
             for line in re.findall(r"^(\S.*)$", body, re.MULTILINE):
                 names |= {name.strip(" *") for name in line.split(" : ")[0].split(",")}
     return names
@@ -83,8 +94,7 @@ def documented(doc: str) -> set[str]:
 def test_parameters__of_public_functions_are_documented(name):
     missing = []
     for of, thing in public(importlib.import_module(name)):
-        doc = inspect.cleandoc(thing.__doc__ or "")
-        lacking = [p for p in parameters(thing) if p not in documented(doc)]
+        lacking = [p for p in parameters(thing) if p not in documented(thing)]
         if lacking:
             missing.append(f"{name}.{of}: {', '.join(lacking)}")
     assert not missing, "\n".join(missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.command_line import run
+from support.command_line import executed, run
 
 import tracecols
 from tracecols.errors import AnalysisError, ExportError, SeverityError, TracecolsError
@@ -99,9 +99,8 @@ def test_title__that_is_an_id_means_the_property_of_that_id():
     ],
 )
 def test_commands__refuse_an_ambiguous_title(arguments, trace, saved, tmp_path):
-    result = run(*(a.format(cube=saved, trace=trace.path, folder=tmp_path) for a in arguments))
-    assert result.exit_code == 1
-    assert "; give the id of one\n" in result.output
+    output = executed(*(a.format(cube=saved, trace=trace.path, folder=tmp_path) for a in arguments), code=1)
+    assert "; give the id of one\n" in output
     assert not list(tmp_path.iterdir())
 
 

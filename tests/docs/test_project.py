@@ -9,9 +9,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from support.command_line import executed
 
-from tracecols.cli import group
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.errors import AnalysisError
 from tracecols.model.tables import TABLES
@@ -133,8 +132,7 @@ def test_commands__run_in_their_order(page, clone):
     found = commands(ROOT / page)
     assert len(found) > 10
     for command in found:
-        result = CliRunner().invoke(group, command)
-        assert result.exit_code == 0, (command, result.output)
+        executed(*command)
 
 
 def test_analysis_page__names_functions_that_exist():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.command_line import run
 
 from tracecols.cli import group as command_line
 from tracecols.cli.vocabulary import all_commands
@@ -309,9 +310,7 @@ def test_drawings__in_text_have_all_locations_and_waits(name):
 
 
 def test_patterns__shows_the_drawing_of_a_wait():
-    from click.testing import CliRunner
-
-    printed = CliRunner().invoke(command_line, ["patterns", "mpi_latesender"]).output
+    printed = run("patterns", "mpi_latesender").output
     assert printed.count("mpi_latesender  ") == 1, "the same under all conventions"
     assert "/ 30 s /" in printed and "rank 0 enters MPI_Send at 40 s ^" in printed
-    assert "^" not in CliRunner().invoke(command_line, ["patterns", "time"]).output
+    assert "^" not in run("patterns", "time").output

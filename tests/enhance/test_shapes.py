@@ -11,7 +11,7 @@ from fnmatch import translate
 import numpy as np
 import pandas as pd
 import pytest
-from support.command_line import run
+from support.command_line import executed, run
 from support.limits import within
 from support.otf2_writer import EVENT, Archive
 from support.small_cubes import small_cube
@@ -82,12 +82,10 @@ def test_shape__show_prints_what_can_be_read(work, shape):
     folder, _ = work
     cube = folder / f"{shape}.severity"
     for more in ([], ["--min-share", 0], ["--relative", "--seconds"]):
-        result = run("show", cube, "-p", "time", *more)
-        assert result.exit_code == 0, result.output
-        assert len(result.output.splitlines()) < 6_000
-        assert max(map(len, result.output.splitlines())) < 40 * 4 + 120
-    result = run("show", cube, "-p", "time", "-c", "*/main/*")
-    assert result.exit_code == 0, result.output
+        output = executed("show", cube, "-p", "time", *more)
+        assert len(output.splitlines()) < 6_000
+        assert max(map(len, output.splitlines())) < 40 * 4 + 120
+    executed("show", cube, "-p", "time", "-c", "*/main/*")
 
 
 @pytest.mark.slow
@@ -308,8 +306,8 @@ def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tm
         cube.frame()
     assert len(cube.frame(call_path="a/b")) == 1
     cube.save(tmp_path / "x.severity")
-    result = run("export", tmp_path / "x.severity", tmp_path / "x.csv")
-    assert result.exit_code == 1 and "export to .json, .cubex or .severity" in result.output
+    output = executed("export", tmp_path / "x.severity", tmp_path / "x.csv", code=1)
+    assert "export to .json, .cubex or .severity" in output
     for ending in ("json", "cubex"):
         assert run("export", tmp_path / "x.severity", tmp_path / f"x.{ending}").exit_code == 0
 

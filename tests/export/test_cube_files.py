@@ -12,14 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import slow
+from support.command_line import executed
 from support.cube_files import ANCHOR, OLD_CUBE, archive, foreign, index
 from support.limits import within
 from support.small_cubes import random_cube, small_cube
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.export.tables import ExportError, write_cube
@@ -494,17 +493,14 @@ def test_commands__take_any_cube(command, ending, tmp_path):
     path = tmp_path / f"y.{ending}"
     write_cube(cube, path)
     more = {"export": [tmp_path / "y.csv"], "compare": [path], "report": ["-o", tmp_path / "y.html"]}.get(command, [])
-    result = CliRunner().invoke(group, [str(a) for a in (command, path, *more)])
-    assert result.exit_code == 0, result.output
+    output = executed(command, path, *more)
     if command == "report":
-        assert (
-            "note: left out, since they do not add up: longest, shortest, least, bytes_min, bytes_max" in result.output
-        )
+        assert "note: left out, since they do not add up: longest, shortest, least, bytes_min, bytes_max" in output
     if command == "show":
-        assert "longest, the greatest of all" in result.output
+        assert "longest, the greatest of all" in output
         for name in ("shortest", "bytes"):
             for where in ([], ["-c", "main/f/g"]):
-                assert CliRunner().invoke(group, ["show", str(path), "-p", name, *where]).exit_code == 0
+                executed("show", path, "-p", name, *where)
 
 
 # -- cubes without cells, call paths, locations (issue 13, item 22) ----------------------------------------------------
@@ -533,14 +529,12 @@ def test_round_trip__of_an_empty_cube(what, ending, tmp_path):
     cube.save(tmp_path / "x.severity")
     path = tmp_path / f"y.{ending}"
     for wide in [[], ["--wide"]] if ending in ("csv", "parquet") else [[]]:
-        result = CliRunner().invoke(group, ["export", str(tmp_path / "x.severity"), str(path), *wide])
-        assert result.exit_code == 0, result.output
+        executed("export", tmp_path / "x.severity", path, *wide)
     if ending in ("cubex", "cube", "severity"):
         assert_equal(read_cube(path), cube, cube3=ending == "cube")
         assert read_cube(path).frame().empty
         for command in (["show"], ["report", "-o", str(tmp_path / "y.html")], ["export", str(tmp_path / "z.csv")]):
-            result = CliRunner().invoke(group, [command[0], str(path), *command[1:]])
-            assert result.exit_code == 0, result.output
+            executed(command[0], path, *command[1:])
 
 
 @pytest.mark.slow

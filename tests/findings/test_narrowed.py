@@ -71,11 +71,10 @@ def test_steps__count_as_one_also_where_they_are_asked_for():
 def test_steps__of_findings_that_are_properties_count_as_one():
     w = World(random.Random(2), 3, noise=0.0)
     for k in range(8):
-        for r in range(3):
-            w.at(r).enter(w.now[r][0], f"step_{k}")
-            w.now[r][0] += 2000 if r == 1 else 1000
-        w.allreduce()
-        w.close()
+        with w.inside(f"step_{k}"):
+            for r in range(3):
+                w.now[r][0] += 2000 if r == 1 else 1000
+            w.allreduce()
     with w.finish().trace() as trace:
         cube = trace.analyze()
     cube.facts.pop("causes")

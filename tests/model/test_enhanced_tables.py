@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import slow
-from support.command_line import run
+from support.command_line import executed, run
 
 import tracecols
 from tracecols.docs.site.declared import schema
@@ -486,9 +486,8 @@ def test_enhance__of_a_read_only_store_fails(own, monkeypatch):
     # existing tables need not be written
     assert run("enhance", own, "messages").exit_code == 0
     for arguments in (["collectives"], ["messages", "--again"], []):
-        result = run("enhance", own, *arguments)
-        assert result.exit_code == 1
-        assert result.output == (
+        output = executed("enhance", own, *arguments, code=1)
+        assert output == (
             f"error: cannot write {own / 'enhanced'}: the store is read-only\n"
             "  make it writable, or copy it to a folder you may write to\n"
         )
@@ -528,18 +527,13 @@ def test_commands__know_the_folder_of_enhanced_tables(own):
 @pytest.mark.slow
 def test_enhance__writes_all_tables_or_some(own, monkeypatch):
     written = count_writes(monkeypatch)
-    some = run("enhance", own, "teams", "messages")
-    assert some.exit_code == 0, some.output
-    assert f"{own}/enhanced/messages: 15 rows" in some.output
-    every = run("enhance", own)
-    assert every.exit_code == 0
-    assert len(every.output.splitlines()) == len(ENHANCED)
+    assert f"{own}/enhanced/messages: 15 rows" in executed("enhance", own, "teams", "messages")
+    assert len(executed("enhance", own).splitlines()) == len(ENHANCED)
     assert run("enhance", own).exit_code == 0
     assert run("enhance", own, "teams", "--again").exit_code == 0
     assert written[0] == ("messages", "teams") or written[0] == ("teams", "messages")
     assert len(written) == 3 and len(written[1]) == len(ENHANCED) - 2 and written[2] == ("teams",)
-    wrong = run("enhance", own, "mesages")
-    assert wrong.exit_code == 1 and "there are events, call_paths" in wrong.output
+    assert "there are events, call_paths" in executed("enhance", own, "mesages", code=1)
 
 
 def test_export__takes_the_same_names(own, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA
-from support.command_line import run
+from support.command_line import executed, run
 from support.offload_program import small
 
 import tracecols
@@ -198,8 +198,7 @@ def test_locations__in_words_mean_the_same_everywhere(given, expected, trace, tm
 def test_locations__in_words_at_the_command_line(trace, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    result = run("analyze", trace.path, "--locations", "rank 0 thread 0-1", "-p", "time")
-    assert result.exit_code == 0, result.output
+    executed("analyze", trace.path, "--locations", "rank 0 thread 0-1", "-p", "time")
     (made,) = tmp_path.glob("*.severity")
     assert made.name == "h.time.locations-rank-0-thread-0-1.severity"
     cube = tracecols.read_cube(made)
@@ -209,9 +208,8 @@ def test_locations__in_words_at_the_command_line(trace, tmp_path, monkeypatch):
     assert run("export", trace.path, "x.otf2", "--locations", "rank 1").exit_code == 0
     again = tracecols.open(tracecols.convert(tmp_path / "x.otf2", tmp_path / "again.trace"))
     assert len(again.events) == len(trace.read_events(rank=1))
-    result = run("export", trace.path, "y.otf2", "--locations", "rank 7")
-    assert result.exit_code == 1
-    assert "no location has rank 7\n  there are ranks 0 to 1, threads 0 to 2 (see tracecols info)" in result.output
+    output = executed("export", trace.path, "y.otf2", "--locations", "rank 7", code=1)
+    assert "no location has rank 7\n  there are ranks 0 to 1, threads 0 to 2 (see tracecols info)" in output
 
 
 @pytest.mark.parametrize("given", [{"rank": 2}, {"thread": 9}, {"locations": "rank 0 thread 3"}])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA
-from support.command_line import run
+from support.command_line import executed
 
 import tracecols
 from tracecols.errors import AnalysisError
@@ -123,21 +123,19 @@ def test_export__of_waits_follows_conventions(tmp_path):
         }.items():
             out = tmp_path / f"{conventions}.csv"
             given = [] if conventions == "exact" else ["--conventions", conventions]
-            result = run("export", trace.path, out, "--table", "waits", *given)
-            assert result.exit_code == 0, result.output
+            executed("export", trace.path, out, "--table", "waits", *given)
             assert pd.read_csv(out).property.tolist() == states
         for more in (["--table", "messages"], []):
             out = str(tmp_path / "x.csv")
-            result = run("export", trace.path, out, *more, "--conventions", "expert")
-            assert result.exit_code == 2 and "--conventions: only for a timeline" in result.output
+            output = executed("export", trace.path, out, *more, "--conventions", "expert", code=2)
+            assert "--conventions: only for a timeline" in output
 
 
 def test_timeline__shows_the_wait_states_of_analyses(tmp_path):
     with late_start().trace() as trace:
         for conventions, is_shown in {"exact": True, "scalasca": False}.items():
             out = tmp_path / f"{conventions}.trace.json"
-            result = run("export", trace.path, out, "--conventions", conventions, "--waits", "all")
-            assert result.exit_code == 0, result.output
+            executed("export", trace.path, out, "--conventions", conventions, "--waits", "all")
             assert ("Wait at Init" in out.read_text()) == is_shown
             assert "Late Sender" in out.read_text()
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 from conftest import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.command_line import executed, run
 from support.random_programs import RandomProgram
 
 import tracecols
-from tracecols.cli import group
 from tracecols.model.model import enhance
 from tracecols.patterns.constraints import CONSTRAINTS, find_violations
 from tracecols.report.check import check_trace, tell
@@ -359,9 +358,8 @@ def test_command__tells_count_time_and_names(archive, tmp_path):
         a.send(1000 + k, 1, mpi.world, 7, 64)
     a.leave(2000, "MPI_Send")
     store = tracecols.convert(archive.write(), tmp_path / "x.trace")
-    result = CliRunner().invoke(group, ["check", str(store), "--rows", "1"])
-    assert result.exit_code == 1
-    assert result.output == (
+    output = executed("check", store, "--rows", "1", code=1)
+    assert output == (
         "           5  sends without receive\n"
         "               0.000001000 s  location 0 'Master thread' of rank 0 sends 64 bytes to rank 1 of communicator 0 "
         "'MPI_COMM_WORLD', tag 7, in 'MPI_Send'\n"
@@ -378,9 +376,9 @@ def test_command__clocks_that_disagree_by_less_than_they_can_be_read_are_noted(a
     a.enter(0, "MPI_Send").send(5000, 1, mpi.world, 7, 64).leave(6000, "MPI_Send")
     b.enter(0, "MPI_Recv").receive(5000 - early, 0, mpi.world, 7, 64).leave(6000, "MPI_Recv")
     store = tracecols.convert(archive.write(), tmp_path / "x.trace")
-    result = CliRunner().invoke(group, ["check", str(store)])
+    result = run("check", store)
     assert result.exit_code == code
-    found = json.loads(CliRunner().invoke(group, ["check", str(store), "--json"]).stdout)
+    found = json.loads(run("check", store, "--json").stdout)
     assert found["contradicts"] == bool(code)
     assert found["clock_skew"] == pytest.approx(early * 1e-9)
     assert [v["constraint"] for v in found["violations"]] == ["messages received before they were sent"]
@@ -393,10 +391,8 @@ def test_command__clocks_that_disagree_by_less_than_they_can_be_read_are_noted(a
 
 
 def test_command__of_no_store_is_an_error(tmp_path):
-    result = CliRunner().invoke(group, ["check", str(tmp_path / "no.trace")])
-    assert result.exit_code == 1
-    assert "no such store" in result.output
-    assert CliRunner().invoke(group, ["check"]).exit_code == 2
+    assert "no such store" in executed("check", tmp_path / "no.trace", code=1)
+    assert run("check").exit_code == 2
 
 
 def test_constraints__are_told_apart():

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import DATA
+from support.command_line import run
 from support.two_messages import two_messages
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.given import packages
 from tracecols.testing import Program, assert_severities, severities
@@ -234,7 +233,7 @@ def test_package__with_an_entry_point_is_found(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     try:
         assert_severities(two_messages(), "late_big", {("main/MPI_Recv", 1): 20})
-        listed = CliRunner().invoke(group, ["patterns", "late_big"])
+        listed = run("patterns", "late_big")
         assert "Late senders of large messages." in listed.output
         assert "Parameter threshold: least length of a large message; 1000 bytes" in listed.output
     finally:
@@ -475,10 +474,9 @@ def test_every_pattern__says_when_its_matches_begin_or_end():
 def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(hybrid.path, "h.trace")
-    run = CliRunner()
     given = [
         "--patterns",
-        str(late_big),
+        late_big,
         "-p",
         "late_big",
         "--set",
@@ -488,7 +486,7 @@ def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
         "--locations",
         "0-2",
     ]
-    result = run.invoke(group, ["analyze", "h.trace", *given])
+    result = run("analyze", "h.trace", *given)
     assert result.exit_code == 0, result.output
     # the name is a shortened form of the options
     (made,) = tmp_path.glob("*.severity")
@@ -498,23 +496,22 @@ def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
         "time", "execution", "mpi", "mpi_communication", "mpi_point2point", "mpi_latesender", "late_big",
     ]  # fmt: skip
     assert cube.facts["narrowed"]["parameters"] == {"late_big": {"threshold": 1000.0}}
-    bad = run.invoke(group, ["analyze", "h.trace", "--set", "late_big=3"])
+    bad = run("analyze", "h.trace", "--set", "late_big=3")
     assert bad.exit_code == 2
     assert "PROPERTY.NAME=VALUE" in bad.output
-    unknown = run.invoke(group, ["analyze", "h.trace", "-p", "late"])
+    unknown = run("analyze", "h.trace", "-p", "late")
     assert unknown.exit_code == 1
     assert "no property 'late'" in unknown.output
 
 
 def test_patterns__lists_all_and_explains_one(late_big):
-    run = CliRunner()
-    listed = run.invoke(group, ["patterns"]).output
+    listed = run("patterns").output
     assert "Late Sender  mpi_latesender  matches messages" in listed
     assert "EXPERT 3.0" in listed
-    one = run.invoke(group, ["patterns", "mpi_latereceiver", "--conventions", "scalasca"]).output
+    one = run("patterns", "mpi_latereceiver", "--conventions", "scalasca").output
     assert "confidence" in one.lower()
     assert "0.8" in one
     assert "expert" not in one
-    mine = run.invoke(group, ["patterns", "--patterns", str(late_big)]).output
+    mine = run("patterns", "--patterns", late_big).output
     assert "Late and Big  late_big  matches messages, confidence 0.5" in mine
-    assert run.invoke(group, ["patterns", "late_sendr"]).exit_code == 1
+    assert run("patterns", "late_sendr").exit_code == 1

@@ -8,16 +8,15 @@ import random
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.command_line import executed, run
 from support.otf2_writer import Archive
 from support.severities import cells
 from support.sweep_simulation import CORNERS, SPACE, grid_of, record, refill_truth, simulate
 
 import tracecols
-from tracecols.cli import group
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.topologies import given_topology
 from tracecols.errors import AnalysisError
@@ -443,9 +442,7 @@ def test_command__takes_topologies_from_files(archive, tmp_path):
         )
     )
     out = tmp_path / "x.severity"
-    run = CliRunner().invoke
-    result = run(group, ["analyze", str(store), "-o", str(out), "--topology", str(grid), "--topology", str(other)])
-    assert result.exit_code == 0, result.output
+    executed("analyze", store, "-o", out, "--topology", grid, "--topology", other)
     cube = tracecols.SeverityCube.load(out)
     assert [t.name for t in cube.topologies] == ["cross", "a\\ud800", "b", "Process x Thread"]
     assert cells(cube, "mpi_latesender_wavefront_nw") == {("MPI_Recv", 0): 20}
@@ -455,11 +452,9 @@ def test_command__takes_topologies_from_files(archive, tmp_path):
         ("7", "a topology cannot be 7"),
     ):
         grid.write_text(text)
-        result = run(group, ["analyze", str(store), "-o", str(tmp_path / "y.severity"), "--topology", str(grid)])
-        assert result.exit_code == 1
-        assert words in result.output
+        assert words in executed("analyze", store, "-o", tmp_path / "y.severity", "--topology", grid, code=1)
         assert not (tmp_path / "y.severity").exists()
-    result = run(group, ["analyze", str(store), "--topology", str(tmp_path / "none.json")])
+    result = run("analyze", store, "--topology", tmp_path / "none.json")
     assert result.exit_code != 0
 
 

@@ -8,8 +8,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import DATA
+from support.command_line import executed, run
 from support.efficiencies import check_identities
 from support.offload_program import Offload, small
 
@@ -17,7 +17,6 @@ import tracecols
 from benchmarks.bottlenecks import BOTTLENECKS
 from benchmarks.rare import RARE
 from benchmarks.world import World
-from tracecols.cli import group
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.store.outputs import REPLAYED
 from tracecols.testing import Program
@@ -62,17 +61,16 @@ def test_notes__of_a_prediction_count_one_in_the_singular(tmp_path):
         cube = tmp_path / "x.severity"
         trace.analyze().save(cube)
         for of, *options in ((trace.path,), (trace.path, "--ideal", "replay"), (trace.path, "--to", "9"), (cube,)):
-            printed = CliRunner().invoke(group, ["efficiency", str(of), *options])
+            printed = run("efficiency", of, *options)
             assert printed.stderr == f"note: {of}: 1 send without receive\n"
-        printed = CliRunner().invoke(group, ["efficiency", str(cube), "--ideal", "approximation"])
+        printed = run("efficiency", cube, "--ideal", "approximation")
         assert not printed.stderr
 
 
 @pytest.mark.parametrize("options", [("--collectives", "dimemas"), ("--eager", "32KiB")])
 def test_command__names_the_options_of_an_ideal_network(steps, options):
-    result = CliRunner().invoke(group, ["what-if", str(steps.path), *options])
-    assert result.exit_code == 1
-    assert result.output.endswith("\n  give --transfer 0 besides, and neither --latency nor --bandwidth\n")
+    output = executed("what-if", steps.path, *options, code=1)
+    assert output.endswith("\n  give --transfer 0 besides, and neither --latency nor --bandwidth\n")
 
 
 @pytest.mark.parametrize("factor", [1, 20, 40, 1_000, 10**6])
@@ -329,10 +327,6 @@ def test_efficiencies__of_a_piece(steps):
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------
-
-
-def run(*arguments):
-    return CliRunner().invoke(group, list(map(str, arguments)), catch_exceptions=False)
 
 
 @pytest.mark.slow

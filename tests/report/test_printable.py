@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from support.command_line import run
 from support.otf2_writer import Archive
 
 import tracecols
-from tracecols.cli import group
 from tracecols.export.tables import write_csv
 from tracecols.given.printable import escaped, one_line, printable
 from tracecols.report.screen import Screen
@@ -35,12 +34,6 @@ LINES = "two\nlines\tapart"
 def is_hidden(character):
     """Return whether a character of an output is not shown as itself; joiners belong to some scripts."""
     return character not in "\n\t\u200c\u200d" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-
-
-def run(*arguments):
-    result = CliRunner().invoke(group, [str(a) for a in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), (arguments, result.exception)
-    return result
 
 
 @pytest.fixture(scope="module")

@@ -18,13 +18,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import slow
 from support.browser import Report, chromium, copied, encoded, link, new_page, small
+from support.command_line import executed
 from support.small_cubes import small_cube
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.given.printable import printable
 from tracecols.report.viewer import container, html_table, mimebundle, notebook, sources, topologies_of
@@ -296,9 +295,7 @@ def test_command__writes_the_page_beside_or_where_told(cube, tmp_path, monkeypat
     cube.save(tmp_path / "h.severity")
     monkeypatch.chdir(tmp_path)
     for arguments, name in ((["h.severity"], "h.html"), (["h.severity", "-o", "y.html", "--title", "A run"], "y.html")):
-        result = CliRunner().invoke(group, ["report", *arguments])
-        assert result.exit_code == 0, result.output
-        assert result.output.startswith(f"{name}: ")
+        assert executed("report", *arguments).startswith(f"{name}: ")
     assert "<title>A run</title>" in (tmp_path / "y.html").read_text(encoding="utf-8")
     assert "<title>hybrid_2x3</title>" in (tmp_path / "h.html").read_text(encoding="utf-8")
 
@@ -700,13 +697,12 @@ def test_command__of_a_report_names_a_store_that_is_there(data, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     trace = tracecols.convert(data / "hybrid_2x3", tmp_path / "run1.trace")
     tracecols.open(trace).analyze().save(tmp_path / "run1.severity")
-    run = CliRunner().invoke
     for given, expected in (("run1.severity", "run1.trace"), ("run1.trace", "run1.trace")):
-        assert run(group, ["report", given, "-o", "x.html", "--force"]).exit_code == 0
+        executed("report", given, "-o", "x.html", "--force")
         assert header_of(tmp_path / "x.html")["store"] == expected
     tracecols.convert(data / "coll", tmp_path / "run2.trace")
     shutil.copytree(tmp_path / "run1.severity", tmp_path / "run2.severity")
-    assert run(group, ["report", "run2.severity"]).exit_code == 0
+    executed("report", "run2.severity")
     assert header_of(tmp_path / "run2.html")["store"] == ""  # the store of another run is not used
 
 
@@ -1190,11 +1186,8 @@ def test_sources__are_the_lines_around_definitions_of_files_that_fit(sourced, tm
 def test_sources__are_shown_from_the_details_of_a_call_path(open_report, sourced, tmp_path):
     cube, folder = sourced
     cube.save(tmp_path / "s.severity")
-    result = CliRunner().invoke(
-        group, ["report", str(tmp_path / "s.severity"), "-o", str(tmp_path / "s.html"), "--sources", str(folder)]
-    )
-    assert result.exit_code == 0, result.output
-    assert result.output.count("note: 3 source files") == 1
+    output = executed("report", tmp_path / "s.severity", "-o", tmp_path / "s.html", "--sources", folder)
+    assert output.count("note: 3 source files") == 1
     report = open_report(tmp_path / "s.html", "#p=time&c=main/solve")
     report.pane("calls").get_by_role("button", name="source", exact=True).click()
     dialog = report.page.get_by_role("dialog", name="Source of solve")
@@ -1760,8 +1753,7 @@ def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
     # the command line accepts the command
     shutil.copytree(divided["trace"], tmp_path / "hybrid_2x3.trace")
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(group, command[1:])
-    assert result.exit_code == 0, result.output
+    executed(*command[1:])
     assert (tmp_path / command[3]).stat().st_size
 
 

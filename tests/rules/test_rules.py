@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import DATA, SHARED
+from support.command_line import executed, run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import RuleError, SeverityError
 from tracecols.rules import RULES, evaluate, frame, read_settings
 from tracecols.testing import Program
@@ -394,22 +393,20 @@ def test_rules__are_declared_wholly():
 def test_command__prints_ranked_verdicts(data, tmp_path):
     store = tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")
     cube = tracecols.open(store).analyze().save(tmp_path / "h.severity")
-    run = CliRunner().invoke
-    result = run(group, ["rules", str(store), "--set", "uneven_mp_distribution.threshold=20%", "--rows", "1"])
-    assert result.exit_code == 0, result.output
-    lines = result.output.splitlines()
+    output = executed("rules", store, "--set", "uneven_mp_distribution.threshold=20%", "--rows", "1")
+    lines = output.splitlines()
     shares = [float(line.split("%")[0]) for line in lines if line[:8].strip().endswith("%")]
     assert shares == sorted(shares, reverse=True)
     assert len(shares) > 5
-    assert "Uneven Communication (Uneven MP Distribution)  uneven_mp_distribution  threshold 20.0%" in result.output
-    assert "more; --rows shows them" in result.output
-    result = run(group, ["rules", str(cube)])
+    assert "Uneven Communication (Uneven MP Distribution)  uneven_mp_distribution  threshold 20.0%" in output
+    assert "more; --rows shows them" in output
+    result = run("rules", cube)
     assert "overloaded_master: needs the trace: give the store instead of the cube" in result.output
-    result = run(group, ["rules", str(cube), "--json", "--rule", "overloaded_master", "--rule", "late_sender"])
+    result = run("rules", cube, "--json", "--rule", "overloaded_master", "--rule", "late_sender")
     first, second = json.loads(result.output)
     assert (first["rule"], second["rule"], second["severity"]) == ("late_sender", "overloaded_master", None)
     assert first["severity"] == pytest.approx(tracecols.SeverityCube.load(cube).total("mpi_latesender"), rel=1e-12)
-    result = run(group, ["rules", "--list"])
+    result = run("rules", "--list")
     assert all(rule in result.output for rule in RULES)
     assert "    master = 0: rank of the master" in result.output
 
@@ -431,9 +428,7 @@ def cube(tmp_path_factory, data):
     ],
 )
 def test_command__says_what_is_wrong(cube, arguments, code, words):
-    result = CliRunner().invoke(group, ["rules", str(cube), *arguments])
-    assert result.exit_code == code
-    assert words in result.output
+    assert words in executed("rules", cube, *arguments, code=code)
 
 
 @pytest.mark.parametrize(
@@ -457,21 +452,16 @@ def test_command__says_what_the_focus_is(calls, focus, tmp_path):
     with program.trace() as trace:
         cube = trace.analyze().save(tmp_path / "c.severity")
         for source in (trace.path, cube):
-            printed = [
-                CliRunner().invoke(group, ["rules", str(source), *more]).output for more in ([], ["--with-startup"])
-            ]
+            printed = [executed("rules", source, *more) for more in ([], ["--with-startup"])]
             assert (f"focus: {focus}; --with-startup counts the rest\n" in printed[0]) == bool(focus)
             assert ("focus" in printed[0], "focus" in printed[1]) == (bool(focus), False)
-    compared = CliRunner().invoke(group, ["compare", str(cube), str(cube)]).output
+    compared = run("compare", cube, cube).output
     assert (f"focus: {focus}; --with-startup compares all\n" in compared) == ("focus" in compared) == bool(focus)
 
 
 def test_command__needs_a_cube_or_a_store(tmp_path):
-    result = CliRunner().invoke(group, ["rules"])
-    assert result.exit_code == 2
-    result = CliRunner().invoke(group, ["rules", str(tmp_path)])
-    assert result.exit_code == 1
-    assert "is not a store" in result.output
+    executed("rules", code=2)
+    assert "is not a store" in executed("rules", tmp_path, code=1)
 
 
 @pytest.mark.slow

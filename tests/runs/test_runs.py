@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from support.command_line import run
+from support.command_line import executed, run
 from support.small_cubes import small_cube
 
 import tracecols
@@ -118,8 +118,8 @@ def test_severities__positions_may_be_called_like_other_columns_and_each_other(t
     assert list(table.columns[3:]) == ["title (1)", "call_path (2)", "4", "4 (4)"]
     solve = table[table.call_path == "main/solve"].iloc[0]
     assert solve["title"] == "Time" and solve.tolist()[3:] == pytest.approx([0.8, 1.6, 2.4, 3.2])
-    shown = run("runs", "show", tmp_path / "e")
-    assert shown.exit_code == 0 and re.search(r"main/solve +800 ms +1.6 s +2.4 s +3.2 s", shown.output), shown.output
+    shown = executed("runs", "show", tmp_path / "e")
+    assert re.search(r"main/solve +800 ms +1.6 s +2.4 s +3.2 s", shown)
 
 
 def test_series__last_positions_only(nightly):
@@ -221,9 +221,8 @@ def test_trend__of_what_was_nothing_says_how_much_it_is(tmp_path):
     for i in range(10):
         mpi = {("main", 0, 0): 500 if i >= 5 else 0}
         experiment.add(small_cube({"time": {("main", 0, 0): 1000}, "mpi": mpi}, resolution=10**6), f"n{i}")
-    shown = run("runs", "trend", tmp_path / "e", "-p", "mpi", "--require", "growth<=5%")
-    assert shown.exit_code == 3
-    assert "since n5 it takes 500 us, before it was 0, required is 5.0% at most" in shown.output
+    shown = executed("runs", "trend", tmp_path / "e", "-p", "mpi", "--require", "growth<=5%", code=3)
+    assert "since n5 it takes 500 us, before it was 0, required is 5.0% at most" in shown
 
 
 @pytest.mark.parametrize("at", [0, -1, float("nan"), float("inf"), 1e300])
@@ -233,8 +232,8 @@ def test_growth__is_predicted_for_positive_numbers_only(at, tmp_path):
         experiment.add(cube(solve=size), parameters={"size": size})
     with pytest.raises(SeverityError, match="models cannot predict for size="):
         experiment.growth(experiment.series(), at)
-    shown = run("runs", "trend", tmp_path / "e", "--growth", "--at", at)
-    assert shown.exit_code == 1 and "give a positive number" in shown.output
+    shown = executed("runs", "trend", tmp_path / "e", "--growth", "--at", at, code=1)
+    assert "give a positive number" in shown
     assert experiment.growth(experiment.series(), 1e90).predicted.max() < float("inf")
 
 
@@ -280,9 +279,8 @@ def test_commands__from_the_cube_to_the_exit_code(tmp_path, nightly):
     assert of_two[0] == of_two[1]
     assert "Mpi " in of_two[0]
     assert run("runs", "list", folder, "--where", "size=16", "--json").output.count('"run"') == 1
-    failed = run("runs", "trend", nightly.folder, "--require", "growth<=2%", "-o", tmp_path / "s.md")
-    assert failed.exit_code == 3
-    assert "since c07 it takes 7.3% more, required is 2.0% at most" in failed.output
+    failed = executed("runs", "trend", nightly.folder, "--require", "growth<=2%", "-o", tmp_path / "s.md", code=3)
+    assert "since c07 it takes 7.3% more, required is 2.0% at most" in failed
     assert "| Time | main/solve |" in (tmp_path / "s.md").read_text()
     assert run("runs", "trend", nightly.folder, "--require", "growth<=20%").exit_code == 0
     as_json = json.loads(run("runs", "trend", nightly.folder, "--json").output)
@@ -302,9 +300,7 @@ def test_commands__from_the_cube_to_the_exit_code(tmp_path, nightly):
     ],
 )
 def test_commands__that_are_mistaken_are_refused(nightly, arguments, text):
-    result = run("runs", *(a.format(e=nightly.folder) for a in arguments))
-    assert result.exit_code == 2
-    assert text in result.output
+    assert text in executed("runs", *(a.format(e=nightly.folder) for a in arguments), code=2)
 
 
 @pytest.mark.slow

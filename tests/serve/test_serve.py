@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DATA
-from support.command_line import run
+from support.command_line import executed, run
 
 import tracecols
 from tracecols.converters.otf2.write import write_archive
@@ -314,9 +314,8 @@ def test_names__stay_text(tmp_path):
 def test_command__without_the_sdk_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "mcp", None)
     monkeypatch.setitem(__import__("sys").modules, "mcp.server.mcpserver", None)
-    result = run("serve", "--mcp", tmp_path)
-    assert result.exit_code == 1
-    assert "tracecols serve --mcp needs the package 'mcp'\n  install it with: pip install 'tracecols[mcp]'" in result.output  # fmt: skip
+    output = executed("serve", "--mcp", tmp_path, code=1)
+    assert "tracecols serve --mcp needs the package 'mcp'\n  install it with: pip install 'tracecols[mcp]'" in output  # fmt: skip
 
 
 def test_command__wants_a_protocol_and_a_path(tmp_path):

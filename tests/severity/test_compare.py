@@ -7,11 +7,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from support.command_line import executed, run
 from support.small_cubes import random_cube, small_cube
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import SeverityError
 from tracecols.report.comparison import run_names
 from tracecols.severity import SeverityCube, algebra
@@ -296,12 +295,8 @@ def saved(before, after, tmp_path):
     return tmp_path
 
 
-def run(*arguments):
-    return CliRunner().invoke(group, ["compare", *(str(a) for a in arguments)])
-
-
 def test_command__refuses_an_output_of_an_unknown_format_before_it_reads_runs(tmp_path):
-    result = run(tmp_path / "before.trace", tmp_path / "after.trace", "-o", tmp_path / "x.xml")
+    result = run("compare", tmp_path / "before.trace", tmp_path / "after.trace", "-o", tmp_path / "x.xml")
     assert result.exit_code == 1
     assert result.output == (
         "error: cannot write a comparison to x.xml: no format ends in '.xml'\n"
@@ -310,7 +305,7 @@ def test_command__refuses_an_output_of_an_unknown_format_before_it_reads_runs(tm
 
 
 def test_command__prints_what_changed(saved):
-    result = run(saved / "before.severity", saved / "after.severity")
+    result = run("compare", saved / "before.severity", saved / "after.severity")
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.output.splitlines()]
     assert lines[0].split() == ["run", "processes", "threads", "runtime", "speedup", "efficiency"]
@@ -331,7 +326,7 @@ def test_command__takes_names_as_they_are(tmp_path):
             {"time": {("main/[red]a[bold]", 0, 0): value}, odd: {("main", 0, 0): value}}, units={odd: odd}
         )
         cube.save(tmp_path / f"{name}.severity")
-    result = run(tmp_path / "[a].severity", tmp_path / "[b].severity")
+    result = run("compare", tmp_path / "[a].severity", tmp_path / "[b].severity")
     assert result.exit_code == 0, result.output
     assert "[b] - [a]" in result.output
     assert f"5 {odd}" in result.output
@@ -339,7 +334,7 @@ def test_command__takes_names_as_they_are(tmp_path):
 
 
 def test_command__of_a_cube_with_itself(saved):
-    result = run(saved / "before.severity", saved / "before.severity", "--threshold", "0%")
+    result = run("compare", saved / "before.severity", saved / "before.severity", "--threshold", "0%")
     assert result.exit_code == 0
     assert "no property changed by 0.5% of its root or more" in result.output
     assert "before (1)" in result.output
@@ -359,7 +354,7 @@ def test_command__of_a_cube_with_itself(saved):
     ],
 )
 def test_command__exit_codes(arguments, code, saved):
-    result = run(saved / "before.severity", saved / "after.severity", *arguments)
+    result = run("compare", saved / "before.severity", saved / "after.severity", *arguments)
     assert result.exit_code == code, result.output
     if code == 3:
         assert "regressed" in result.output
@@ -369,7 +364,7 @@ def test_command__exit_codes(arguments, code, saved):
 def test_command__writes_cubes_and_tables(saved, before, after):
     outputs = [saved / f"x.{ending}" for ending in ("severity", "cubex", "csv", "parquet", "json")]
     options = [o for output in outputs for o in ("-o", output)]
-    result = run(saved / "before.severity", saved / "after.severity", *options)
+    result = run("compare", saved / "before.severity", saved / "after.severity", *options)
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[-5:] == [str(o) for o in outputs]
     for output in outputs[:2]:
@@ -383,13 +378,13 @@ def test_command__writes_cubes_and_tables(saved, before, after):
     runtime = float(after.by_location("time").max())
     assert plain["runs"][1] == {"name": "after", "processes": 2, "threads": 2, "runtime": runtime}
     assert len(plain["changes"]) == len(table)
-    bad = run(saved / "before.severity", saved / "after.severity", "-o", saved / "x.xml")
+    bad = run("compare", saved / "before.severity", saved / "after.severity", "-o", saved / "x.xml")
     assert bad.exit_code == 1
     assert "no format ends in '.xml'" in bad.output
 
 
 def test_command__json_has_no_numbers_that_are_none(saved):
-    result = run(saved / "before.severity", saved / "after.severity", "--json", "--threshold", "5%")
+    result = run("compare", saved / "before.severity", saved / "after.severity", "--json", "--threshold", "5%")
     assert result.exit_code == 3
     plain = json.loads(result.stdout, parse_constant=lambda c: pytest.fail(c))
     assert plain["regressed"] == ["time"]
@@ -398,13 +393,13 @@ def test_command__json_has_no_numbers_that_are_none(saved):
 
 def test_command__of_a_series_scales(saved):
     paths = [saved / "before.severity", saved / "after.severity", saved / "before.severity"]
-    result = run(*paths, "-o", saved / "mean.severity", "-o", saved / "s.csv")
+    result = run("compare", *paths, "-o", saved / "mean.severity", "-o", saved / "s.csv")
     assert result.exit_code == 0, result.output
     assert "property, share of its root" in result.output
     assert SeverityCube.load(saved / "mean.severity").total("time") == pytest.approx((0.4 + 0.8 + 0.4) / 3)
     assert set(pd.read_csv(saved / "s.csv").run) == {"before (1)", "after (2)", "before (3)"}
-    assert run(*paths, "--operation", "difference").exit_code == 2
-    assert run(paths[0]).exit_code == 2
+    assert run("compare", *paths, "--operation", "difference").exit_code == 2
+    assert run("compare", paths[0]).exit_code == 2
 
 
 def test_command__names_runs_by_what_tells_them_apart(tmp_path):
@@ -418,9 +413,7 @@ def test_show__of_a_difference_has_signs_and_shares_of_what_was_subtracted(saved
     (after - before).save(saved / "change.severity")
 
     def show(*arguments):
-        result = CliRunner().invoke(group, ["show", str(saved / "change.severity"), *arguments])
-        assert result.exit_code == 0, result.output
-        return result.output
+        return executed("show", saved / "change.severity", *arguments)
 
     assert "+100.00%  Time  time  +0.400000 s" in show()
     assert "-2.50%  Mpi" in show()
@@ -440,9 +433,7 @@ def test_show__of_a_difference_has_signs_and_shares_of_what_was_subtracted(saved
 
 def test_show_and_export__take_cubes_of_other_tools(saved):
     def invoke(*arguments):
-        result = CliRunner().invoke(group, [str(a) for a in arguments])
-        assert result.exit_code == 0, result.output
-        return result.output
+        return executed(*arguments)
 
     for ending in ("cubex", "cube"):
         path = saved / f"x.{ending}"
@@ -462,17 +453,14 @@ def test_show_and_export__take_cubes_of_other_tools(saved):
 
 @pytest.mark.parametrize("options", [("--table", "messages"), ("--table", "events"), ("--raw",)])
 def test_export__of_a_cube_has_no_tables_of_the_trace(options, saved):
-    result = CliRunner().invoke(group, ["export", str(saved / "after.severity"), str(saved / "x.csv"), *options])
-    assert result.exit_code == 1
-    assert "after.severity holds severities, and no tables of a trace\n  give the store that was" in result.output
+    output = executed("export", saved / "after.severity", saved / "x.csv", *options, code=1)
+    assert "after.severity holds severities, and no tables of a trace\n  give the store that was" in output
     assert not (saved / "x.csv").exists()
 
 
 def test_export__of_a_store_has_no_severities(tmp_path, data):
     store = tracecols.convert(data / "late_sender", tmp_path / "x.trace")
-    result = CliRunner().invoke(group, ["export", str(store), str(tmp_path / "x.cubex")])
-    assert result.exit_code == 1
-    assert "has no severities yet\n  analyze it first" in result.output
+    assert "has no severities yet\n  analyze it first" in executed("export", store, tmp_path / "x.cubex", code=1)
 
 
 @pytest.mark.slow
@@ -524,7 +512,7 @@ def test_difference__growth_is_positive_though_the_whole_shrinks(tmp_path):
         (("-p", "mpi", "-c", "f"), "+10.00%"),
         (("-p", "mpi", "--seconds"), "+0.140000 s"),
     ):
-        shown = CliRunner().invoke(group, ["show", str(tmp_path / "change.severity"), *arguments])
+        shown = run("show", tmp_path / "change.severity", *arguments)
         assert words in shown.output, shown.output
 
 
@@ -657,21 +645,14 @@ def test_rules__of_changes_have_the_sign_of_their_severity():
 
 
 def test_compare__writes_the_difference_as_a_report(saved, tmp_path):
-    from tracecols.cli import group
-
     for _ in range(2):  # a report replaces a report
-        result = CliRunner().invoke(
-            group,
-            ["compare", str(saved / "before.severity"), str(saved / "after.severity"), "-o", str(tmp_path / "d.html")],
-        )
-        assert result.exit_code == 0, result.output
+        executed("compare", saved / "before.severity", saved / "after.severity", "-o", tmp_path / "d.html")
     assert "<title>after - before</title>" in (tmp_path / "d.html").read_text(encoding="utf-8")
     (tmp_path / "page.html").write_text("somebody else's")
-    result = CliRunner().invoke(
-        group,
-        ["compare", str(saved / "before.severity"), str(saved / "after.severity"), "-o", str(tmp_path / "page.html")],
+    output = executed(
+        "compare", saved / "before.severity", saved / "after.severity", "-o", tmp_path / "page.html", code=1
     )
-    assert result.exit_code == 1 and "is not a report of tracecols" in result.output
+    assert "is not a report of tracecols" in output
 
 
 @pytest.mark.slow
@@ -680,7 +661,7 @@ def test_compare__of_a_whole_and_a_part_has_no_speedup(tmp_path, data):
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
     whole = trace.analyze().save(tmp_path / "whole.severity")
     part = trace.analyze(start=0.3, stop=0.35).save(tmp_path / "part.severity")
-    result = CliRunner().invoke(group, ["compare", str(whole), str(part)])
+    result = run("compare", whole, part)
     assert result.exit_code == 0
     row = next(line for line in result.stdout.splitlines() if line.startswith("part "))
     assert row.split()[3:] == ["0.050000", "s"]

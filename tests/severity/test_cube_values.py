@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import slow
 from support import cube_mutations
-from support.command_line import run
+from support.command_line import executed, run
 from support.cube_files import ANCHOR, OLD_CUBE, foreign, index
 from support.small_cubes import random_cube, small_cube
 
@@ -105,9 +105,7 @@ def refusal(path: Path) -> str:
     head, advice = str(raised.value).splitlines()
     assert advice == "  analyze the trace again"
     assert head.startswith(f"{path} is damaged: ")
-    result = run("show", path)
-    assert result.exit_code == 1
-    assert result.output == f"error: {raised.value}\n"
+    assert executed("show", path, code=1) == f"error: {raised.value}\n"
     return head.removeprefix(f"{path} is damaged: ")
 
 

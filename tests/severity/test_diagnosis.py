@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 from conftest import DATA, SHARED, slow
-from support.command_line import run
+from support.command_line import executed, run
 from support.device_program import Rank, Simulation
 from support.recordings import ALIKE
 from support.small_cubes import ODD_NAMES, small_cube
@@ -625,9 +625,8 @@ def test_fitted__shortens_in_the_middle(path, width, expected):
 def test_diagnose__prints_text_and_json(traces, tmp_path):
     _, cube = traces("hybrid_2x3")
     cube.save(tmp_path / "h.severity")
-    result = run("diagnose", tmp_path / "h.severity")
-    assert result.exit_code == 0
-    assert [line.rstrip() for line in result.output.splitlines()] == cube.diagnosis().text(
+    output = executed("diagnose", tmp_path / "h.severity")
+    assert [line.rstrip() for line in output.splitlines()] == cube.diagnosis().text(
         str(tmp_path / "h.severity")
     ).splitlines()
     found = json.loads(run("diagnose", tmp_path / "h.severity", "--json").stdout)

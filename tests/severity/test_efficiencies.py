@@ -9,12 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from support.command_line import executed, run
 from support.efficiencies import check_identities, values
 from support.small_cubes import small_cube
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.tables import export
 from tracecols.patterns.registry import CONVENTIONS, properties
@@ -328,10 +327,6 @@ def test_failures__what_is_not_defined_fails():
     assert [f["metric"] for f in failed] == ["load_balance", "ipc"]
 
 
-def run(*arguments):
-    return CliRunner().invoke(group, ["efficiency", *map(str, arguments)], catch_exceptions=False)
-
-
 @pytest.fixture
 def severity(tmp_path):
     cube_of(barrier_after(60, 80)).save(tmp_path / "run.severity")
@@ -339,7 +334,7 @@ def severity(tmp_path):
 
 
 def test_command__prints_models_and_scaling(severity):
-    result = run(severity, severity)
+    result = run("efficiency", severity, severity)
     assert result.exit_code == 0
     assert "MPI (POP)" in result.output
     assert "Hybrid" not in result.output
@@ -348,11 +343,11 @@ def test_command__prints_models_and_scaling(severity):
 
 
 def test_command__what_is_required_and_not_fulfilled_is_exit_code_3(severity):
-    assert run(severity, "--require", "parallel efficiency>=0.7").exit_code == 0
-    failed = run(severity, "--require", "parallel efficiency>=0.71", "--json")
+    assert run("efficiency", severity, "--require", "parallel efficiency>=0.7").exit_code == 0
+    failed = run("efficiency", severity, "--require", "parallel efficiency>=0.71", "--json")
     assert failed.exit_code == 3
     assert "required parallel efficiency >= 0.71, found 0.7" in failed.output
-    assert run(severity, "--require", "nonsense>=1").exit_code == 2
+    assert run("efficiency", severity, "--require", "nonsense>=1").exit_code == 2
 
 
 def test_command__json_has_null_for_what_is_not_defined(tmp_path):
@@ -360,7 +355,7 @@ def test_command__json_has_null_for_what_is_not_defined(tmp_path):
     for one in program.masters:
         one.enter(5, "MPI_Init").leave(5)
     cube_of(program).save(tmp_path / "nothing.severity")
-    result = run(tmp_path / "nothing.severity", "--json")
+    result = run("efficiency", tmp_path / "nothing.severity", "--json")
     plain = json.loads(result.output, parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
     found = {m["metric"]: m["value"] for m in plain["runs"][0]["efficiencies"]}
     assert found["runtime"] == 0
@@ -581,14 +576,13 @@ def test_ideal_network__of_pieces_regions_and_periods(recorded):
 def test_ideal_network__on_the_command_line(recorded, tmp_path):
     trace, _, kept = recorded
     out = tmp_path / "x.severity"
-    result = CliRunner().invoke(group, ["analyze", str(trace.path), "-o", str(out), "--ideal-network"])
-    assert result.exit_code == 0 and "ideal network by replay\n" in result.output
+    output = executed("analyze", trace.path, "-o", out, "--ideal-network")
+    assert "ideal network by replay\n" in output
     assert tracecols.SeverityCube.load(out).facts["ideal_runtime"] == kept.facts["ideal_runtime"]
     for given, by in ([], "replay"), (["--ideal", "replay"], "replay"), (["--ideal", "approximation"], "approximation"):
-        result = CliRunner().invoke(group, ["efficiency", str(out), *given])
-        assert result.exit_code == 0 and f"ideal network by {by}" in result.output
-    wrong = CliRunner().invoke(group, ["analyze", str(trace.path), "-p", "mpi", "--ideal-network"])
-    assert wrong.exit_code == 1 and "leave out --property and --locations, or --ideal-network" in wrong.output
+        assert f"ideal network by {by}" in executed("efficiency", out, *given)
+    wrong = executed("analyze", trace.path, "-p", "mpi", "--ideal-network", code=1)
+    assert "leave out --property and --locations, or --ideal-network" in wrong
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ import os
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.command_line import executed, run
 from support.cube_files import ANCHOR, foreign, index
 from support.periods import loop
 
 import tracecols
-from tracecols.cli import group
 from tracecols.errors import AnalysisError, ForeignCubeWarning, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.severity.algebra import mean
@@ -212,7 +211,7 @@ def test_computed__by_period_and_in_call_trees(tmp_path):
     (root,), (one,) = cube.to_hatchet(), cube.to_hatchet(rank=1)
     assert root["metrics"]["each (inc)"] == cube.total("time") / cube.total("visits")
     assert one["metrics"]["twice (inc)"] == 2 * cube.by_location("time")[1] / cube.by_location("visits")[1]
-    shown = CliRunner().invoke(group, ["show", str(cube.save(tmp_path / "x.severity")), "-p", "twice", "--over-time"])
+    shown = run("show", cube.save(tmp_path / "x.severity"), "-p", "twice", "--over-time")
     assert "\u2588\u2588  MPI_Recv" in shown.output, shown.output
 
 
@@ -287,32 +286,29 @@ def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
 def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "METRICS.SPEC").write_text("compute EACH = time / visits\ncompose L1 = L1_HIT + L1_MISS\n")
-    run = CliRunner().invoke
-    made = run(group, ["analyze", str(hybrid), "-q", "--metric", "share = mpi / time", "--metric", "METRICS.SPEC", "-o", "x.severity"])  # fmt: skip
-    assert made.exit_code == 0, made.output
-    assert "left out, since the cube lacks what they are computed from: L1" in made.output
+    made = executed(
+        "analyze", hybrid, "-q", "--metric", "share = mpi / time", "--metric", "METRICS.SPEC", "-o", "x.severity"
+    )
+    assert "left out, since the cube lacks what they are computed from: L1" in made
     cube = read_cube(tmp_path / "x.severity")
-    shown = run(group, ["show", "x.severity", "--with-startup", "--metric", "two = share + 1"])
-    assert shown.exit_code == 0, shown.output
-    assert f"{cube.total('share') + 1:.4g}" in shown.output
-    values = run(group, ["show", "x.severity", "--with-startup", "-p", "EACH", "-c", "MPI_Recv", "--json"])
+    shown = executed("show", "x.severity", "--with-startup", "--metric", "two = share + 1")
+    assert f"{cube.total('share') + 1:.4g}" in shown
+    values = run("show", "x.severity", "--with-startup", "-p", "EACH", "-c", "MPI_Recv", "--json")
     selected = cube.find_call_paths("MPI_Recv")
     expected = cube.total("time", selected) / cube.total("visits", selected)
     assert json.loads(values.stdout)["value"] == pytest.approx(expected, rel=1e-12)
-    tree = run(group, ["show", "x.severity", "-p", "EACH"])
-    assert tree.exit_code == 0 and "Computed: time / visits." in tree.output
+    assert "Computed: time / visits." in executed("show", "x.severity", "-p", "EACH")
     # values that are not a number are null: JSON has no NaN
-    none = run(group, ["show", "x.severity", "-p", "rate", "--metric", "rate = visits / mpi", "--json"]).stdout
+    none = executed("show", "x.severity", "-p", "rate", "--metric", "rate = visits / mpi", "--json")
     assert "NaN" not in none and {row["exclusive"] for row in json.loads(none)["call_paths"]} >= {None}
-    wrong = run(group, ["show", "x.severity", "--metric", "nothing"])
-    assert wrong.exit_code == 1 and "cannot read the metrics of nothing" in wrong.output
+    wrong = executed("show", "x.severity", "--metric", "nothing", code=1)
+    assert "cannot read the metrics of nothing" in wrong
     # longer than the name of a file can be
-    long = run(group, ["show", "x.severity", "-p", "m", "--metric", f"m = {' ' * 2000}time"])
-    assert long.exit_code == 0, long.output
+    executed("show", "x.severity", "-p", "m", "--metric", f"m = {' ' * 2000}time")
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe")
-        wrong = run(group, ["show", "x.severity", "--metric", "pipe"])
-        assert wrong.exit_code == 1 and "cannot read the metrics of pipe: it is a named pipe" in wrong.output
+        wrong = executed("show", "x.severity", "--metric", "pipe", code=1)
+        assert "cannot read the metrics of pipe: it is a named pipe" in wrong
 
 
 def test_show__of_a_metric_that_is_not_a_number(tmp_path):
@@ -322,11 +318,10 @@ def test_show__of_a_metric_that_is_not_a_number(tmp_path):
         cube = trace.analyze().save(tmp_path / "c.severity")
 
     def shown(formula):
-        result = CliRunner().invoke(group, ["show", str(cube), "-p", "m", "--metric", f"m = {formula}"])
-        assert result.exit_code == 0
-        assert "m (m)  nan " in result.output
-        assert "--min-share" not in result.output
-        return result.output
+        output = executed("show", cube, "-p", "m", "--metric", f"m = {formula}")
+        assert "m (m)  nan " in output
+        assert "--min-share" not in output
+        return output
 
     assert shown("time / 0").endswith("nothing to show: no value is a number other than zero\n")
     # the whole is 15 / 0, the part 7 / -0.5

@@ -7,11 +7,10 @@ import pickle
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from support.command_line import executed, run
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.cli import group
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.severity import SeverityCube
@@ -87,22 +86,19 @@ def test_export__writes_the_column_where_it_is_asked_for(cube, folder, tmp_path)
     import pandas as pd
 
     source = cube.save(tmp_path / "x.severity")
-    run = CliRunner().invoke
     for flags in ([], ["--wide"]):
         for name in ("x.csv", "x.parquet"):
             path = tmp_path / name
             of = [*flags, "--subdomains", str(folder / "parts.csv"), "--force"]
-            made = run(group, ["export", str(source), str(path), *of])
-            assert made.exit_code == 0, made.output
+            executed("export", source, path, *of)
             read = pd.read_csv(path) if name.endswith(".csv") else pd.read_parquet(path)
             plain = cube.wide() if flags else cube.frame()
             assert read.columns.tolist() == [*plain.columns[: list(plain.columns).index("thread") + 1], "subdomain", *plain.columns[list(plain.columns).index("thread") + 1 :]]  # fmt: skip
             assert read.subdomain[read["rank"] == 0].eq("ocean").all() and len(read) == len(plain)
     of = ["--subdomains", str(folder / "parts.csv")]
-    refused = run(group, ["export", str(source), str(tmp_path / "x.otf2"), *of])
-    assert refused.exit_code == 2 and "--subdomains is for severities" in refused.output
-    made = run(group, ["export", str(source), str(tmp_path / "x.cubex"), *of])
-    assert made.exit_code == 0, made.output
+    refused = executed("export", source, tmp_path / "x.otf2", *of, code=2)
+    assert "--subdomains is for severities" in refused
+    executed("export", source, tmp_path / "x.cubex", *of)
     found = read_cube(tmp_path / "x.cubex")
     roots = [name for name, parent in zip(found.system.name, found.system.parent, strict=True) if parent < 0]
     assert roots == ["ocean", "ice", "output", "(none)"]
@@ -132,8 +128,9 @@ def test_with_subdomains__are_in_the_place_of_machines(cube, folder, tmp_path):
     assert again.system.name == s.name and again.by_subdomain("time", folder / "parts.csv").equals(
         cube.by_subdomain("time", folder / "parts.csv")
     )
-    page = CliRunner().invoke(group, ["report", str(cube.save(tmp_path / "y.severity")), "-o", str(tmp_path / "y.html"), "--subdomains", str(folder / "parts.csv")])  # fmt: skip
-    assert page.exit_code == 0, page.output
+    executed(
+        "report", cube.save(tmp_path / "y.severity"), "-o", tmp_path / "y.html", "--subdomains", folder / "parts.csv"
+    )
 
 
 def test_with_subdomains__keeps_all_that_lies_inside_of_processes(cube):
@@ -186,7 +183,6 @@ def test_by_subdomain__says_what_is_no_mapping(cube):
 
 
 def test_show__prints_subdomains(folder):
-    run = CliRunner().invoke
     asked = [
         "show",
         str(folder / "h.severity"),
@@ -196,14 +192,13 @@ def test_show__prints_subdomains(folder):
         "--subdomains",
         str(folder / "parts.csv"),
     ]
-    printed = run(group, asked)
-    assert printed.exit_code == 0, printed.output
-    assert [line.rpartition("  ")[2].partition(",")[0] for line in printed.output.splitlines()[2:]] == ["ocean", "ice", "output", "(none)"]  # fmt: skip
-    values = json.loads(run(group, [*asked, "--json"]).stdout)
+    printed = executed(*asked)
+    assert [line.rpartition("  ")[2].partition(",")[0] for line in printed.splitlines()[2:]] == ["ocean", "ice", "output", "(none)"]  # fmt: skip
+    values = json.loads(run(*asked, "--json").stdout)
     table = tracecols.read_cube(folder / "h.severity").by_subdomain("mpi", folder / "parts.csv")
     assert [row["subdomain"] for row in values["subdomains"]] == table.index.tolist()
     np.testing.assert_allclose([row["value"] for row in values["subdomains"]], table.value, rtol=1e-9)
-    assert run(group, [*asked, "--topology", "0"]).exit_code == 2
+    assert run(*asked, "--topology", "0").exit_code == 2
 
 
 # -- traces ------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.command_line import run
+from support.command_line import executed
 from support.periods import by_period, loop
 
 import tracecols
@@ -62,11 +62,10 @@ def test_export__sums_over_phases_or_writes_them_as_call_paths(divided, tmp_path
     monkeypatch.chdir(tmp_path)
     divided.save("x.severity")
     for more in ([], ["--phases-as-call-paths"]):
-        found = run("export", "x.severity", f"x{len(more)}.{ending}", *more)
-        assert found.exit_code == 0, found.output
+        executed("export", "x.severity", f"x{len(more)}.{ending}", *more)
     summed, unfolded = (tracecols.read_cube(f"x{n}.{ending}") for n in (0, 1))
     assert own(summed, "time") == pytest.approx(own(divided, "time"))
     assert own(unfolded, "time") == pytest.approx(own(divided.with_phases_as_call_paths(), "time"))
     assert "main/step/instance=2/MPI_Recv" in unfolded.call_paths.path
-    refused = run("export", "x.severity", "x.pftrace", "--phases-as-call-paths")
-    assert refused.exit_code == 2 and "is for severities" in refused.output
+    refused = executed("export", "x.severity", "x.pftrace", "--phases-as-call-paths", code=2)
+    assert "is for severities" in refused

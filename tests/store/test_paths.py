@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import LONG, slow
-from support.command_line import run
+from support.command_line import executed, run
 from support.epilog_mutations import recordings
 from support.epilog_writer import write_archive
 from support.limits import within
@@ -285,9 +285,8 @@ def test_command__given_a_pipe(command, ending, tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no such device")
 @pytest.mark.parametrize("option", ["--topology", "--patterns"])
 def test_analyze__given_a_device_for_a_small_file(option, made, tmp_path):
-    result = run("analyze", made / "x.trace", "-o", tmp_path / "y.severity", option, "/dev/zero")
-    assert result.exit_code == 1
-    assert "cannot read /dev/zero: it is a device, not a regular file\n  give a" in result.output
+    output = executed("analyze", made / "x.trace", "-o", tmp_path / "y.severity", option, "/dev/zero", code=1)
+    assert "cannot read /dev/zero: it is a device, not a regular file\n  give a" in output
     with nobody_waits(made / "pipe"):
         result = run("analyze", made / "x.trace", "-o", tmp_path / "y.severity", option, made / "pipe")
     assert "it is a named pipe (FIFO), not a regular file\n  give a" in result.output
@@ -425,9 +424,8 @@ def test_commands__take_paths_that_are_not_utf8(commands, odd, tmp_path):
     ["info {}", "show {}", "analyze {}", "analyze x.trace -o {}", "patterns --patterns {}", "show x --topology {}"],
 )
 def test_command__given_nul(words, tmp_path):
-    result = run(*(word.format("a\0b") for word in words.split()))
-    assert result.exit_code == 2
-    assert "an argument has a NUL character, which no path and no name can have" in result.output
+    output = executed(*(word.format("a\0b") for word in words.split()), code=2)
+    assert "an argument has a NUL character, which no path and no name can have" in output
 
 
 # -- files without permission (issue 30, number 19) --------------------------------------------------------------------

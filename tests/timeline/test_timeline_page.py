@@ -17,14 +17,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import LONG
 from support.browser import chromium, copied, new_page, small
+from support.command_line import run
 from support.served import run_of, served, timeline_of
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.report.viewer import container
 from tracecols.store import Store
@@ -1200,7 +1199,7 @@ def test_pictures__of_two_runs_are_of_this_page(browser, path, tmp_path):
     """A recorded run, and what replay predicts if one region takes half of its time."""
     faster = tmp_path / "faster.trace"
     command = ["what-if", str(path), "--scale", "do_work=0.5", "-o", str(faster)]
-    assert CliRunner().invoke(group, command).exit_code == 0
+    assert run(*command).exit_code == 0
     with served(timeline_of(path), run_of(faster)) as server:
         found = TwoRuns(browser, server, "#by=phase&of=h_region&k=0&difference=comp", width=1200, height=640)
         found.press("w", "w", "d", "d", "ArrowDown")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from conftest import SHARED
 from oracles import device_answers, kineto_causes
-from support.command_line import run
+from support.command_line import executed
 from support.device_program import Rank, Simulation
 
 import tracecols
@@ -113,9 +113,8 @@ def test_steps__of_an_unknown_region_are_refused_in_the_words_of_python_or_of_th
     message = "no call path enters a region 'xyz'\n  "
     with pytest.raises(AnalysisError, match=message + "see trace.call_paths"):
         tracecols.open(gloo).training_steps("xyz")
-    printed = run("devices", gloo, "--steps", "xyz")
-    assert printed.exit_code == 1
-    assert printed.output == f"error: {message}tracecols show CUBE -p visits shows where regions are entered\n"
+    printed = executed("devices", gloo, "--steps", "xyz", code=1)
+    assert printed == f"error: {message}tracecols show CUBE -p visits shows where regions are entered\n"
 
 
 @pytest.mark.slow

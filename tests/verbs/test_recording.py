@@ -7,11 +7,10 @@ import json
 import re
 
 import pytest
-from click.testing import CliRunner
+from support.command_line import executed, run
 from support.otf2_writer import Archive
 
 import tracecols
-from tracecols.cli import group
 from tracecols.export.filters import KEYWORDS, as_pattern, filter_text
 from tracecols.testing import Program
 from tracecols.verbs.recording import recording_of
@@ -132,16 +131,14 @@ def test_pattern__fits_its_name_and_no_other_in_the_c_library():
 
 def test_command__predicts_the_next_measurement(store, tmp_path):
     output = tmp_path / "x.filter"
-    run = CliRunner().invoke
-    made = run(group, ["filter", str(store), "-o", str(output)])
-    assert made.exit_code == 0, made.output
+    made = executed("filter", store, "-o", output)
     assert output.read_text().startswith("# A filter of Score-P, made by tracecols")
     n = 2 * (2 + 8 * N + 6)
-    assert f"events: {n - 4 * N:,}, now {n:,}" in made.output
-    assert run(group, ["filter", str(store), "-o", str(output)]).exit_code == 0
+    assert f"events: {n - 4 * N:,}, now {n:,}" in made
+    assert run("filter", store, "-o", output).exit_code == 0
     output.write_text("mine")
-    assert run(group, ["filter", str(store), "-o", str(output)]).exit_code == 1
-    values = json.loads(run(group, ["filter", str(store), "--json"]).stdout)
+    assert run("filter", store, "-o", output).exit_code == 1
+    values = json.loads(run("filter", store, "--json").stdout)
     assert [r["region"] for r in values["left_out"]] == [NAMES[0]]
     assert values["now"]["events"] - values["then"]["events"] == 4 * N
     # the prediction is the count of a program without these calls
@@ -149,9 +146,9 @@ def test_command__predicts_the_next_measurement(store, tmp_path):
 
 
 def test_check__says_how_much_of_the_run_is_measurement(store):
-    result = CliRunner().invoke(group, ["check", str(store)])
+    result = run("check", store)
     share = 4 * (1 + 4 * N + 3) * 1e-7 / (2 * (60_000 * N + 30) * 1e-9)
     assert f"recording takes about {share:.0%} of the time of all threads" in result.stderr
     assert f"{4 * N:,} of them of short functions, which 'tracecols filter' leaves out" in result.stderr
-    values = json.loads(CliRunner().invoke(group, ["check", str(store), "--json"]).stdout)["recording"]
+    values = json.loads(run("check", store, "--json").stdout)["recording"]
     assert values["share"] == pytest.approx(share, rel=1e-9)

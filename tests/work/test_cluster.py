@@ -17,6 +17,7 @@ from threading import Timer
 import numpy as np
 import pytest
 from conftest import LONG
+from support.command_line import executed
 
 import tracecols
 from benchmarks.generate import make, write
@@ -359,14 +360,8 @@ def test_scheduler__without_workers_and_a_client_that_is_closed(trace, monkeypat
     ],
 )
 def test_options__that_do_not_go_together(commands, words, message, trace):
-    from click.testing import CliRunner
-
-    from tracecols.cli import group
-
     for command in commands:
-        found = CliRunner().invoke(group, [command, str(trace.path), *words])
-        assert found.exit_code == 2
-        assert message in found.output
+        assert message in executed(command, trace.path, *words, code=2)
 
 
 def configured(settings):
@@ -393,13 +388,8 @@ def impatient():
 
 def asked(trace, *words):
     """Return the output of a command that must fail."""
-    from click.testing import CliRunner
 
-    from tracecols.cli import group
-
-    found = CliRunner().invoke(group, ["analyze", str(trace.path), *map(str, words)])
-    assert found.exit_code == 1, found.exception
-    return found.output
+    return executed("analyze", trace.path, *words, code=1)
 
 
 @pytest.mark.parametrize(

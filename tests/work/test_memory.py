@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import LONG
+from support.command_line import executed
 
 import tracecols
 from tracecols.cli import group
@@ -50,9 +51,8 @@ def test_sizes__that_are_none_or_too_small(given, small):
     with pytest.raises(AnalysisError, match=r"not an amount of memory|too little memory"):
         small.analyze(memory=given)
     if isinstance(given, str):
-        found = CliRunner().invoke(group, ["analyze", str(small.path), "--memory", given])
-        assert found.exit_code == 2
-        assert "amount of memory" in found.output or "too little memory" in found.output
+        output = executed("analyze", small.path, "--memory", given, code=2)
+        assert "amount of memory" in output or "too little memory" in output
 
 
 @pytest.fixture(scope="module")
@@ -232,10 +232,9 @@ def test_memory_errors__name_the_option(small, monkeypatch):
         raise MemoryError("Unable to allocate 7.45 GiB")
 
     monkeypatch.setattr("tracecols.analysis.run.run", fail)
-    found = CliRunner().invoke(group, ["analyze", str(small.path)])
-    assert found.exit_code == 1
-    assert "not enough memory: Unable to allocate 7.45 GiB\n" in found.output
-    assert "--memory 2GB" in found.output
+    output = executed("analyze", small.path, code=1)
+    assert "not enough memory: Unable to allocate 7.45 GiB\n" in output
+    assert "--memory 2GB" in output
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -201,14 +201,16 @@ def _points(
     ranks = no_ranks(n_rows + 1, number_type(n_rows), large.zeros)
     parts = [part for f in found for part in f.points]
     spans: list[tuple[int, int]] = []
-    are_cpus = bool(facts.locations.is_cpu.all())
+    is_cpu = facts.locations.is_cpu
+    others = not is_cpu.all()
 
     def on_cpus(call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.int32]:
         # other locations have no time by call path that could be a cause
-        return call_path if are_cpus else np.where(facts.locations.is_cpu[location], call_path, np.int32(-1))
+        return np.where(is_cpu[location], call_path, np.int32(-1))
 
     def read(part: Alike) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        return part.column("event"), on_cpus(part.column("call_path"), part.column("location"))
+        event, call_path = part.column("event"), part.column("call_path")
+        return event, on_cpus(call_path, part.column("location")) if others else call_path
 
     for event, call_path in side_by_side(large.jobs, read, parts, ahead=1):
         ranking.mark_rows(event, call_path, ranks)
@@ -233,7 +235,8 @@ def _points(
             for part, (low, high) in zip(parts, spans, strict=True):
                 if low < here[1] and high > here[0]:
                     of_found = part.between(*here, needed)
-                    of_found["call_path"] = on_cpus(of_found["call_path"], of_found["location"])
+                    if others:
+                        of_found["call_path"] = on_cpus(of_found["call_path"], of_found["location"])
                     given = ranking.Points(**columns | of_found)
                     ranking.place_points(given, rows, *here, before, ranking.Points(**columns))
             of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())

@@ -76,6 +76,11 @@ class PropertyAxis:
         the same id, and so is the advice if it is empty.
     formula : list of str
         Formula of a computed property (`severity.formulas`), which has no cells; empty for all others.
+
+    Other Parameters
+    ----------------
+    name, root : str
+        Id of a property.
     """
 
     id: list[str]
@@ -174,13 +179,7 @@ class PropertyAxis:
         return {name: found[name] if n_same[found[name]] == 1 else title(name, parent) for name, parent in parents}
 
     def above(self, name: str) -> list[str]:
-        """Return the properties above one, from its parent to its root.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
-        """
+        """Return the properties above one, from its parent to its root."""
         found: list[str] = []
         while name := self.parent[self.number[name]]:
             found.append(name)
@@ -191,8 +190,6 @@ class PropertyAxis:
 
         Parameters
         ----------
-        root : str
-            Id of a property.
         *besides : str
             Ids of properties that are treated as waits.
         """
@@ -204,8 +201,6 @@ class PropertyAxis:
 
         Parameters
         ----------
-        root : str
-            Id of a property.
         chosen : set of str
             Ids of properties.
         """
@@ -226,13 +221,8 @@ class PropertyAxis:
         return [name for name, of in zip(self.id, self.part, strict=True) if of == part]
 
     def is_spent(self, name: str) -> bool:
-        """Return whether call paths spend the values of a property: these are neither charged nor compared with a mean.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
-        """
+        """Return whether call paths spend the values of a property: these are neither charged nor compared with a
+        mean."""
         return self.nearest(name, self.part) not in NOT_SPENT
 
     def nearest(self, name: str, says: Sequence[str]) -> str:
@@ -240,21 +230,13 @@ class PropertyAxis:
 
         Parameters
         ----------
-        name : str
-            Id of a property.
         says : sequence of str
             One of the columns; entries may be empty.
         """
         return next((says[self.number[at]] for at in (name, *self.above(name)) if says[self.number[at]]), "")
 
     def parts(self, name: str) -> list[str]:
-        """Return the children that add up and do not overlap; a property without these is exclusive.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
-        """
+        """Return the children that add up and do not overlap; a property without these is exclusive."""
         if not self.adds_up(name):
             return []
         return [c for c in self.children[name] if self.adds_up(c) and not self.overlaps[self.number[c]]]
@@ -262,42 +244,20 @@ class PropertyAxis:
     def reduction(self, name: str) -> str:
         """Return how values of a property are reduced: to their `sum`, `min` or `max`; `sum` for a computed property,
         which has no cells.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
         """
         return "sum" if self.is_computed(name) else self.aggregation[self.number[name]].partition("_")[0]
 
     def adds_up(self, name: str) -> bool:
-        """Return whether values of a property add up.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
-        """
+        """Return whether values of a property add up."""
         return self.aggregation[self.number[name]] == "sum"
 
     def is_computed(self, name: str) -> bool:
-        """Return whether a property is computed from the values of others.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
-        """
+        """Return whether a property is computed from the values of others."""
         return bool(self.formula[self.number[name]])
 
     def includes_calls(self, name: str) -> bool:
-        """Return whether the value of a call path covers what it calls, so that nothing is reduced along the call tree.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
-        """
+        """Return whether the value of a call path covers what it calls, so that nothing is reduced along the call
+        tree."""
         return self.aggregation[self.number[name]].endswith("_inclusive")
 
     @property
@@ -306,13 +266,7 @@ class PropertyAxis:
         return self.children[""]
 
     def root_of(self, name: str) -> str:
-        """Return the root above a property.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
-        """
+        """Return the root above a property."""
         return [name, *self.above(name)][-1]
 
 
