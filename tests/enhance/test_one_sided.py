@@ -229,3 +229,16 @@ def test_late_complete__is_the_wait_after_the_last_access_also_at_time_0(access,
     program.synchronise(1, "MPI_Win_wait", 18, 60, other=0).leave(65)
     expected = {("main/MPI_Win_wait", 1): late} if late else {}
     assert_severities(program, "mpi_rma_latecomplete", expected, conventions="expert")
+
+
+def test_late_complete__ends_with_the_wait_if_clocks_disagree():
+    program = WindowProgram(2)
+    program.masters[0].enter(0, "main"), program.masters[1].enter(0, "main")
+    program.synchronise(1, "MPI_Win_post", 0, 0, other=0)
+    program.synchronise(0, "MPI_Win_start", 0, 0, other=1)
+    program.put(0, 20, 30, target=1)
+    program.synchronise(0, "MPI_Win_complete", 45, 60, other=1).leave(65)
+    # the target leaves before the origin enters MPI_Win_complete
+    program.synchronise(1, "MPI_Win_wait", 10, 40, other=0).leave(65)
+    assert_severities(program, "mpi_rma_early_wait", {("main/MPI_Win_wait", 1): 30})
+    assert_severities(program, "mpi_rma_late_complete", {("main/MPI_Win_wait", 1): 10})

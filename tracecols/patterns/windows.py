@@ -106,9 +106,10 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Call MPI_Win_complete right after the last access.",
 )
 def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the end of the origin's last access to entering MPI_Win_complete, at most the wait."""
+    """From the end of the origin's last access to the end of the wait."""
     row = parent.row
-    late = np.where(m.last_access_time[row] != -1, m.complete_enter_time[row] - m.last_access_time[row], 0)
+    waited_until = m.wait_enter_time[row] + parent.severity
+    late = np.where(m.last_access_time[row] != -1, waited_until - m.last_access_time[row], 0)
     late = np.minimum(late, parent.severity)
     return parent.where(late > 0, severity=late)
 
@@ -227,7 +228,7 @@ def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Match
     advice="Call MPI_Win_complete right after the last access.",
 )
 def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the end of the origin's last access to entering MPI_Win_complete, at most the wait."""
+    """From the end of the origin's last access to the end of the wait."""
     return late_complete(model, m, parent)
 
 
