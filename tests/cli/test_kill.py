@@ -207,6 +207,17 @@ def test_scratch__goes_with_its_object_but_not_with_a_forked_process(tmp_path):
     assert not path.exists()
 
 
+def test_interrupt__while_a_scratch_folder_is_removed_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(path, **_):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), ScratchFolder(tmp_path, "x-"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_interrupt__stops_a_conversion_at_once(tmp_path, monkeypatch):
     """It does not wait for the end of the location that is being read."""
     from support.store_changes import Numbers
