@@ -165,6 +165,21 @@ main()
     assert not list((tmp_path / "temporary").iterdir())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_signal__that_is_ignored_stays_so(name):
+    """As by nohup, so that a command goes on after its terminal is closed."""
+    program = f"""
+import os, signal, sys
+signal.signal(signal.{name}, signal.SIG_IGN)
+import tracecols.cli
+tracecols.cli.group = lambda: os.kill(os.getpid(), signal.{name})
+tracecols.cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_scratch__of_a_living_process_stays_and_of_a_dead_one_goes(tmp_path):
     program = f"""
 import time
@@ -205,6 +220,17 @@ def test_scratch__goes_with_its_object_but_not_with_a_forked_process(tmp_path):
     path = folder.path
     del folder
     assert not path.exists()
+
+
+def test_interrupt__while_a_scratch_folder_is_removed_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(path, **_):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), ScratchFolder(tmp_path, "x-"):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_interrupt__stops_a_conversion_at_once(tmp_path, monkeypatch):

@@ -249,6 +249,28 @@ def test_interrupt__removes_scratch_and_cancels_tasks(trace, client, several, tm
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP])
+def test_interrupt__of_all_processes_while_workers_start(trace, tmp_path, how):
+    """A terminal sends Ctrl-C to worker processes, too; they printed tracebacks."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tracecols", "analyze", trace.path, "-o", tmp_path / "x.severity", "--workers", "1"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "TMPDIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    until = time.monotonic() + LONG
+    while not list(tmp_path.glob("*/*.pem")):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.killpg(process.pid, how)
+    said = process.communicate(timeout=LONG)[1]
+    assert (process.returncode, said) == (128 + how, "interrupted; nothing was left behind\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
 def test_progress__goes_over_scan_and_search(trace, client, several):
     told = []
     watched = tracecols.Trace(trace.path, progress=lambda *now: told.append(now))

@@ -179,7 +179,8 @@ def main() -> None:
     gc.set_threshold(250_000)
     name_streams()
     for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
+        # nohup has SIGHUP ignored
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), _end)
     try:
         try:

@@ -12,6 +12,7 @@ import os
 import pickle
 import platform
 import shutil
+import signal
 import socket
 import ssl
 import time
@@ -22,9 +23,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
+from multiprocessing import resource_tracker
 from pathlib import Path
 from queue import Empty, Queue
-from threading import RLock
+from threading import RLock, current_thread, main_thread
 from typing import Any
 
 from tracecols.errors import ClusterError, MissingExtraError, OpenClusterWarning, TracecolsError
@@ -563,6 +565,32 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Postpone interrupts and termination signals to the end of the context; threads and processes that are started in
+    it never get them. A terminal sends Ctrl-C to worker processes, too, which end with the command that started them.
+    """
+    signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    came, before, mask = list[int](), {}, None
+    if current_thread() is main_thread():
+        # another thread may get the signal
+        before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in signals}
+    if hasattr(signal, "pthread_sigmask"):
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        # the process that removes semaphores inherits the mask; starting it unblocks signals
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for one, handler in before.items():
+            signal.signal(one, signal.SIG_DFL if handler is None else handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextmanager
 def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     """Start worker processes on this machine and yield their client; they end with the context.
 
@@ -580,15 +608,16 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
         dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": str(folder), **QUIET}),
     ):
         try:
-            cluster = LocalCluster(
-                n_workers=n,
-                threads_per_worker=threads,
-                processes=True,
-                dashboard_address="127.0.0.1:0",
-                silence_logs=50,
-                local_directory=str(folder),
-                security=_own_security(Path(folder)),
-            )
+            with _uninterrupted():
+                cluster = LocalCluster(
+                    n_workers=n,
+                    threads_per_worker=threads,
+                    processes=True,
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=50,
+                    local_directory=str(folder),
+                    security=_own_security(Path(folder)),
+                )
         except (OSError, RuntimeError) as error:
             raise ClusterError(
                 f"cannot start worker processes on this machine: {_reason(error)}\n"
@@ -600,7 +629,7 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
                 yield client
         finally:
             # after all have ended, it may fail to remove a lost worker from its list that was never on it
-            with suppress(KeyError):
+            with _uninterrupted(), suppress(KeyError):
                 cluster.close()
 
 

@@ -145,10 +145,15 @@ def _lock(path: Path) -> int | None:
 
 def _remove(path: Path, lock: int | None, process: int) -> None:
     """Remove a folder, unless this process was forked from the one that it belongs to."""
-    if process == os.getpid():
+    try:
+        if process == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)
+    except KeyboardInterrupt:
         shutil.rmtree(path, ignore_errors=True)
-    if lock is not None:
-        os.close(lock)
+        raise
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _sweep(parent: Path, before: str, after: str, rescue: Callable[[Path], None] | None) -> None:
