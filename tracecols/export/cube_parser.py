@@ -162,7 +162,7 @@ class CubeParser:
         except LookupError as error:
             raise self.error(f"cannot be read: {error}") from error
         except (ValueError, OverflowError) as error:
-            raise self.error(f"has a number that is none: {error}") from error
+            raise self.error(f"has something else where a number should be: {error}") from error
 
     def error(self, what: str) -> SeverityError:
         """Make an error that says where the parser is."""
