@@ -84,8 +84,11 @@ def _no_formula(cell: Any) -> Any:
     """Return the content of a cell. A text that spreadsheets would execute gets a leading apostrophe, unless it is a
     number.
 
-    Carriage returns are escaped as `\\r`: Python's `csv` does not quote them, and readers begin a row there.
+    Carriage returns are escaped as `\\r`: Python's `csv` does not quote them, and readers begin a row there. Lists are
+    written as in JSON: numpy leaves out the middle of long ones.
     """
+    if isinstance(cell, np.ndarray):
+        return json.dumps(cell.tolist())
     if not isinstance(cell, str):
         return cell
     cell = cell.replace("\r", "\\r")
