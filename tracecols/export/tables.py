@@ -282,7 +282,8 @@ def export(
     trace = Trace(Store(source).path)
     table = trace.catalog.check(EVENTS.name if table is None else table)
     declared = trace.catalog.declared(table)
-    units = units_of(declared, raw=raw or table in DEFINITIONS or table == CALL_PATHS.name)
+    is_stored = table == CALL_PATHS.name or (table in DEFINITIONS and table != "markers")
+    units = units_of(declared, raw=raw or is_stored)
     table_output(output, list(units), force=force).check()
     frame = trace.frame(table, raw=raw, conventions=conventions)
     if table == EVENTS.name:
