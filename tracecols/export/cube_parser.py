@@ -168,7 +168,7 @@ class CubeParser:
         """Make an error that says where the parser is."""
         line, column = self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1
         return SeverityError(
-            f"{self.where} {what}\n  at line {line}, column {column}; it is damaged, or no file of Cube"
+            f"{self.where} {what}\n  at line {line}, column {column}; it is damaged, or not a file of Cube"
         )
 
     def _doctype(self, *_: Any) -> None:
