@@ -395,7 +395,7 @@ class Trace(OpenedTrace):
     @property
     def markers(self) -> pd.DataFrame:
         """Markers: notes of tools or users on time intervals of the trace (OTF2), with seconds, ranks and threads."""
-        return self._in_form(DEFINITIONS["markers"], self.definition("markers"), "both")
+        return self._both("markers")
 
     @once
     def call_paths(self) -> pd.DataFrame:
@@ -656,6 +656,8 @@ class Trace(OpenedTrace):
         if name in DEFINITIONS or name == "call_paths":
             if chosen is not None:
                 raise StoreError(f"the table {name} has no locations to choose\n  leave out locations, rank and thread")
+            if name == "markers":
+                return self._in_form(DEFINITIONS[name], self.definition(name), form)
             return self.call_paths.copy() if name == "call_paths" else self.definition(name)
         is_raw = form == "raw"
         if name == "events":

@@ -316,7 +316,7 @@ def test_cube__keeps_its_periods_in_files_and_one_without_them_has_no_tables_of_
     plain.save(tmp_path / "b.severity")
     assert not list((tmp_path / "b.severity").glob("period*"))
     assert '"periods"' not in (tmp_path / "b.severity" / "manifest.json").read_text()
-    with pytest.raises(SeverityError, match="does not say when"):
+    with pytest.raises(SeverityError, match="divided neither by phases"):
         plain.over_time()
 
 

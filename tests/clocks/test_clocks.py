@@ -308,7 +308,7 @@ def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):
     assert "           1  pair of locations between which clock conditions are violated\n" in output
     assert (
         "               0.000003000 s  at most: location 1 'Master thread' of rank 1 is too early for location 0 'Master thread' "
-        "of rank 0, 2 of 3 (message); mended by 0.000003000 s more\n"
+        "of rank 0, 2 of 3 (message); adding 0.000003000 s to its clock mends all\n"
     ) in output
     # the offset mends it
     mended = tracecols.open(shifted(trace.path, {0: 0, 1: 3_000}, trace.path.with_name("mended.trace")))

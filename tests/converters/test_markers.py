@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow.parquet as pq
 import pytest
 
 import tracecols
 from tracecols.errors import SourceError
+from tracecols.export.tables import export
+from tracecols.schema import DEFINITIONS
 
 otf2 = pytest.importorskip("otf2")
 MANY = 50_000
@@ -50,6 +53,12 @@ def test_markers__are_those_that_the_library_writes(tmp_path):
     assert found.seconds.tolist() == trace.seconds(found.time).tolist()
     assert found.duration_seconds.tolist() == [0.05, 0, 0.005]
     assert len(trace.scan("markers")) == 3
+    people = trace.frame("markers")
+    assert people.seconds.equals(found.seconds) and "time" not in people
+    assert list(trace.frame("markers", raw=True)) == list(DEFINITIONS["markers"].names)
+    export(trace.path, tmp_path / "m.parquet", "markers")
+    written = pq.read_table(tmp_path / "m.parquet")
+    assert written.column_names == list(people) and written.schema.field("seconds").metadata[b"unit"] == b"s"
 
 
 @pytest.mark.slow

@@ -62,6 +62,8 @@ def test_name__of_no_property_is_refused_with_the_nearest(look_up, trace, cube):
     error, call = LOOK_UPS[look_up]
     with pytest.raises(error, match=r"no property 'late_brodcast' .*\n  did you mean .*mpi_latebroadcast"):
         call(trace, cube, "late_brodcast")
+    with pytest.raises(error, match=r"did you mean (mpi|nccl)_late"):
+        call(trace, cube, "late")  # times before their root causes and counts, whose titles have the word as well
     with pytest.raises(TracecolsError, match="no property 'qqqq'"):
         call(trace, cube, "qqqq")
 

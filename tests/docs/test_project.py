@@ -150,6 +150,22 @@ def test_analysis_page__names_functions_that_exist():
             assert hasattr(importlib.import_module(f"tracecols.{module}"), name), path
 
 
+def test_pages__name_files_and_kernels_that_exist():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "tracecols" / "docs").rglob("*.md")]
+    texts = {page: page.read_text(encoding="utf-8") for page in pages if page.name != "changelog.md"}
+    bases = (ROOT, ROOT / "tracecols")
+    wrong = [
+        (page.name, path)
+        for page, text in texts.items()
+        for path in re.findall(r"`(\w+/[\w/]+\.py)(?:::\w+)?`", text)
+        if not any((base / path).exists() for base in bases)
+    ]
+    assert not wrong
+    for text in texts.values():
+        for module, name in re.findall(r"`(kernels\.\w+)\.(\w+)`", text):
+            assert hasattr(importlib.import_module(f"tracecols.{module}"), name), name
+
+
 def test_wheel__has_all_packages():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     root = ROOT / "tracecols"

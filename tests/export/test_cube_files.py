@@ -616,7 +616,7 @@ def test_read__cube3_with_call_sites(packed, tmp_path):
         ('csiteId="1"', 'csiteId="9"', "call path 1 is of a region that is not described"),
         ('cnodeId="1">\n1e-3', 'cnodeId="4">\n1e-3', "lacks 4"),
         ("1e-3 2e-3", "1e-3 2e-3 5", "has a row of 3 values for 2 locations"),
-        ("1e-3 2e-3", "1e-3 two", "number that is none"),
+        ("1e-3 2e-3", "1e-3 two", "something else where a number should be"),
         ("1e-3 2e-3", "1e-3 nan", "not a number, at main/MPI_Recv"),
         ("1e-3 2e-3", "1" * 200, "more than 192 characters in <row>"),
         ('metricId="2"', 'metricId="5"', "values of metric 5, which it does not describe"),

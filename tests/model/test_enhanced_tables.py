@@ -28,6 +28,7 @@ from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BESIDE, BUCKET, ONCE, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.enhance.mpi import collectives
 from tracecols.errors import StoreError
+from tracecols.export.tables import write_csv
 from tracecols.frames.catalog import Catalog, side_name
 from tracecols.model import event_rows, model, table_writer
 from tracecols.model.model import kept_for, side_by_side_of
@@ -540,6 +541,12 @@ def test_export__takes_the_same_names(own, tmp_path):
     for name, rows in (("collectives", 12), ("collectives_events", 48), ("call_paths", 56)):
         assert run("export", own, tmp_path / f"{name}.parquet", "--table", name).exit_code == 0
         assert pq.ParquetFile(tmp_path / f"{name}.parquet").metadata.num_rows == rows
+
+
+def test_export__as_csv_writes_long_lists_in_full(tmp_path):
+    """Numpy leaves out the middle of lists of more than 1,000 numbers."""
+    write_csv(pd.DataFrame({"members": [np.arange(2000), np.arange(0)]}), tmp_path / "x.csv")
+    assert pd.read_csv(tmp_path / "x.csv").members.map(json.loads).tolist() == [list(range(2000)), []]
 
 
 def test_export__as_json_keeps_all_decimals_of_times(own, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +52,14 @@ def test_change__is_found_where_and_since_when(nightly):
 
 
 @pytest.mark.slow
+def test_examples__of_the_docstring_run(nightly, monkeypatch):
+    monkeypatch.chdir(nightly.folder.parent)
+    (examples,) = doctest.DocTestFinder(recurse=False).find(tracecols.Experiment)
+    for example in examples.examples:
+        exec(example.source, examples.globs | {"tracecols": tracecols, "nightly": nightly, "cube": cube(np.random.default_rng(2))})  # fmt: skip
+    assert "2026-11-24" in nightly.frame().run.tolist()
+
+
 def test_changes__several_are_found_one_by_one(tmp_path):
     rng = np.random.default_rng(2)
     experiment = tracecols.Experiment(tmp_path / "e")

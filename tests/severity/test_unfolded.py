@@ -53,7 +53,7 @@ def test_phases__from_call_to_call_and_bins_are_roots():
                 for (path, rank, k), v in by_period(cube, "time").items()
             }
             assert own(unfolded, "time") == by_hand
-        with pytest.raises(SeverityError, match="does not say when"):
+        with pytest.raises(SeverityError, match="divided neither by phases"):
             trace.analyze().with_phases_as_call_paths()
 
 

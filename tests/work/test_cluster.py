@@ -421,7 +421,7 @@ def asked(trace, *words):
         ("", "x.json is not a file of a scheduler: it is not JSON\n  'dask scheduler --scheduler-file"),
         ('{"id": "x"}', "x.json is not a file of a scheduler: it names no address"),
         ('{"address": "nonsense"}', "nonsense is not an address of a scheduler: missing port number"),
-        ('{"address": "ucx://x:1"}', "ucx://x:1 is not an address of a scheduler: ucx:// is not spoken by tracecols"),
+        ('{"address": "ucx://x:1"}', "ucx://x:1 is not an address of a scheduler: ucx:// is no protocol of tracecols"),
     ],
     ids=["missing", "empty", "no address", "bad address", "unknown protocol"],
 )
@@ -481,7 +481,7 @@ def protected(client):
 
 def test_tls__without_certificates_is_refused(trace, impatient):
     found = asked(trace, "--scheduler", "tls://127.0.0.1:1")
-    assert "error: tls://127.0.0.1:1 is spoken to by TLS" in found
+    assert "error: tls://127.0.0.1:1 is an address for TLS" in found
     assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in found
 
 
@@ -598,7 +598,7 @@ def test_scheduler__that_is_something_else(trace, impatient):
     """The web server of a scheduler accepts a connection and waits for input; a client would wait for ever."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         found = asked(trace, "--scheduler", f"tcp://127.0.0.1:{mute.getsockname()[1]}")
-    assert "does not speak as a scheduler does, or is stuck\n  see what" in found
+    assert "does not answer as a scheduler does, or hangs\n  see what" in found
 
 
 def test_extra__is_named_where_it_is_missing(trace, monkeypatch):

@@ -162,13 +162,13 @@ class CubeParser:
         except LookupError as error:
             raise self.error(f"cannot be read: {error}") from error
         except (ValueError, OverflowError) as error:
-            raise self.error(f"has a number that is none: {error}") from error
+            raise self.error(f"has something else where a number should be: {error}") from error
 
     def error(self, what: str) -> SeverityError:
         """Make an error that says where the parser is."""
         line, column = self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1
         return SeverityError(
-            f"{self.where} {what}\n  at line {line}, column {column}; it is damaged, or no file of Cube"
+            f"{self.where} {what}\n  at line {line}, column {column}; it is damaged, or not a file of Cube"
         )
 
     def _doctype(self, *_: Any) -> None:

@@ -42,7 +42,7 @@ MAX_XML = 4 << 30
 MAX_CELLS = 1 << 29
 """Nonzero values in a file; each takes 16 bytes of memory."""
 CHUNK = 1 << 20
-MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
+MAKE_ONE = "make one of a trace with: tracecols analyze TRACE"
 
 # CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples,
 # histograms).

@@ -84,8 +84,11 @@ def _no_formula(cell: Any) -> Any:
     """Return the content of a cell. A text that spreadsheets would execute gets a leading apostrophe, unless it is a
     number.
 
-    Carriage returns are escaped as `\\r`: Python's `csv` does not quote them, and readers begin a row there.
+    Carriage returns are escaped as `\\r`: Python's `csv` does not quote them, and readers begin a row there. Lists are
+    written as in JSON: numpy leaves out the middle of long ones.
     """
+    if isinstance(cell, np.ndarray):
+        return json.dumps(cell.tolist())
     if not isinstance(cell, str):
         return cell
     cell = cell.replace("\r", "\\r")
@@ -279,7 +282,8 @@ def export(
     trace = Trace(Store(source).path)
     table = trace.catalog.check(EVENTS.name if table is None else table)
     declared = trace.catalog.declared(table)
-    units = units_of(declared, raw=raw or table in DEFINITIONS or table == CALL_PATHS.name)
+    is_stored = table == CALL_PATHS.name or (table in DEFINITIONS and table != "markers")
+    units = units_of(declared, raw=raw or is_stored)
     table_output(output, list(units), force=force).check()
     frame = trace.frame(table, raw=raw, conventions=conventions)
     if table == EVENTS.name:

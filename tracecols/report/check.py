@@ -163,7 +163,9 @@ def _tell_clocks(found: Checked) -> Iterator[str]:
         )
         offset = f"{pairs.offset[i] / resolution:.9f} s"
         yield text + (
-            f"mended by {offset} more" if pairs.is_mended[i] else f"no offset mends all, {offset} more leave least"
+            f"adding {offset} to its clock mends all"
+            if pairs.is_mended[i]
+            else f"no offset mends all; adding {offset} to its clock leaves the smallest violations"
         )
     more = f"and {n - found.rows:,} more; trace.clock_violations is the table; " if n > found.rows else ""
     yield f"{'':>26}    {more}{CORRECTS}"

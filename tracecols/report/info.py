@@ -166,7 +166,8 @@ def describe(store: Store, found: Topology | None = None) -> RenderableType:
             parts += ["", found_in_words(found)]
         if rows or k < N_ALWAYS:
             parts += ["", _listing(title, heads, rows, right)]
-    return Group(*parts, *([] if trouble else ["", "Everything was understood."]))
+    rest = "Everything else" if left_out else "Everything"
+    return Group(*parts, *([] if trouble else ["", f"{rest} was understood."]))
 
 
 def _facts_of(store: Store) -> list[tuple[str, str]]:

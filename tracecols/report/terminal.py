@@ -385,7 +385,7 @@ class Display:
             "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
         )
         if not cube.properties.adds_up(name):
-            raise SeverityError(f"{name} does not add up, and is not laid on a grid\n  see cube.on_topology")
+            raise SeverityError(f"{name} does not add up, so that it cannot be shown on a grid\n  see cube.on_topology")
         yield from self._focus()
         flat = values.reshape(*values.shape, *[1] * (2 - values.ndim))
         planes = list(np.ndindex(flat.shape[2:]))

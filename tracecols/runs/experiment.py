@@ -32,8 +32,8 @@ class Experiment:
     Examples
     --------
     >>> nightly = tracecols.Experiment("nightly")  # doctest: +SKIP
-    >>> nightly.add(cube, "2026-11-24", commit="1f3a9c0")  # doctest: +SKIP
-    >>> nightly.changes()  # doctest: +SKIP
+    >>> nightly.add(cube, "2026-11-24", {"commit": "1f3a9c0"})  # doctest: +SKIP
+    >>> nightly.changes(nightly.series("time", along="commit"))  # doctest: +SKIP
     """
 
     def __init__(self, folder: str | Path) -> None:

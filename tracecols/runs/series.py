@@ -175,7 +175,7 @@ def _check_parameters(runs: list[Run], along: str, differing: list[str]) -> None
             )
         raise SeverityError(
             f"{', '.join(others)} vary together\n"
-            f"  select runs by the value of one, where={{'{others[0]}': ...}}, or say along which parameter to go",
+            f"  select runs by the value of one, where={{'{others[0]}': ...}}, or give the parameter to follow (along)",
             in_shell=f"select runs by the value of one, --where {others[0]}=VALUE, or say which one to follow, "
             f"--along {differing[0]}",
         )

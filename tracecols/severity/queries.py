@@ -108,7 +108,7 @@ class Severities:
         """
         if self.periods is None:
             raise SeverityError(
-                "this cube does not say when: it is divided neither by phases nor by bins of time\n"
+                "this cube is divided neither by phases nor by bins of time\n"
                 "  analyze the trace with phases=..., bins=... or bin_width=...",
                 in_shell="analyze the trace with --phases, --bins or --bin-width",
             )

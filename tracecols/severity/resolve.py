@@ -38,9 +38,11 @@ def nearest(axis: PropertyAxis, name: object) -> list[str]:
     wanted = re.findall(r"[a-z0-9]+", name.lower())
     texts = [f"{i} {title}".lower() for i, title in zip(axis.id, axis.title, strict=True)]
     with_words = [i for i, text in zip(axis.id, texts, strict=True) if wanted and all(word in text for word in wanted)]
-    # whole words before parts of words, then properties nearer to the root, which include those below
+    # whole words before parts of words, times before their root causes and counts, which have similar titles, then
+    # properties nearer to the root, which include those below
+    spent = {i for i, unit in zip(axis.id, axis.unit, strict=True) if unit == "sec" and axis.is_spent(i)}
     whole = {i for i, text in zip(axis.id, texts, strict=True) if set(wanted) <= set(re.findall(r"[a-z0-9]+", text))}
-    with_words.sort(key=lambda i: (i not in whole, len(axis.above(i))))
+    with_words.sort(key=lambda i: (i not in whole, i not in spent, len(axis.above(i))))
     words: dict[str, str] = {title.lower(): i for i, title in reversed(list(zip(axis.id, axis.title, strict=True)))}
     words |= {i.lower(): i for i in axis.id}
     # imported for a name that does not exist

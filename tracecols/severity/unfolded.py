@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
-from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, keys_above
 from tracecols.severity.periods import OUTSIDE
@@ -40,14 +39,12 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     >>> cube.with_phases_as_call_paths().call_paths.path[:3]  # doctest: +SKIP
     ['main', 'main/timestep', 'main/timestep/instance=0']
     """
-    if cube.periods is None:
-        raise SeverityError("this cube does not say when\n  analyze the trace with phases or bins")
-    axis = cube.call_paths
-    n, n_periods = len(axis), len(cube.periods) + 1
+    axis, periods = cube.call_paths, cube.divided()
+    n, n_periods = len(axis), len(periods) + 1
     found = [c.call_path.astype(np.int64) * n_periods + (c.period + 1) for c in cube.period_cells.values()]
     key = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
     path, period = np.divmod(key, n_periods)
-    head = _heads(axis, path[period > 0], cube.periods.kind == "bin" or cube.periods.words.startswith("from:"))
+    head = _heads(axis, path[period > 0], periods.kind == "bin" or periods.words.startswith("from:"))
     is_root = head < 0
     # call paths in phases and those above them up to a head; then those outside of phases, heads, and those above
     inside = period > 0
@@ -113,8 +110,7 @@ def _tree(
     depth: NDArray[np.int32],
 ) -> CallAxis:
     """Return the call tree of some call paths in periods, in depth-first order."""
-    axis, periods = cube.call_paths, cube.periods
-    assert periods is not None  # checked before
+    axis, periods = cube.call_paths, cube.divided()
     size = reduce_upwards(np.ones(path.size, np.int64), parent, depth)
     named = periods.kind if periods.kind == "bin" or periods.words.startswith("from:") else INSTANCE
 

@@ -672,7 +672,7 @@ def _tls_context(address: str) -> ssl.SSLContext | None:
         ) from error
     if context is None:
         raise ClusterError(
-            f"{address} is spoken to by TLS, and Dask's configuration names no certificates for it\n"
+            f"{address} is an address for TLS, and Dask's configuration names no certificates for it\n"
             f"  set {names} there, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__CLIENT__CERT and ...__CLIENT__KEY "
             "(docs/cluster.md)"
         )
@@ -688,7 +688,7 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
         scheme, _ = parse_address(address)
         host_and_port = get_address_host_port(address) if scheme in ("tcp", "tls") else None
         if scheme not in ("tcp", "tls", "ws", "wss"):
-            raise ValueError(f"{scheme}:// is not spoken by tracecols")
+            raise ValueError(f"{scheme}:// is no protocol of tracecols")
     except ValueError as error:
         raise ClusterError(f"{address} is not an address of a scheduler: {error}\n  such as tcp://host:8786") from error
     if host_and_port is None:
@@ -708,7 +708,7 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
                     is_mute = not peer.recv(1)
                 if is_mute:
                     raise ClusterError(
-                        f"what listens at {address} does not speak as a scheduler does, or is stuck\n"
+                        f"what listens at {address} does not answer as a scheduler does, or hangs\n"
                         "  see what 'dask scheduler' says of its address: most often port 8786; its web page, "
                         "8787, is another one;\n"
                         "  an address with certificates begins with tls://"

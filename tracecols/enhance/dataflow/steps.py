@@ -169,4 +169,4 @@ def collect(modules: Iterable[ModuleType]) -> tuple[Step, ...]:
         return tuple(found[i] for i in order.static_order())
     except CycleError as error:
         names = " -> ".join(found[i].name for i in error.args[1])
-        raise ValueError(f"steps read each other's values in a circle: {names}") from error
+        raise ValueError(f"steps depend on each other in a cycle: {names}") from error
