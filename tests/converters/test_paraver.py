@@ -405,6 +405,15 @@ def test_pieces__that_begin_within_an_operation_join_those_that_follow(tmp_path)
     assert sum(trace.analyze().cells["mpi_wait_nxn"].value) == 20 + 10
 
 
+def test_pieces__of_some_tasks_know_the_roots(tmp_path):
+    """Paraver may leave out the records of tasks, here of the first."""
+    events = {2: "50000002:7:50100003:1:50100001:8:50100004:1", 3: "50000002:7:50100002:8:50100004:1"}
+    records = "".join(f"2:{t}:1:{t}:1:5:{begin}\n2:{t}:1:{t}:1:9:50000002:0\n" for t, begin in events.items())
+    cut = header(20, [1, 1, 1], [[0, 1, 2]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3020\n'
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + records), tmp_path / "t"))
+    assert set(trace.frame("collective_members", raw=True).is_root.tolist()) == {True, False}
+
+
 def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
     """Records of type 4 repeat information of events; -1 is the member of a communicator that a task did not get."""
     text = random_program(8, 2, 1, 50)
