@@ -362,6 +362,22 @@ def test_counters__that_are_sums_of_others_are_left_out(tmp_path):
     assert trace.manifest["not_understood"] == {}
 
 
+def test_bursts__are_computation_and_the_time_between_them_is_mpi(tmp_path):
+    lines = []
+    for task in (1, 2):
+        who = f"{task}:1:{task}:1"
+        lines += [(0, f"1:{who}:0:10:1"), (10, f"2:{who}:10:40000018:2"), (100, f"2:{who}:100:40000018:1")]
+        for begin, end in ((12, 40), (50, 70), (100, 110)):
+            lines += [(begin, f"1:{who}:{begin}:{end}:1"), (begin, f"2:{who}:{begin}:42000050:3")]
+            lines.append((end, f"2:{who}:{end}:42000050:9"))
+    text = header(110, [1, 1], [[0, 1]]) + "".join(line + "\n" for _, line in sorted(lines, key=lambda one: one[0]))
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "t"))
+    cells = trace.analyze().cells
+    assert (sum(cells["comp"].value), sum(cells["mpi"].value)) == (2 * 68, 2 * 42)
+    assert trace.manifest["not_understood"] == {}
+    assert any(note.startswith("in burst mode") for note in trace.manifest["source"]["notes"])
+
+
 def test_pthreads__calls_are_named_by_their_types(tmp_path):
     """Their values are 1 and 0, or "Begin" and "End" in `.pcf`."""
     pcf = "EVENT_TYPE\n0 61000003 pthread_join\nVALUES\n0 End\n1 Begin\n\nEVENT_TYPE\n0 61000008 pthread_mutex_lock\n"
