@@ -36,6 +36,7 @@ CATEGORIES = (
     "", "cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy",
     "gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead", "Trace", "Operator", "Runtime", "Kernel", "Memcpy",
     "Memset", "xpu_runtime", "xpu_driver", "privateuse1_runtime", "privateuse1_driver", "mtia_runtime",
+    "mtia_ccp_events", "glow_runtime", "runtime", "driver",
 )  # fmt: skip
 """Known categories, by number; the empty one is for events without a category. Those from `Operator` on are other names
 of the first ones: names used in 2021 and 2022, and by devices without CUDA."""
@@ -44,6 +45,7 @@ LAST_KEPT = MEMSET
 CUDA_SYNC = CATEGORIES.index("cuda_sync")
 _SAME_AS = (
     CPU_OP, CUDA_RUNTIME, KERNEL, MEMCPY, MEMSET, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME,
+    KERNEL, CUDA_RUNTIME, CUDA_RUNTIME, CUDA_DRIVER,
 )  # fmt: skip
 """The categories that the last ones are other names of."""
 _FIRST_OTHER = len(CATEGORIES) - len(_SAME_AS)

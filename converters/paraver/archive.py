@@ -124,7 +124,7 @@ class Archive:
         self._types = type_table(numbers)
         action = self._types.action
         counters = [n for n, a in zip(numbers, action.tolist(), strict=True) if a == types.METRIC]
-        with_mpi = bool(index.messages.columns.size) or any(types.is_call(number) for number, _ in index.named)
+        with_mpi = bool(index.messages.columns.size) or any(types.is_call(*named) for named in index.named)
         self._definitions = d = Definitions(header, names, index.named, counters, numbers, with_mpi)
         self.clock = Clock(header.resolution, 0, max(header.duration, index.last))
         self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header, names)
@@ -168,6 +168,11 @@ class Archive:
         if without_functions:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"
+            )
+        if d.regions.outside >= 0:
+            notes.append(
+                "in burst mode only long computation is recorded: all other time counts as MPI, and what is waited "
+                "for, serialisation and transfer are not known"
             )
         last, end = self._index.last, header.duration
         if self._index.n_records and end - last > end * LEAST_GAP:

@@ -54,8 +54,10 @@ from tracecols.schema.kinds import EventKind
     N_CUT,
     WHAT,
     PHASES,
+    IN_BURSTS,
+    IS_OUTSIDE,
     DECODE_STATE,
-) = range(35)
+) = range(37)
 
 # status of a decoding
 (END, MORE, BUFFERS_FULL, NO_BEGIN, OVERLAP) = range(5)
@@ -64,7 +66,7 @@ NOTHING = (1 << 62) + 1
 """Later than any time."""
 
 # frames that no event type opens
-TAG_PROGRAM, TAG_CALLER, TAG_BARRIER = -1, -2, -3
+TAG_PROGRAM, TAG_CALLER, TAG_BARRIER, TAG_OUTSIDE = -1, -2, -3, -4
 
 OF_USER = -2
 """Marks functions of the program, in place of the number of a parallel function."""
@@ -131,8 +133,9 @@ class Regions(NamedTuple):
     critical: int
     critical_end: int
     flush: int
-    """`program`, `barrier`, `critical`, `critical_end` and `flush`: regions that no value names; `program` is -1 for
-    locations that do not enter it."""
+    outside: int
+    """`program`, `barrier`, `critical`, `critical_end`, `flush` and `outside`: regions that no value names; `program`
+    is -1 for locations that do not enter it."""
 
 
 class Tables(NamedTuple):
@@ -666,6 +669,8 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
             stop = max(state[FLUSHING], state[TIME])
             put_side(BUFFER_FLUSH, stop, 0, 0, 0, 0, events, sides, state)
             events.region[state[EVENTS] - 1] = regions.flush
+    elif action == types.MODE:
+        state[IN_BURSTS] = value == types.BURSTS
     elif action == types.REGION or (
         action == types.ON_STREAM and not repeats_kernel(i, n, group, types_table, stack, state)
     ):
@@ -775,6 +780,10 @@ def decode_words(words, is_last, end_of_trace, given, out, state):
         state[AT] = q
         if state[BARRIER_END] < time:
             end_function(state[BARRIER_END], teams, stack, events, sides, state)
+        if state[IN_BURSTS] and state[PROGRAM] and not state[IS_OUTSIDE] and time > state[STATE_END]:
+            state[TIME] = max(state[TIME], state[STATE_END])
+            enter(regions.outside, TAG_OUTSIDE, -1, stack, events, state)
+            state[IS_OUTSIDE] = 1
         state[TIME] = time
         runs, is_created = np.int64(-2), n > 0 or n_messages > 0
         for_states = p
@@ -786,6 +795,9 @@ def decode_words(words, is_last, end_of_trace, given, out, state):
             if runs < 0:
                 return OVERLAP
             for_states += scan.STATE_WORDS
+        if runs >= 0 and state[IS_OUTSIDE]:
+            leave_above(find_frame(TAG_OUTSIDE, stack, state), stack, events, state)
+            state[IS_OUTSIDE] = 0
         state[WAS_CREATED] = runs if runs >= 0 else state[WAS_CREATED]
         if (runs == 1 or (runs == -2 and is_created)) and regions.program >= 0 and not state[PROGRAM]:
             enter(regions.program, TAG_PROGRAM, -1, stack, events, state)

@@ -53,6 +53,7 @@ class Regions:
         self.barrier = self._row("!$omp implicit barrier", "implicit_barrier", "openmp") if in_openmp[0] else -1
         self.critical = self._row("!$omp critical", "critical", "openmp") if in_openmp[1] else -1
         self.critical_end = self._row("!$omp end critical", "critical", "openmp") if in_openmp[1] else -1
+        self.outside = -1
         for number, value in named:
             self._add(number, value)
 
@@ -74,6 +75,10 @@ class Regions:
         label = self._names.values.get(number, {}).get(value & MASK, "")
         if found.action == types.CALLER and label in types.NO_FUNCTION:
             self._pairs.append((number, value, -1))
+            return
+        if found.action == types.MODE:
+            if value == types.BURSTS:
+                self.outside = self._row(types.OUTSIDE, found.role, found.paradigm)
             return
         role, paradigm = found.role, found.paradigm
         if found.action == types.CALL:
@@ -121,6 +126,7 @@ class Regions:
             self.critical,
             self.critical_end,
             self.flush,
+            self.outside,
         )
 
 

@@ -122,14 +122,16 @@ class Operations:
     def _skip(self, of_tasks: list[_OfTask], communicator: int) -> None:
         """Skip the first operations of a communicator that tasks execute in a trace that is cut, if others have begun
         them before."""
-        more = [_more(of_tasks[0], of) for of in of_tasks]
+        longest = max(of_tasks, key=lambda of: of.op.size)
+        more = [_more(longest, of) for of in of_tasks]
         for of, n in zip(of_tasks, more, strict=True):
             for location in of.location[: max(more) - n].tolist():
                 self.skipped[location][communicator] += 1
 
     def _join(self, of_tasks: list[_OfTask], communicator: int) -> None:
         """Join the operations of a communicator, which have to be the same in the same order on all its tasks."""
-        first = of_tasks[0]
+        # a trace that is cut may lack tasks
+        first = max(of_tasks, key=lambda of: of.op.size) if self._is_cut else of_tasks[0]
         root = np.full(first.op.size, -1, np.int32)
         for rank, of in enumerate(of_tasks):
             n = min(of.op.size, first.op.size)

@@ -24,13 +24,14 @@ from dataclasses import dataclass
     KERNEL,
     ON_STREAM,
     PHASE,
-) = range(18)
+    MODE,
+) = range(19)
 """IGNORED events hold no information that the store lacks; SKIPPED events are not kept, but counted. KERNEL is a region
 on streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored. ON_STREAM is a
 region, but on streams only if no kernel begins or ends with it. PHASE forks and joins a team, or says that a thread is
-inside the parallel region."""
+inside the parallel region. MODE says which records follow."""
 
-WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM)
+WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM, MODE)
 """Actions of events that name a region by their value."""
 
 
@@ -77,7 +78,7 @@ TYPES: tuple[Types, ...] = (
     _one(40000003, FLUSH),
     _one(40000004, REGION, "", "file_io", "unknown"),
     Types(40000010, 40000011, IGNORED),
-    _one(40000018, IGNORED),
+    _one(40000018, MODE, "", "function", "mpi"),
     _one(40000033, IGNORED),
     Types(40000036, 40000038, IGNORED),
     _one(40000050, IGNORED),
@@ -159,6 +160,9 @@ SYNCHRONISATION = {
 
 CALLER_BASE = 70000000
 
+BURSTS, OUTSIDE = 2, "outside of bursts"
+"""Value of MODE: only computation that takes long is recorded, as states; and the region of the time between."""
+
 RUNNING, NOT_CREATED = 1, 2
 """States whose meaning does not depend on events."""
 
@@ -182,7 +186,7 @@ def types_of(number: int) -> Types | None:
     return next((t for t in TYPES if t.first <= number <= t.last), None)
 
 
-def is_call(number: int) -> bool:
-    """Return whether events of a type are MPI calls."""
+def is_call(number: int, value: int) -> bool:
+    """Return whether events of a type and value are MPI calls, or say that these are not recorded."""
     found = types_of(number)
-    return found is not None and found.action == CALL
+    return found is not None and (found.action == CALL or (found.action == MODE and value == BURSTS))

@@ -183,14 +183,16 @@ def test_events__of_files_up_to_2022_are_the_same(tmp_path):
         ("xpu_driver", "zeCommandListAppendLaunchKernel", "XPU[0:7]"),
         ("privateuse1_runtime", "aclrtLaunchKernel", "DEVICE[0:7]"),
         ("mtia_runtime", "runtime::launch", "DEVICE[0:7]"),
+        ("runtime", "urEnqueueKernelLaunch", "XPU[0:7]"),
         ("cuda_driver", "cuLaunchKernelEx", "CUDA[0:7]"),
         ("cuda_runtime", "hipExtModuleLaunchKernel", "HIP[0:7]"),
     ],
 )
 def test_calls_for_devices__of_all_makers_launch_kernels(tmp_path, category, call, stream):
     trace = Trace().step(3, 0, 100).launch(10, 20, 30, "gemm", what=call)
+    cats = {"cuda_runtime": category} | ({"kernel": "mtia_ccp_events"} if category == "mtia_runtime" else {})
     for event in trace.events:
-        event["cat"] = category if event["cat"] == "cuda_runtime" else event["cat"]
+        event["cat"] = cats.get(event["cat"], event["cat"])
     with convert(tmp_path, trace.write(tmp_path / "x.json")) as found:
         assert found.store.manifest["not_understood"] == {}
         assert found.store.definitions["locations"].column("name").to_pylist()[-1] == stream

@@ -362,6 +362,22 @@ def test_counters__that_are_sums_of_others_are_left_out(tmp_path):
     assert trace.manifest["not_understood"] == {}
 
 
+def test_bursts__are_computation_and_the_time_between_them_is_mpi(tmp_path):
+    lines = []
+    for task in (1, 2):
+        who = f"{task}:1:{task}:1"
+        lines += [(0, f"1:{who}:0:10:1"), (10, f"2:{who}:10:40000018:2"), (100, f"2:{who}:100:40000018:1")]
+        for begin, end in ((12, 40), (50, 70), (100, 110)):
+            lines += [(begin, f"1:{who}:{begin}:{end}:1"), (begin, f"2:{who}:{begin}:42000050:3")]
+            lines.append((end, f"2:{who}:{end}:42000050:9"))
+    text = header(110, [1, 1], [[0, 1]]) + "".join(line + "\n" for _, line in sorted(lines, key=lambda one: one[0]))
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "t"))
+    cells = trace.analyze().cells
+    assert (sum(cells["comp"].value), sum(cells["mpi"].value)) == (2 * 68, 2 * 42)
+    assert trace.manifest["not_understood"] == {}
+    assert any(note.startswith("in burst mode") for note in trace.manifest["source"]["notes"])
+
+
 def test_pthreads__calls_are_named_by_their_types(tmp_path):
     """Their values are 1 and 0, or "Begin" and "End" in `.pcf`."""
     pcf = "EVENT_TYPE\n0 61000003 pthread_join\nVALUES\n0 End\n1 Begin\n\nEVENT_TYPE\n0 61000008 pthread_mutex_lock\n"
@@ -403,6 +419,15 @@ def test_pieces__that_begin_within_an_operation_join_those_that_follow(tmp_path)
     assert trace.collectives.op_name.tolist() == ["bcast", "allreduce", "bcast"]
     assert trace.collectives.n_members.tolist() == [3, 3, 3]
     assert sum(trace.analyze().cells["mpi_wait_nxn"].value) == 20 + 10
+
+
+def test_pieces__of_some_tasks_know_the_roots(tmp_path):
+    """Paraver may leave out the records of tasks, here of the first."""
+    events = {2: "50000002:7:50100003:1:50100001:8:50100004:1", 3: "50000002:7:50100002:8:50100004:1"}
+    records = "".join(f"2:{t}:1:{t}:1:5:{begin}\n2:{t}:1:{t}:1:9:50000002:0\n" for t, begin in events.items())
+    cut = header(20, [1, 1, 1], [[0, 1, 2]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3020\n'
+    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + records), tmp_path / "t"))
+    assert set(trace.frame("collective_members", raw=True).is_root.tolist()) == {True, False}
 
 
 def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
