@@ -414,14 +414,11 @@ def long_last_chunk(rng: random.Random, late: bool) -> Made:
     w = World(rng, 1, 4, noise=0.05)
     for _ in range(25):
         who = rng.randrange(4)
-        w.open("assemble")
-        w.open_team(0, 20)
-        for i in range(4):
-            w.work(0, "cells", 2000, i)
-        for i in [who] if late else range(4):
-            w.work(0, "boundary", 1200 if late else 300, i)
-        w.close_team(0, 20)
-        w.close()
+        with w.inside("assemble"), w.in_team(0, 20):
+            for i in range(4):
+                w.work(0, "cells", 2000, i)
+            for i in [who] if late else range(4):
+                w.work(0, "boundary", 1200 if late else 300, i)
     return w, Truth(("boundary", "assemble"), ANY)
 
 
@@ -430,18 +427,15 @@ def long_last_task(rng: random.Random, late: bool) -> Made:
     w = World(rng, 1, 4, noise=0.05)
     for _ in range(25):
         who = rng.randrange(4)
-        w.open("assemble")
-        w.open_team(0, 20)
-        for i in range(4):
-            for k in range(6 + (i == who)):
-                task, t = (i, k + 1), w.now[0][i]
-                one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, task).leave(t + 1)
-                one.switch_task(t + 1, task)
-                w.now[0][i] = t + 1
-                w.work(0, "cell_task", 300 + 1200 * late * (k == 6), i)
-                one.complete_task(w.now[0][i], task)
-        w.close_team(0, 20)
-        w.close()
+        with w.inside("assemble"), w.in_team(0, 20):
+            for i in range(4):
+                for k in range(6 + (i == who)):
+                    task, t = (i, k + 1), w.now[0][i]
+                    one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, task).leave(t + 1)
+                    one.switch_task(t + 1, task)
+                    w.now[0][i] = t + 1
+                    w.work(0, "cell_task", 300 + 1200 * late * (k == 6), i)
+                    one.complete_task(w.now[0][i], task)
     return w, Truth(("cell_task", "assemble"), ANY)
 
 
@@ -450,12 +444,11 @@ def tree_by_hand(rng: random.Random, late: bool) -> Made:
     w = World(rng, 8, noise=0.05)
     for _ in range(20):
         w.everyone("local_sum", 1000)
-        w.open("tree_sum")
-        for d in (1, 2, 4):
-            for r in range(0, 8, 2 * d):
-                w.message(r + d, r, 1 << 16, cost=20)
-                w.work(r, "combine", 30 + 500 * late)
-        w.close()
+        with w.inside("tree_sum"):
+            for d in (1, 2, 4):
+                for r in range(0, 8, 2 * d):
+                    w.message(r + d, r, 1 << 16, cost=20)
+                    w.work(r, "combine", 30 + 500 * late)
         w.from_root("MPI_Bcast", "bcast")
     return w, Truth(("combine", "tree_sum"), ANY)
 
@@ -476,18 +469,15 @@ def too_few_tasks(rng: random.Random, late: bool) -> Made:
     """Two tasks for four threads."""
     w = World(rng, 1, 4, noise=0.05)
     for _ in range(15):
-        w.open("traverse")
-        w.open_team(0, 20)
-        n = 2 if late else 4
-        for i in range(n):
-            t = w.now[0][i]
-            one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, 1)).leave(t + 1)
-            one.switch_task(t + 1, (i, 1))
-            w.now[0][i] = t + 1
-            w.work(0, "subtree", 4000 / n, i)
-            one.complete_task(w.now[0][i], (i, 1))
-        w.close_team(0, 20)
-        w.close()
+        with w.inside("traverse"), w.in_team(0, 20):
+            n = 2 if late else 4
+            for i in range(n):
+                t = w.now[0][i]
+                one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, 1)).leave(t + 1)
+                one.switch_task(t + 1, (i, 1))
+                w.now[0][i] = t + 1
+                w.work(0, "subtree", 4000 / n, i)
+                one.complete_task(w.now[0][i], (i, 1))
     return w, Truth(("subtree",), 0)
 
 
