@@ -529,7 +529,9 @@ class Computing:
         if above.size and not np.array_equal(above, outliers):
             yield w.cause("imbalance", above, self._without(w, 1 - mean / np.maximum(w.total, 1)))
         if w.table is None:
-            yield from self._changing_by_round(w)
+            # functions with what they call do many things from one meeting to the next
+            if all(end - begin == 1 for begin, end in w.spans):
+                yield from self._changing_by_round(w)
         elif w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
             yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.node, less))
