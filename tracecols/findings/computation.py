@@ -354,10 +354,11 @@ class Computing:
                 found = [c for c in found if c not in below] + [nest]
         return self._with_slowest(self._joined(found))
 
-    def causes_between_processes(self) -> list[Cause]:
-        """Return the causes that some processes compute longer than others, or what no other does, with the gain of
-        mending each; what several locations of a process do is compared only as a whole."""
-        if self.n_processes < 2:
+    def causes_between_devices(self) -> list[Cause]:
+        """Return the causes that some devices compute longer than others, or what no other does, with the gain of
+        mending each; what several streams of a device do is not compared."""
+        device = combine(self.process, self.scenarios.model.locations.device.astype(np.int64))
+        if distinct(device[self.cells.location]).size < 2:
             return []
         sizes = self.single
         single = sizes.first(sizes.n_locations == 1, sizes.most)
@@ -365,7 +366,7 @@ class Computing:
         works, alone = self._by_kind(
             [[self._spans(int(sizes.head[i]), False, sizes.same) for i in of] for of in (uneven, single)]
         )
-        apart = [w for w in works if distinct(self.process[w.who]).size == w.who.size]
+        apart = [w for w in works if distinct(device[w.who]).size == w.who.size]
         found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)]) + self._alone(alone)
         return self._with_slowest(self._joined(self._best_of(found)))
 
