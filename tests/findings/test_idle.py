@@ -182,6 +182,23 @@ def test_slow_device_that_is_busy__is_named_before_the_busy_devices():
     assert "device" in [f.kind for f in others]
 
 
+def test_slow_device_of_several_of_a_process__is_named_with_its_gain():
+    program = Program(processes=1)
+    (master,), streams = program.masters, [program.stream(0, f"CUDA[{i}:7]") for i in range(3)]
+    master.enter(0, "main")
+    for t in range(0, 2000, 200):
+        for i, stream in enumerate(streams):
+            master.launch(t + i, t + i + 1, stream)
+            stream.kernel(t + i + 5, t + i + (190 if i == 1 else 100), "k")
+        master.synchronize(t + 3, t + 195)
+    master.leave(2000)
+    with program.trace() as trace:
+        first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.cause_region) == ("computation", "k")
+    assert "rank 0 stream CUDA[1:7] computes 1.9 times as long" in first.what
+    assert first.gain == pytest.approx(10 * 90, abs=15)
+
+
 def test_kernels_that_are_uneven__are_on_streams():
     first = of_steps((50, 50, 130))[0]
     assert first.evidence["on_streams"]

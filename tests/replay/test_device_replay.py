@@ -59,6 +59,18 @@ def test_less_time_on_the_blamed_call_path__shortens_the_run():
     assert runtime(simulation) - runtime(simulation, {"k": 0.5}) == 45
 
 
+def test_latency_of_a_launch__passes_while_the_stream_is_busy():
+    program = Program(processes=1)
+    (master,), stream = program.masters, program.stream(0)
+    master.enter(0, "main").launch(0, 2, stream).call(2, 22, "work").launch(22, 24, stream)
+    stream.kernel(5, 15).kernel(27, 37)
+    master.synchronize(24, 38, stream).leave(38)
+    with program.trace() as trace:
+        assert trace.what_if().runtime == 38
+        # launched at 2, the second kernel begins when the first one ends
+        assert trace.what_if({"work": 0}).runtime == 26
+
+
 def test_kernels__under_way_when_the_recording_begins_do_not_keep_it_from_being_predicted():
     # the first kernel is launched before the recording begins; 10 of the 20 ticks of the second one are saved
     program = Program(processes=1)

@@ -354,10 +354,11 @@ class Computing:
                 found = [c for c in found if c not in below] + [nest]
         return self._with_slowest(self._joined(found))
 
-    def causes_between_processes(self) -> list[Cause]:
-        """Return the causes that some processes compute longer than others, or what no other does, with the gain of
-        mending each; what several locations of a process do is compared only as a whole."""
-        if self.n_processes < 2:
+    def causes_between_devices(self) -> list[Cause]:
+        """Return the causes that some devices compute longer than others, or what no other does, with the gain of
+        mending each; what several streams of a device do is not compared."""
+        device = combine(self.process, self.scenarios.model.locations.device.astype(np.int64))
+        if distinct(device[self.cells.location]).size < 2:
             return []
         sizes = self.single
         single = sizes.first(sizes.n_locations == 1, sizes.most)
@@ -365,7 +366,7 @@ class Computing:
         works, alone = self._by_kind(
             [[self._spans(int(sizes.head[i]), False, sizes.same) for i in of] for of in (uneven, single)]
         )
-        apart = [w for w in works if distinct(self.process[w.who]).size == w.who.size]
+        apart = [w for w in works if distinct(device[w.who]).size == w.who.size]
         found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)]) + self._alone(alone)
         return self._with_slowest(self._joined(self._best_of(found)))
 
@@ -529,33 +530,41 @@ class Computing:
         if above.size and not np.array_equal(above, outliers):
             yield w.cause("imbalance", above, self._without(w, 1 - mean / np.maximum(w.total, 1)))
         if w.table is None:
-            yield from self._changing_by_round(w)
+            # functions with what they call do many things from one meeting to the next
+            if all(end - begin == 1 for begin, end in w.spans):
+                yield from self._changing_by_round(w)
         elif w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
             yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.node, less))
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
-        or another operation for which all wait."""
+        or another operation for which all wait. Of a team those that do nothing of it count, too."""
         hub, meeting, location = self._meetings
-        mine = np.flatnonzero(np.isin(location, w.who))
-        is_common = np.bincount(hub[mine]) == w.who.size
+        who = w.who
+        if self.in_team[w.spans[0][0]]:
+            meets = np.isin(self.locations, location)
+            who = self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
+        mine = np.flatnonzero(np.isin(location, who))
+        is_common = np.bincount(hub[mine]) == who.size
         mine = mine[is_common[hub[mine]]]
-        n_rounds = np.bincount(location[mine], minlength=int(w.who.max()) + 1)[w.who]
-        if n_rounds.min() < 2 or n_rounds.min() < n_rounds.max():
+        n_rounds = np.bincount(location[mine], minlength=self.process.size)[who]
+        if not who.size or n_rounds.min() < 2 or n_rounds.min() < n_rounds.max():
             return
-        meeting = np.sort(meeting[mine]).reshape(w.who.size, -1)
-        of = np.searchsorted(meeting.ravel(), w.node)
+        meeting = np.sort(meeting[mine])
+        of = np.searchsorted(meeting, w.node)
         # what comes after the last meeting belongs to no round
-        is_inside = of < w.by_row(np.cumsum(n_rounds))
+        at = self.scenarios.graph.nodes.location
+        is_inside = at[meeting[np.minimum(of, meeting.size - 1)]] == at[w.node]
+        is_inside &= of < meeting.size
         node, ticks, of = w.node[is_inside], w.ticks[is_inside], of[is_inside]
-        table = np.bincount(of, ticks, meeting.size).reshape(meeting.shape)
-        if (table.max(0) - table.mean(0)).sum() <= PREFERRED * (w.total.max() - w.total.mean()):
+        table = np.bincount(of, ticks, meeting.size).reshape(who.size, -1)
+        if (table.max(0) - table.mean(0)).sum() <= PREFERRED * (w.total.max() - w.total.sum() / who.size):
             return
         less = (table - table.mean(0)).ravel()
         part = np.divide(np.maximum(less, 0), table.ravel(), out=np.zeros(less.size), where=less > 0)
         # others do more right before they meet
-        node = np.append(node, meeting.ravel() - 1)
+        node = np.append(node, meeting - 1)
         less = np.append(part[of] * ticks, np.minimum(less, 0))
         order = np.argsort(node, kind="stable")
         yield w.cause("changing", NOBODY, self.scenarios.less_computation(node[order], less[order]))

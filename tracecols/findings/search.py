@@ -114,11 +114,11 @@ def _communicates(model: Model) -> bool:
 
 def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cause]:
     """Add to the causes before those in computation and communication of processes and threads, and in kernels that
-    take longer for some processes."""
+    take longer on some devices."""
     searches: list[Callable[[Scenarios], list[Cause]]] = [
         lambda _: evidence.computing.causes(),
         lambda s: evidence.computing.in_turns(Change(cut=np.append(message_edges(s), lock_edges(s)))),
-        lambda _: evidence.kernels.causes_between_processes() if s.model.has_device_work else [],
+        lambda _: evidence.kernels.causes_between_devices() if s.model.has_device_work else [],
         lambda s: evidence.join_small_regions(of_overheads(s)),
         of_threads,
         of_tasks,

@@ -3,8 +3,8 @@
     T(v) = max(T(node before), T(u) + lag(u, v) for all edges u -> v) + weight(v)
 
 Weights and lags are such that the sweep reproduces the recorded times, to the tick. A lag is negative if clocks
-disagree, so that a message arrived before it was sent. If all wait for all, hubs between them keep the number of edges
-linear; they follow the nodes by number and have no weight.
+disagree, so that a message arrived before it was sent, and positive from a launch to what it launches (its latency). If
+all wait for all, hubs between them keep the number of edges linear; they follow the nodes by number and have no weight.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Graph:
     time : (n_all,) int64
         Recorded times of nodes and hubs, ticks.
     lag : (n_edges,) int64
-        0, or negative where clocks disagree. Empty if all are 0.
+        0, negative where clocks disagree, or the latency of a launch. Empty if all are 0.
     counts : dict of str to int
         Counts of what the replay does not know, by description.
     weight : (n_all,) int64

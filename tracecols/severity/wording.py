@@ -302,8 +302,9 @@ def _messages(f: Facts, s: Subject) -> str:
     if has_tiny_messages(f):
         return f"{e['n_messages']:,} messages of {size(e['mean_bytes'])} in {where}"
     if has_large_share(f):
+        takes = "takes" if e["n_long"] == 1 else "take"
         return (
-            f"{number_of(e['n_long'], 'call')} of {e['n_calls']:,} in {where} take {e['in_long']:.0%} of their "
+            f"{number_of(e['n_long'], 'call')} of {e['n_calls']:,} in {where} {takes} {e['in_long']:.0%} of their "
             "time: messages are stalled"
         )
     if has_slow_transfers(f):
@@ -323,8 +324,9 @@ def _collectives(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     named = f", most of all {e['call']}," if "call" in e else ""
     if has_large_share(f):
+        takes = "takes" if e["n_long"] == 1 else "take"
         return (
-            f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region}{named} take "
+            f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region}{named} {takes} "
             f"{e['in_long']:.0%} of their time"
         )
     n = e.get("n_calls", 0)
