@@ -539,7 +539,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
         is_nested = k < nested_stop and nested.time[k] < now
         mine = np.int64(mark_what[mark]) if here else np.int64(-1)
         is_plain = (what == PUSH or what == POP or what == NOTHING) and above != OUTERMOST_OF_TASK
-        if is_plain and not is_nested and (not here or mine == CUT):
+        if is_plain and not is_nested and (not here or (mine == CUT and what != PUSH)):
             # the fast path: nearly all events and points
             if here:
                 n_entries = take_out(n, open_sum, segments, n_entries, first_entry)
@@ -573,7 +573,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
             cut = False
             x, y = np.int64(-1), nothing
             if step == CUT_BEFORE:
-                cut = what == REQUEST or mine == CUT
+                cut = what == REQUEST or (mine == CUT and what != PUSH)
             elif step == BEFORE_JOIN and mine == LEAVE_TEAM:
                 x, y = above, -mark_value[mark]
             elif step == OF_JOIN and (mine == LEAVE_TEAM or mine == END_IN_TEAM):
@@ -609,7 +609,8 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                 if x < 0 and fills:
                     x = c
             elif step == CUT_AFTER:
-                cut = mine == FORK or mine == JOIN_TEAM or what == JOIN
+                # a point at an ENTER, as of a barrier that is never left, is the cause of what was done before it
+                cut = mine == FORK or mine == JOIN_TEAM or what == JOIN or (mine == CUT and what == PUSH)
                 if mine == FORK and forgets:
                     open_sum.state[EPOCH] += 1
                     n, epoch = np.int64(0), epoch + np.int32(1)

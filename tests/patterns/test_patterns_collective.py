@@ -243,6 +243,18 @@ def test_finalize__wait_until_the_last_has_entered(archive, analyze, times, expe
     assert cells(analyze(archive), "mpi_finalize_wait") == expected
 
 
+def test_finalize__that_the_last_process_never_leaves_is_its_delay(archive, analyze):
+    first, last, inside = archive.mpi(3).ranks
+    for rank in first, last, inside:
+        rank.enter(0, "main").call(1, 2, "MPI_Init")
+    first.call(5, 21, "MPI_Finalize").leave(22)
+    last.enter(20, "MPI_Finalize")
+    inside.enter(10, "MPI_Finalize").call(12, 14, "at exit")
+    cube = analyze(archive)
+    assert cells(cube, "mpi_finalize_wait") == {("MPI_Finalize", 0): 15}
+    assert cells(cube, "delay_startup") == {("main", 1): 15}
+
+
 # -- counts and volumes ------------------------------------------------------------------------------------------------
 
 

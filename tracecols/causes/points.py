@@ -426,27 +426,32 @@ def startup_points(
     points: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     kinds = (True, "MPI_Init"), (False, "MPI_Finalize")
+    # others may wait for a process that never leaves: what it does is known until it enters
+    leaves = m.exit >= 0
+    row = np.where(leaves, m.exit, m.enter)
     for (is_init, kind), world in product(kinds, distinct(m.communicator).tolist()):
-        of = np.flatnonzero((m.is_init == is_init) & (m.communicator == world) & (m.exit >= 0))
+        is_one = (m.is_init == is_init) & (m.communicator == world)
+        of = np.flatnonzero(is_one & (leaves | (not quirks.leaves_out_startup)))
         members = world if world >= 0 else EVERYBODY
-        of = of[np.argsort(m.exit[of], kind="stable")]
+        of = of[np.argsort(row[of], kind="stable")]
         _, first = number(m.location[of].astype(np.int64))
         of = of[np.sort(first)]
         enter, leave, latest, earliest = (
             times(m[c][of]) for c in ("enter_time", "exit_time", "latest_enter_time", "earliest_exit_time")
         )
+        leave = np.where(leaves[of], leave, enter)
         until = np.minimum(latest, leave)
         wait = _positive(until - enter)
         if is_init and quirks.leaves_out_startup:
             wait = np.zeros_like(wait)
         completion = _positive(leave - np.maximum(latest if is_init else until, earliest))
-        ends = m.location[of], m.exit[of], m.enter_time[of], m.call_path[of]
+        ends = m.location[of], row[of], m.enter_time[of], m.call_path[of]
         points.append(_points(kind, *ends, wait, leave - enter, completion=completion, communicator=members))
         if not quirks.leaves_out_startup and of.size:
             # the member that enters last; of several, the one on the first location
             last = int(of[np.lexsort((m.location[of], -m.enter_time[of]))[0]])
             e = np.flatnonzero((wait > 0) & (of != last))
-            pairs.append(_pairs("startup", np.full(e.size, m.exit[last]), m.exit[of[e]], wait[e], members))
+            pairs.append(_pairs("startup", np.full(e.size, row[last]), row[of[e]], wait[e], members))
     if not quirks.leaves_out_others:
         c = created_processes
         points += _births(facts, quirks, c, c.begin_time, c.create_enter)

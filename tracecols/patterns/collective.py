@@ -346,9 +346,9 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     delay="delay_startup_aggregate",
 )
 def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own enter to the latest enter."""
+    """From own enter to the latest enter, if the call is left."""
     wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
-    return parent.where(m.is_init & (wait > 0), severity=wait)
+    return parent.where(m.is_init & (wait > 0) & (m.exit >= 0), severity=wait)
 
 
 @declare(
@@ -362,9 +362,9 @@ def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     is_lost_in_reference=True,
 )
 def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own enter to the latest enter."""
+    """From own enter to the latest enter, if the call is left."""
     wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
-    return parent.where(~m.is_init & (wait > 0), severity=wait)
+    return parent.where(~m.is_init & (wait > 0) & (m.exit >= 0), severity=wait)
 
 
 @declare(
