@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import slow
 from hypothesis import given, settings
@@ -533,8 +534,6 @@ def test_compare__tells_the_phase_that_differs(tmp_path):
 
 @pytest.mark.slow
 def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
-    import pandas as pd
-
     monkeypatch.chdir(tmp_path)
     with loop(4).trace() as trace:
         source = str(trace.path)

@@ -37,7 +37,7 @@ from tracecols.kernels import intervals as intervals_of
 from tracecols.kernels import points as ranking
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.patterns.found_by import Charged
-from tracecols.patterns.registry import CONVENTIONS
+from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DEVICE_CHARGED, POINTS, SYNC_POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -809,8 +809,6 @@ def test_numbers_of_points__take_eight_bytes_where_there_are_many(monkeypatch):
 
 
 def test_charged__properties_are_declared():
-    from tracecols.patterns.registry import properties
-
     declared = {
         p.id for conventions in ("scalasca", "exact") for p in properties(conventions) if isinstance(p.found, Charged)
     }

@@ -13,7 +13,9 @@ from support.small_cubes import small_cube
 
 import tracecols
 from tracecols.errors import AnalysisError, SeverityError, StoreError, TracecolsError
+from tracecols.export.archive import export_archive
 from tracecols.export.tables import write_cube
+from tracecols.export.viewers import export_timeline
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +77,6 @@ def test_keywords__of_an_analysis_that_are_unknown(given, hint, trace):
 
 @pytest.mark.parametrize("given", [1.5, [1.5], [True], "a", True, {0: 1}, ["0"], NotImplemented], ids=repr)
 def test_locations__that_are_no_numbers_are_refused(given, trace, tmp_path):
-    from tracecols.export.archive import export_archive
-    from tracecols.export.viewers import export_timeline
-
     for call in (
         lambda: trace.analyze(locations=given),
         lambda: trace.matches("mpi_latebroadcast", locations=given),

@@ -214,8 +214,6 @@ def test_show__lays_a_property_on_a_grid(work, tmp_path, monkeypatch):
 
 
 def test_show__lays_a_property_on_planes(work, tmp_path):
-    import tracecols
-
     cube = tracecols.SeverityCube.load(work / "h.severity")
     at = [[x, y, 0] for x in range(2) for y in range(2)] + [[0, 0, 14], [1, 1, 14]]
     cube.with_topology("cubes", [2, 2, 15], at, locations=range(6)).save(tmp_path / "c.severity")

@@ -14,8 +14,11 @@ from threading import Event
 
 import pytest
 from conftest import LONG
+from support.store_changes import Numbers
 
 import tracecols
+from benchmarks.kill import campaign, cases
+from tracecols import conversion
 from tracecols.errors import SourceError, TracecolsError
 from tracecols.store import Store
 from tracecols.work.scratch import ScratchFolder
@@ -56,8 +59,6 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_commands__killed_at_random_moments(tmp_path, data):
-    from benchmarks.kill import campaign, cases
-
     of = cases(tmp_path, data / "hybrid_2x3", data / "late_sender")
     # on a machine with varying load, commands may end before they are killed
     for seed in range(1, 10):
@@ -209,9 +210,6 @@ def test_scratch__goes_with_its_object_but_not_with_a_forked_process(tmp_path):
 
 def test_interrupt__stops_a_conversion_at_once(tmp_path, monkeypatch):
     """It does not wait for the end of the location that is being read."""
-    from support.store_changes import Numbers
-
-    from tracecols import conversion
 
     read, reading = [], Event()
 

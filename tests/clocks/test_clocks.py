@@ -21,6 +21,7 @@ from support.severities import cells
 import tracecols
 from benchmarks import generate
 from tracecols.clocks.correction import CONDITION_TABLES, Bounds
+from tracecols.clocks.graph import ClockGraph
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.kernels import clocks as kernels
 from tracecols.schema import EventKind as K
@@ -593,7 +594,6 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
     """It used to be 114 B per event in a condition; arrays beyond `HELD` are in files."""
-    from tracecols.clocks.graph import ClockGraph
 
     n = 20_000
     mpi = archive.mpi(2)

@@ -18,6 +18,7 @@ from support.refusals import refused
 
 import tracecols
 from tracecols.errors import UnsupportedError
+from tracecols.report.info import describe
 from tracecols.schema import EventKind
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
@@ -48,8 +49,6 @@ def make(n_calls: int = CALLS, *, n_metrics: int = 0, **options) -> EpilogWriter
 def printed(store: Store) -> str:
     """Return what `tracecols info` prints."""
     from rich.console import Console
-
-    from tracecols.report.info import describe
 
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(describe(store))

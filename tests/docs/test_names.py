@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.command_line import executed, run
+from support.small_cubes import small_cube
 
 import tracecols
 from tracecols.errors import AnalysisError, ExportError, SeverityError, TracecolsError
@@ -129,8 +130,6 @@ def test_call_path__is_found_by_the_region_it_enters(cube):
 
 
 def test_call_path__of_a_name_in_square_brackets_is_no_pattern(cube):
-    from support.small_cubes import small_cube
-
     odd = small_cube({"time": {("main/f[1]", 0, 0): 1, ("main/f1", 0, 0): 2}})
     assert odd.frame("time", call_path="f[1]").value.tolist() == [0.001]
 

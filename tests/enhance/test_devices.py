@@ -9,9 +9,12 @@ from conftest import SHARED, slow
 from oracles.devices import find_devices
 from support.laws import same
 from support.offload_program import Offload, small
+from support.slices import CALLS, analyze_piece
 
 import tracecols
+from tracecols.enhance.dataflow import partitions
 from tracecols.model.model import enhance as enhance_store
+from tracecols.report.info import describe_cube
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
@@ -420,8 +423,6 @@ def test_efficiencies__are_those_of_talp(archive, enhance):
 def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
     from rich.console import Console
 
-    from tracecols.report.info import describe_cube
-
     small(archive)
     console = Console(width=120)
     with console.capture() as text:
@@ -435,8 +436,6 @@ def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
 
 
 def test_partitions__change_nothing(archive, enhance, monkeypatch):
-    from tracecols.enhance.dataflow import partitions
-
     for k in range(3):
         p = Offload(archive, 2)
         p.host.enter(0, "main")
@@ -779,8 +778,6 @@ def launched_ahead(archive):
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [2, 5, 15, 20, 22, 30, 45, 47, 50, 55, 65, 68, 73, 90])
 def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enhance, cut):
-    from support.slices import analyze_piece
-
     launched_ahead(archive)
     store = enhance(archive).store
     whole = analyze_model(enhance_store(store, 1))
@@ -815,8 +812,6 @@ def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enh
 
 
 def test_pieces__say_what_was_asked_for_before(archive, enhance):
-    from support.slices import analyze_piece
-
     launched_ahead(archive)
     store = enhance(archive).store
     _, cube = analyze_piece(store, 47, None)
@@ -835,8 +830,6 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
 
 @pytest.mark.slow
 def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enhance):
-    from support.slices import CALLS, analyze_piece
-
     launched_ahead(archive)
     store = enhance(archive).store
     for start, stop, n in ((None, 68, 1), (68, None, 1), (None, 58, 0)):
@@ -846,8 +839,6 @@ def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enha
 
 @pytest.mark.parametrize("sites", [(7, 9, 7), (None, None, None)], ids=["by call site", "of one stream"])
 def test_pieces__of_launches_that_refer_to_no_stream(archive, enhance, sites):
-    from support.slices import analyze_piece
-
     names_sites = sites[0] is not None
     p = Offload(archive, 2)
     p.host.enter(0, "main")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
+from support.offload_program import small
 
 import tracecols
 from tracecols.drawings.programs import WindowProgram
@@ -172,8 +173,6 @@ def test_lock_competition__of_what_is_never_released_is_none(archive, analyze):
 
 
 def test_copies_of_devices__are_no_bytes_of_one_sided_communication(archive, analyze):
-    from support.offload_program import small
-
     small(archive)
     cube = analyze(archive)
     assert "bytes_rma" not in cube.cells

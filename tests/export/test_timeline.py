@@ -16,6 +16,7 @@ from support.timeline_reader import Perfetto, read
 
 import tracecols
 from tracecols.errors import ExportError, StoreError
+from tracecols.export import perfetto
 from tracecols.export.viewers import export_timeline
 from tracecols.kernels import protobuf
 from tracecols.patterns.registry import properties
@@ -634,8 +635,6 @@ def test_export__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):
 
 
 def test_export__leaves_nothing_half(hybrid, tmp_path, monkeypatch):
-    from tracecols.export import perfetto
-
     def fail(*_):
         raise StoreError("damaged")
 

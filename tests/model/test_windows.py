@@ -14,6 +14,8 @@ from support.random_programs import RandomProgram
 from support.random_threads import RandomThreads
 
 import tracecols
+from benchmarks.generate import RECORDED, make, record
+from tracecols.conversion import write_store
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.scan.gaps import SAMPLES, sample_times
 from tracecols.enhance.scan.instances import CallInstances
@@ -25,9 +27,6 @@ from tracecols.store import Store
 
 
 def generated(name, tmp_path, *size, **given):
-    from benchmarks.generate import RECORDED, make, record
-    from tracecols.conversion import write_store
-
     path = tmp_path / "x.trace"
     if name in RECORDED:
         record(name, tmp_path / "archive", *size, seed=1)

@@ -20,6 +20,7 @@ from tracecols.converters.base import Clock
 from tracecols.drawings.examples import EXAMPLES
 from tracecols.enhance.scan import batches, scan
 from tracecols.model.model import Model, enhance
+from tracecols.schema import EventKind as K
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 from tracecols.testing import Program
@@ -130,8 +131,6 @@ def test_time__of_every_location_is_the_reservation_of_its_process(folder, analy
 
 @every_trace
 def test_visits__are_the_region_instances(folder, analyzed):
-    from tracecols.schema import EventKind as K
-
     model, cube = analyzed(folder)
     if folder.name in NEGATIVE_ROOT:
         pytest.skip("tasks are visited where they run and where they were scheduled")

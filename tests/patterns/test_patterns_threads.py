@@ -154,7 +154,6 @@ def execute(thread, t, end, team, task):
 @pytest.fixture
 def analyze_tasks(enhance):
     """Return an analysis without checks: tasks make the program's root negative, as in the reference."""
-    from tracecols.search.cube import analyze_model
 
     return lambda archive: analyze_model(enhance(archive))
 

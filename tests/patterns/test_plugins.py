@@ -16,7 +16,9 @@ from support.two_messages import two_messages
 
 import tracecols
 from tracecols.errors import AnalysisError
+from tracecols.export.archive import export_archive
 from tracecols.given import packages
+from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.testing import Program, assert_severities, severities
 
 LATE_BIG = """
@@ -343,8 +345,6 @@ def test_locations__keeps_their_cells(hybrid):
 
 @pytest.mark.slow
 def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
-    from tracecols.export.archive import export_archive
-
     cube = hybrid.analyze(start=0.3, stop=0.35)
     export_archive(hybrid.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
     same = tracecols.open(tracecols.convert(tmp_path / "piece.otf2", tmp_path / "piece.trace")).analyze()
@@ -456,8 +456,6 @@ def test_matches__of_a_profile_property_say_where_to_look(hybrid):
 
 
 def test_every_pattern__says_when_its_matches_begin_or_end():
-    from tracecols.patterns.registry import CONVENTIONS, properties
-
     for conventions in CONVENTIONS:
         by_id = {p.id: p for p in properties(conventions)}
         for p in by_id.values():

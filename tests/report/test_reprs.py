@@ -10,8 +10,10 @@ import pytest
 from conftest import DATA
 
 import tracecols
+from tracecols.converters.otf2.write import write_archive
 from tracecols.errors import SeverityError, StoreError
 from tracecols.patterns.registry import properties
+from tracecols.testing import Program
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +119,6 @@ def test_sql__suggests_tables_of_the_trace(trace):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """A trace with names that are HTML, and counters."""
-    from tracecols.converters.otf2.write import write_archive
-    from tracecols.testing import Program
 
     program = Program(processes=2)
     first, second = program.masters

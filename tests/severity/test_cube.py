@@ -13,6 +13,8 @@ import pytest
 
 import tracecols
 from tracecols.errors import SeverityError
+from tracecols.search.cube import analyze_model
+from tracecols.search.notes import counts
 from tracecols.severity import Cells, SeverityCube, storage
 from tracecols.severity import cells as cells_of
 from tracecols.severity.causes import _take_below
@@ -165,8 +167,6 @@ def test_load__says_what_is_wrong(cube, tmp_path):
 
 
 def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
-    from tracecols.severity import storage
-
     def fail(*_):
         raise OSError(28, "No space left on device", str(tmp_path))
 
@@ -268,8 +268,6 @@ def test_on_topology__says_what_is_wrong(cube):
 
 
 def test_topologies__may_be_empty(archive, enhance, tmp_path):
-    from tracecols.search.cube import analyze_model
-
     axis = archive.define("CartDimension", name=archive.string("d"), size=3, cart_periodicity=1)
     for rank in archive.mpi(2).ranks:
         rank.enter(1, "main").leave(5, "main")
@@ -287,9 +285,6 @@ def test_topologies__may_be_empty(archive, enhance, tmp_path):
 
 
 def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
-    from tracecols.search.cube import analyze_model
-    from tracecols.search.notes import counts
-
     axes = [archive.define("CartDimension", name=archive.string("d"), size=n, cart_periodicity=0) for n in (2, 0)]
     for rank in archive.mpi(4).ranks:
         rank.enter(1, "main").leave(5, "main")

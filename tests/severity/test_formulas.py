@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 
 import numpy as np
 import pytest
@@ -64,7 +65,6 @@ class Number(float):
 
 def in_python(text):
     """Evaluate a formula as Python does, written with a call for every number and name."""
-    import re
 
     token = r'metric::(\w+)\(\)|"([^"]+)"|((?:\d+\.?\d*|\.\d+)(?:e\d+)?)|([A-Za-z_][\w:]*)'
 

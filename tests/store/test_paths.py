@@ -23,7 +23,9 @@ from support.otf2_writer import Archive
 from support.store_changes import change
 
 import tracecols
+from tracecols.enhance.definitions.topologies import load_descriptions
 from tracecols.errors import AnalysisError, SeverityError, SourceError, StoreError, TracecolsError
+from tracecols.patterns.plugins import load
 from tracecols.store import Store
 
 HOSTILE = ("/etc/passwd", "../../../outside", "..", "/", ".", "x/../../y", "C:\\x", "a\0b", "~", "$HOME", "-rf")
@@ -309,9 +311,6 @@ def test_manifest__without_end(what, name, made, tmp_path):
 
 
 def test_small_files__have_a_limit(tmp_path):
-    from tracecols.enhance.definitions.topologies import load_descriptions
-    from tracecols.patterns.plugins import load
-
     for name in ("x.json", "x.py", "x.otf2"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(1 << 40)

@@ -15,6 +15,7 @@ import pytest
 from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.otf2_writer import Archive
 from support.served import timeline_of
 
 import tracecols
@@ -29,7 +30,7 @@ from tracecols.search.cube import analyze_model
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.periods import PeriodCells
 from tracecols.store import Store
-from tracecols.timeline import folded, intervals, marks, regions, slices
+from tracecols.timeline import answers, counters, folded, intervals, marks, regions, slices
 from tracecols.timeline import overview as overviews
 from tracecols.timeline import prepare as preparation
 from tracecols.timeline.answers import QuestionError, Timeline
@@ -519,8 +520,6 @@ def test_view__of_a_moment_has_events(timeline):
 
 
 def test_view__says_what_is_left_out(timeline, monkeypatch):
-    from tracecols.timeline import answers
-
     monkeypatch.setitem(answers.MOST_INTERVALS, "waits", 3)
     answer = timeline.view(0, timeline.last - timeline.first + 1, every_row(timeline), 8000)
     if not answer.says["detail"]:
@@ -749,7 +748,6 @@ def sent_by_page(ticks):
 @pytest.fixture(scope="module")
 def fine(tmp_path_factory):
     """Late senders of a clock of 10**17 ticks per second, as in EPILOG traces."""
-    from support.otf2_writer import Archive
 
     archive = Archive(tmp_path_factory.mktemp("f") / "traces.otf2", resolution=10**17)
     mpi = archive.mpi(2)
@@ -804,7 +802,6 @@ def test_fine_clock__folded_instances_have_all_of_their_time(fine):
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
     """A trace of two processes that record two counters in one class, and a third one in another."""
-    from support.otf2_writer import Archive
 
     archive = Archive(tmp_path_factory.mktemp("c") / "traces.otf2")
     mpi = archive.mpi(2)
@@ -897,8 +894,6 @@ def test_counters__that_are_drawn_are_those_of_the_tables(counted):
 
 
 def test_counters__have_at_most_so_many_points_and_are_kept_for_a_while(counted, timeline, monkeypatch):
-    from tracecols.timeline import counters
-
     rows = every_row(counted)
     assert counted.about().says["has_counters"] and not timeline.about().says["has_counters"]
     assert timeline.counters_of(0, 100, every_row(timeline), 50).says["counters"] == []
@@ -914,7 +909,6 @@ def test_counters__have_at_most_so_many_points_and_are_kept_for_a_while(counted,
 @pytest.fixture
 def grouped(counted, monkeypatch):
     """The same trace with samples in groups of seven, from blocks of a hundred rows."""
-    from tracecols.timeline import counters
 
     for name, value in (("LONG", 1), ("EVERY", 7), ("BLOCK", 100), ("MOST_READ", 60)):
         monkeypatch.setattr(counters, name, value)

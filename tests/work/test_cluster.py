@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -101,8 +102,6 @@ def test_small_traces__cubes_and_stores_are_those_of_threads(name, data, client,
 
 @pytest.mark.slow
 def test_convert__salvages_what_threads_salvage(data, client, tmp_path, several):
-    import shutil
-
     shutil.copytree(data / "hybrid_2x3", tmp_path / "damaged")
     damaged = sorted((tmp_path / "damaged").rglob("*.evt"))[2]
     damaged.write_bytes(damaged.read_bytes()[: damaged.stat().st_size // 2])
