@@ -52,8 +52,7 @@ CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "name", "words"), CASES)
 def test_analyze__names_a_cube_by_how_it_was_made(options, name, words, store, here):
-    result = run("analyze", store, *options)
-    assert made(result) == Path(name)
+    assert made(run("analyze", store, *options)) == Path(name)
     assert [p.name for p in here.iterdir()] == [name]
     cube = SeverityCube.load(name)
     assert cube.summary().endswith(words)

@@ -390,8 +390,7 @@ def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
     activities = {key: value for key, value in ticks(cube, "critical_path_activities").items() if key[1] == 0}
     assert activities == {(REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, ("main", 0): 9}
     # the critical path charges the 20 ticks to the call in which the task begins or ends
-    path = ticks(cube, "critical_path")
-    assert sum(path.values()) == 169
+    assert sum(ticks(cube, "critical_path").values()) == 169
 
 
 def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin():

@@ -122,8 +122,7 @@ def test_single_values__stand_for_lists_of_one(trace, cube, tmp_path):
         "def mine(model, m, parent):\n    return parent\n"
     )
     assert "mine" in trace.analyze(patterns=str(tmp_path / "p.py")).properties.id
-    runs = tracecols.compare([cube, cube])
-    assert len(runs.regressions(0.05, "time")) == 0
+    assert len(tracecols.compare([cube, cube]).regressions(0.05, "time")) == 0
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,7 @@ def test_non_blocking_collectives__are_understood(tmp_path, archive):
     a.enter(10, "MPI_Send").send(11, 1, mpi.world, 7, 64).leave(12, "MPI_Send")
     b.enter(10, "MPI_Recv").receive(11, 0, mpi.world, 8, 64).leave(12, "MPI_Recv")
     assert run("convert", archive.write(), "-o", tmp_path / "x.trace").exit_code == 0
-    output = run("info", tmp_path / "x.trace").output
-    assert "Everything was understood." in output
+    assert "Everything was understood." in run("info", tmp_path / "x.trace").output
     told = run("analyze", tmp_path / "x.trace", "-o", tmp_path / "x.severity").stderr
     assert not any("non-blocking" in line for line in told.splitlines() if line.startswith("note"))
     assert "note: 1 send without receive (it and its bytes count as sent; what it waited for is not known)\n" in told

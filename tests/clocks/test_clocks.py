@@ -225,8 +225,7 @@ def test_locks__stay_in_turn_when_one_thread_moves(archive, opened, corrected):
     after = corrected(opened(archive))
     locks = after.lock_acquisitions.sort_values("acquisition")
     assert locks.acquire_time.tolist()[1] == locks.release_time.tolist()[0] == 50_000 + 200
-    result = run("check", after.path)
-    assert "alternate" not in result.output
+    assert "alternate" not in run("check", after.path).output
 
 
 @pytest.mark.slow

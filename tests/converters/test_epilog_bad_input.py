@@ -188,8 +188,7 @@ def test_folder__has_a_merged_trace_and_its_archive(folder):
     anchor = archive(folder)
     assert accepted(folder).manifest["source"]["format"] == "EPILOG 1.9, archive"
     make().write(folder / "epik.elg")
-    store = accepted(folder)
-    assert store.manifest["source"]["format"] == "EPILOG 1.9"
+    assert accepted(folder).manifest["source"]["format"] == "EPILOG 1.9"
     assert accepted(anchor).manifest["source"]["format"] == "EPILOG 1.9, archive"
 
 
@@ -405,8 +404,7 @@ def test_packed__in_pieces_or_padded_is_read(tmp_path):
 def test_packed__whatever_it_is_called(path):
     make().write(path, compress=True)
     assert accepted(path).manifest["n_events"] == 4 * CALLS
-    other = make().write(path.with_name("plain.elg.gz"))
-    assert accepted(other).manifest["n_events"] == 4 * CALLS
+    assert accepted(make().write(path.with_name("plain.elg.gz"))).manifest["n_events"] == 4 * CALLS
 
 
 def test_packed__holds_nothing(path):
@@ -616,8 +614,7 @@ def test_definitions__of_the_same_twice(define, words, path):
     before = len(w.definitions)
     define(w)
     w.write(path)
-    text = refused(path, path, words)
-    assert byte_of(text) >= starts(w.build())[before][0]
+    assert byte_of(refused(path, path, words)) >= starts(w.build())[before][0]
 
 
 def test_definitions__of_a_communicator_by_its_members_and_by_a_group(path):
@@ -897,8 +894,7 @@ def test_events__with_one_that_is_nonsense(spoil, words, path, sound):
     assert at in [begin + sum(sizes[:k]) for k in range(len(sizes))]
     store, lost = salvaged(path)
     assert text.splitlines()[0] in lost.values()
-    rows = store.n_rows("events", 0)
-    assert 10 <= rows <= 11
+    assert 10 <= store.n_rows("events", 0) <= 11
     assert is_prefix(expected, store, 0)
     # if only the meaning of one event is wrong, all events of other locations are kept
     assert store.n_rows("events", 1) == (12 if list(lost) == [0] else 10)
@@ -971,8 +967,7 @@ def test_events__with_minus_zero_and_tiny_times(path):
     w.enter(0, -0.0, "work").exit(0, 0.0).enter(0, 5e-324, "work").exit(0, 1e-300)
     w.enter(1, 2.0, "work").exit(1, 3.0)
     w.write(path)
-    store = accepted(path)
-    assert (np.diff(store.read("events", 0)["time"]) >= 0).all()
+    assert (np.diff(accepted(path).read("events", 0)["time"]) >= 0).all()
 
 
 def test_events__after_very_long_times(path):
@@ -988,8 +983,7 @@ def test_events__whose_time_decreases_between_locations(path):
     w = make(0)
     w.enter(0, 1.0, "work").enter(1, 0.5, "work").exit(0, 1.1).exit(1, 0.9)
     w.write(path)
-    store = accepted(path)
-    assert store.manifest["source"]["records earlier than the one before"] == 2
+    assert accepted(path).manifest["source"]["records earlier than the one before"] == 2
 
 
 def test_events__exit_without_enter(path):
@@ -1114,8 +1108,7 @@ def test_archive__with_a_file_cut_off(compress, folder):
         if not compress and n in [at for at, _ in starts(data)]:
             # the number of records is not known: an end between two records is no error
             continue
-        text = refused(anchor, file, "--salvage")
-        assert "is empty" not in text
+        assert "is empty" not in refused(anchor, file, "--salvage")
         store, lost = salvaged(anchor)
         assert set(lost) == {1}
         assert str(file) in lost[1]
@@ -1289,8 +1282,7 @@ def test_archive__with_definitions_in_the_files(folder):
         w.process()
         w.last_def = True
 
-    store = accepted(archive(folder, change))
-    assert store.manifest["n_events"] == 4 * CALLS
+    assert accepted(archive(folder, change)).manifest["n_events"] == 4 * CALLS
 
 
 def test_archive__with_a_file_in_the_other_byte_order(folder):
@@ -1321,8 +1313,7 @@ def test_archive__with_a_group_of_one_for_all(folder):
         lambda w, p: w.send(None, 0.9, 0, 0).recv(None, 0.91, 0, 0),
         define=lambda w: w.comm_ref(w.group((), SELF, 1)),
     )
-    store = accepted(anchor)
-    assert store.read("p2p", 1)["peer"].tolist() == [0, 0]
+    assert accepted(anchor).read("p2p", 1)["peer"].tolist() == [0, 0]
     refused(
         archive(folder, lambda w, p: w.send(None, 0.9, 1, 0), define=lambda w: w.comm_ref(w.group((), SELF, 1))),
         "rank 1",

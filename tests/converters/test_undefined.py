@@ -142,8 +142,7 @@ def test_groups__without_locations_have_no_epochs(archive, enhance):
             rank.enter(t, region).record(t + 1, "RmaGroupSync", level=1, window=window, group=regions).leave(
                 t + 2, region
             )
-    model = enhance(archive)
-    assert len(model.epochs) == 0
+    assert len(enhance(archive).epochs) == 0
 
 
 def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhance):

@@ -224,8 +224,7 @@ def test_early_wait__is_for_what_was_pending_and_ended_last(archive, enhance):
     table = model.device_syncs
     assert table.stream.tolist() == [1, -1]
     assert table.cause_location.tolist() == [1, 2]
-    found = model.device_syncs
-    assert found.wait_begin_time.tolist() == [20, 40]
+    assert model.device_syncs.wait_begin_time.tolist() == [20, 40]
     assert ticks(analyze_model(model), "device_early_wait") == 10 + 10
 
 

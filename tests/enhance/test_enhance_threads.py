@@ -348,8 +348,7 @@ def test_locks__the_previous_owner_is_found_by_the_order_of_acquisition(archive,
         threads[i].enter(5, "omp_set_lock").acquire(t, 1, i + 1).leave(t + 1, "omp_set_lock")
         threads[i].enter(t + 5, "omp_unset_lock").release(t + 6, 1, i + 1).leave(t + 7, "omp_unset_lock")
     model = enhance(archive)
-    a = model.lock_acquisitions
-    assert a.previous_release_time.tolist() == [-1, 16, 26]
+    assert model.lock_acquisitions.previous_release_time.tolist() == [-1, 16, 26]
     # rows: 6 events per thread; every acquisition points to the release before it, every release to its acquisition
     rows, pointers = model.lockptr
     assert dict(zip(rows.tolist(), pointers.tolist(), strict=True)) == {1: -1, 4: 1, 7: 4, 10: 7, 13: 10, 16: 13}

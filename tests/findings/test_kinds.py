@@ -358,8 +358,7 @@ def test_lock__names_where_it_is_held():
 )
 def test_trend__over_the_run(excess, trend):
 
-    at = np.arange(len(excess), dtype=float)
-    assert trend_of(np.array(excess, float), at)["trend"] == trend
+    assert trend_of(np.array(excess, float), np.arange(len(excess), dtype=float))["trend"] == trend
 
 
 @pytest.mark.parametrize(

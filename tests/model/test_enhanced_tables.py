@@ -343,8 +343,7 @@ def test_scan__gives_all_tables_there_are(own):
         assert len(table) == sum(batch.num_rows for batch in table.batches())
     assert set(trace.catalog.names) >= {"events", "call_paths", *TABLES, *DEFINITIONS, "p2p", "threads"}
     assert len(set(trace.catalog.names)) == len(trace.catalog.names)
-    p2p = trace.scan("p2p").frame(["row", "tag"])
-    assert p2p.equals(trace.table("p2p")[["row", "tag"]])
+    assert trace.scan("p2p").frame(["row", "tag"]).equals(trace.table("p2p")[["row", "tag"]])
     with pytest.raises(StoreError, match=r"no table 'mesages' in .*\n  did you mean messages"):
         trace.scan("mesages")
     with pytest.raises(StoreError, match="table rma has no rows"):

@@ -32,8 +32,7 @@ def trace(tmp_path_factory):
 
 def test_frames__have_ranks_names_and_seconds_and_after_them_the_integers(trace):
     m, raw = trace.messages, trace.frame("messages", raw=True)
-    n = n_readable(compound.MESSAGES)
-    assert list(m)[n:] == list(raw) == list(compound.MESSAGES.names)
+    assert list(m)[n_readable(compound.MESSAGES) :] == list(raw) == list(compound.MESSAGES.names)
     assert m[list(raw)].equals(raw)
     locations = trace.locations
     for side in ("send", "recv"):

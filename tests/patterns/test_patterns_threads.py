@@ -136,8 +136,7 @@ def test_barrier__outside_a_parallel_region_is_no_wait(archive, analyze):
     threads, _ = archive.openmp(2)
     threads[0].enter(0, "main").call(20, 60, EXPLICIT).leave(100, "main")
     threads[1].call(50, 60, EXPLICIT)
-    cube = analyze(archive)
-    assert cells(cube, "omp_ebarrier_wait") == {}
+    assert cells(analyze(archive), "omp_ebarrier_wait") == {}
 
 
 def switch(thread, t, team, task):

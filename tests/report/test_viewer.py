@@ -726,11 +726,9 @@ def test_modes__have_their_own_wholes(report, cube):
     }
     for mode, (of_calls, of_system) in wholes.items():
         report.page.get_by_role("radio", name=mode).click()
-        rows = report.rows("calls")
-        assert same_percent(rows[path][0], inclusive[path], of_calls), mode
+        assert same_percent(report.rows("calls")[path][0], inclusive[path], of_calls), mode
         system = report.rows("system")
-        thread = cube.system.location.index(0)
-        assert same_percent(system[thread][0], at[0], of_system), mode
+        assert same_percent(system[cube.system.location.index(0)][0], at[0], of_system), mode
     report.page.get_by_role("radio", name="Values").click()
     assert float(report.rows("calls")[path][0]) == pytest.approx(inclusive[path], rel=1e-3)
     assert float(report.rows("properties")[cube.properties.number["mpi"]][0]) == pytest.approx(
@@ -805,8 +803,7 @@ def test_search__shows_what_matches_while_one_types_and_leaves_the_tree_as_it_wa
     names, axis = cube.call_paths.name, cube.call_paths
     found = [i for i, name in enumerate(names) if "mpi_b" in name.lower()]
     wanted = {k for i in found for k in range(len(axis)) if k == i or k <= i < axis.end[k]}
-    shown = report.rows("calls")
-    assert set(shown) == wanted and len(wanted) < len(before) + len(found)
+    assert set(report.rows("calls")) == wanted and len(wanted) < len(before) + len(found)
     assert report.pane("calls").locator("mark").all_inner_texts() == [names[i][:5] for i in found]
     report.page.get_by_label("Only rows that match").click()
     report.settle()

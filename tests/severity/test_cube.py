@@ -77,8 +77,7 @@ def test_cells_of__call_path_inclusive_adds_up_to_the_roots(cube):
 
 
 def test_by_system__inclusive_values_add_up(cube):
-    values = cube.by_system("time")
-    assert values[0] == pytest.approx(cube.total("time"))
+    assert cube.by_system("time")[0] == pytest.approx(cube.total("time"))
     assert [cube.system.kind[i] for i in range(4)] == ["machine", "node", "process", "thread"]
     assert cube.by_system("time", aggregation="iee")[0] == 0
 

@@ -195,8 +195,7 @@ def test_read__expressions_are_computed_when_cubelib_computes_them(theirs):
     assert theirs.total("square") == (time**2).sum()
     inclusive = np.array([time[list(rows)].sum(0) for rows in below])
     assert theirs.by_call_path("most", "iie").tolist() == np.maximum(inclusive, 6).sum(1).tolist()
-    frame = theirs.frame("part", call_path="main/f/g")
-    assert frame.value.tolist() == [0.5]
+    assert theirs.frame("part", call_path="main/f/g").value.tolist() == [0.5]
 
 
 def test_computed__by_period_and_in_call_trees(tmp_path):
@@ -235,8 +234,7 @@ def test_computed__is_kept_in_files(theirs, tmp_path):
 
 def test_computed__and_arithmetic_of_cubes(theirs):
     assert "part" not in (theirs - theirs).properties.id
-    averaged = mean([theirs, theirs])
-    assert averaged.total("part") == theirs.total("part")
+    assert mean([theirs, theirs]).total("part") == theirs.total("part")
     other = theirs.without_computed().with_metrics("part = time / own")
     with pytest.raises(SeverityError, match="computed as"):
         mean([theirs, other])

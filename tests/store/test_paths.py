@@ -166,8 +166,7 @@ def test_cube__whose_manifest_says_anything_opens_its_own_files_only(tmp_path, d
     manifest["checksum"] = checksum(manifest)
     (path / "manifest.json").write_text(json.dumps(manifest))
     opened.clear()
-    loaded = SeverityCube.load(path)
-    assert "/etc/passwd" in repr(loaded)
+    assert "/etc/passwd" in repr(SeverityCube.load(path))
     assert "/etc/passwd" not in opened
     assert Path(path).exists()
 
@@ -365,8 +364,7 @@ def test_path__that_is_not_utf8_holds_what_others_hold(odd, data, tmp_path):
         assert ours.frame(name).equals(theirs.frame(name))
     assert ours.scan("messages").frame().equals(theirs.scan("messages").frame())
     assert str(tracecols.earl.EventTrace(ours.path).event(1)) == str(tracecols.earl.EventTrace(theirs.path).event(1))
-    cube = tracecols.read_cube(odd / "c\udcfe.severity")
-    assert cube.frame().equals(theirs.analyze().frame())
+    assert tracecols.read_cube(odd / "c\udcfe.severity").frame().equals(theirs.analyze().frame())
 
 
 def test_sql__of_a_path_that_is_not_utf8_says_so(odd):

@@ -450,8 +450,7 @@ def test_rows__of_many_locations():
 
 def test_prepare__keeps_what_it_made_and_finds_it_again(path, timeline):
     store = Store(path)
-    found = find_prepared(store)
-    assert found.folder == path / "enhanced" / "timeline"
+    assert find_prepared(store).folder == path / "enhanced" / "timeline"
     assert prepare(OpenedTrace(store)).content == timeline.prepared.content
 
 
@@ -691,8 +690,7 @@ def test_folded__shares_are_the_time_of_all_instances(folds):
     rows = list(range(len(about.says["rows"])))
     found = shown.view(0, about.says["length"] + 1, rows, 300)
     lengths = about.arrays["fold.end"] - about.arrays["fold.begin"]
-    ticks = found.arrays["ticks"].sum(axis=(0, 2))
-    assert ticks.tolist() == [lengths.sum(), *lengths]
+    assert found.arrays["ticks"].sum(axis=(0, 2)).tolist() == [lengths.sum(), *lengths]
     waits = found.arrays["ticks"][1]
     assert (waits[0] == waits[1:].sum(axis=0)).all() and waits.sum() > 0
 
