@@ -15,11 +15,6 @@ from tracecols.severity import SeverityCube
 from tracecols.severity.narrowed import LONGEST, in_a_name, in_words, made_how, ranges
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, data):
-    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("narrowed") / "h.trace")
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -17,17 +17,6 @@ from tracecols.export.archive import export_archive
 from tracecols.export.tables import write_cube
 from tracecols.export.viewers import export_timeline
 
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory, data):
-    return tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("arguments") / "h.trace"))
-
-
-@pytest.fixture(scope="module")
-def cube(trace):
-    return trace.analyze()
-
-
 NO_TIMES = ["0.1", math.nan, math.inf, -math.inf, True, [0.1], b"1", 1j]
 
 

@@ -14,16 +14,6 @@ from tracecols.severity.resolve import find_property, fitting, title_path
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory, data):
-    return tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("names") / "h.trace"))
-
-
-@pytest.fixture(scope="module")
-def cube(trace):
-    return trace.analyze()
-
-
-@pytest.fixture(scope="module")
 def saved(cube, tmp_path_factory):
     return cube.save(tmp_path_factory.mktemp("names") / "h.severity")
 

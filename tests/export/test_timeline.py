@@ -71,11 +71,6 @@ def lines(trace, timeline):
     return found
 
 
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory):
-    return convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("hybrid")).path
-
-
 @pytest.fixture(scope="module", params=RECORDED)
 def recorded(request, tmp_path_factory):
     """A recorded trace and its timeline."""
@@ -383,10 +378,10 @@ def test_critical_path__of_recorded_traces_is_the_table(source, tmp_path):
 # -- around the worst instance -----------------------------------------------------------------------------------------
 
 
-def test_around__shows_the_time_of_the_worst_instance(hybrid, tmp_path):
-    result = run("export", hybrid, tmp_path / "x.pftrace", "--around", "late broadcast", "--jobs", 1)
+def test_around__shows_the_time_of_the_worst_instance(store, tmp_path):
+    result = run("export", store, tmp_path / "x.pftrace", "--around", "late broadcast", "--jobs", 1)
     assert result.exit_code == 0, result.output
-    worst = Trace(hybrid).top_instances("mpi_latebroadcast", 1).iloc[0]
+    worst = Trace(store).top_instances("mpi_latebroadcast", 1).iloc[0]
     assert (
         "the worst 0.00714619 s on rank 1 thread 0, caused by rank 0 thread 0, in hybrid/main/h_coll/MPI_Bcast"
         in result.stderr
@@ -584,10 +579,10 @@ def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(ar
 
 
 @pytest.mark.parametrize("name", ["x.pftrace", "x.perfetto-trace", "x.trace.json"])
-def test_export__writes_a_piece(name, hybrid, tmp_path):
+def test_export__writes_a_piece(name, store, tmp_path):
     result = run(
         "export",
-        hybrid,
+        store,
         tmp_path / name,
         "--from",
         0.3,
@@ -628,36 +623,36 @@ def test_export__writes_a_piece(name, hybrid, tmp_path):
         (("x.csv", "--no-critical-path"), 2, "--critical-path: only for a timeline"),
     ],
 )
-def test_export__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):
+def test_export__refuses(arguments, code, words, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert words in executed("export", hybrid, *arguments, code=code)
+    assert words in executed("export", store, *arguments, code=code)
     assert not list(tmp_path.iterdir())
 
 
-def test_export__leaves_nothing_half(hybrid, tmp_path, monkeypatch):
+def test_export__leaves_nothing_half(store, tmp_path, monkeypatch):
     def fail(*_):
         raise StoreError("damaged")
 
     monkeypatch.setattr(perfetto.PerfettoWriter, "events", fail)
     with pytest.raises(StoreError):
-        export_timeline(hybrid, tmp_path / "x.pftrace")
+        export_timeline(store, tmp_path / "x.pftrace")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
-def test_export__of_a_cube_is_refused(hybrid, tmp_path):
-    Trace(hybrid).analyze().save(tmp_path / "x.severity")
+def test_export__of_a_cube_is_refused(store, tmp_path):
+    Trace(store).analyze().save(tmp_path / "x.severity")
     with pytest.raises(ExportError, match="is a severity cube"):
         open_store(tmp_path / "x.severity")
 
 
-def test_export__is_the_same_for_any_batches(hybrid, tmp_path, monkeypatch):
+def test_export__is_the_same_for_any_batches(store, tmp_path, monkeypatch):
     from tracecols.export import timeline
 
-    export_timeline(hybrid, tmp_path / "one.pftrace")
+    export_timeline(store, tmp_path / "one.pftrace")
     one = Perfetto((tmp_path / "one.pftrace").read_bytes())
     monkeypatch.setattr(timeline, "ROWS", 100)
-    export_timeline(hybrid, tmp_path / "many.pftrace", jobs=2)
+    export_timeline(store, tmp_path / "many.pftrace", jobs=2)
     many = Perfetto((tmp_path / "many.pftrace").read_bytes())
     assert (many.slices, many.instants, many.samples) == (one.slices, one.instants, one.samples)
 

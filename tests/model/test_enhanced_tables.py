@@ -45,11 +45,6 @@ from tracecols.store import Store
 OF_SLICES = WITHIN, RECEIVE, SEND, BUCKET
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, data):
-    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("enhanced") / "h.trace")
-
-
 @pytest.fixture
 def own(store, tmp_path):
     """Return a copy of the store without enhanced tables, for one test."""

@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import DATA
 from support.command_line import executed, run
 from support.offload_program import small
 
@@ -20,12 +19,6 @@ from tracecols.model.readable import n_readable, named_rows, readable_names
 from tracecols.model.tables import TABLES
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, compound
 from tracecols.schema.causes import WAITS
-
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory):
-    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("frames") / "h.trace", jobs=1))
-
 
 # -- columns -----------------------------------------------------------------------------------------------------------
 

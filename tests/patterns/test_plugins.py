@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA
 from support.command_line import run
 from support.two_messages import two_messages
 
@@ -40,12 +39,6 @@ def late_big(tmp_path):
     return file
 
 
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory):
-    path = tmp_path_factory.mktemp("plugins") / "hybrid.trace"
-    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", path))
-
-
 # -- declaring ---------------------------------------------------------------------------------------------------------
 
 
@@ -64,7 +57,7 @@ def test_pattern__has_parameters(late_big):
         assert_severities(two_messages(), "late_big", wanted, patterns=[late_big], parameters=given)
 
 
-def test_pattern__gets_seconds_as_ticks(hybrid):
+def test_pattern__gets_seconds_as_ticks(trace):
     seen = []
 
     @tracecols.pattern(
@@ -86,9 +79,9 @@ def test_pattern__gets_seconds_as_ticks(hybrid):
         return parent.where(chosen, severity=duration[parent.row])
 
     def calls(**given):
-        return hybrid.matches("long", patterns=[long], parameters={"long": given}, raw=True)
+        return trace.matches("long", patterns=[long], parameters={"long": given}, raw=True)
 
-    second = hybrid.manifest["clock"]["resolution"]
+    second = trace.manifest["clock"]["resolution"]
     all_of_1_ms, of_20_ms = calls(), calls(limit=0.02)
     assert set(seen) == {(second // 1000, float("inf")), (second // 50, float("inf"))}
     assert 0 < len(of_20_ms) < len(all_of_1_ms)
@@ -309,10 +302,10 @@ def test_kit__tells_when_a_pattern_looks_beyond_its_part():
 
 
 @pytest.mark.slow
-def test_properties__come_with_their_ancestors_and_nothing_else(hybrid):
-    whole = hybrid.analyze()
+def test_properties__come_with_their_ancestors_and_nothing_else(trace):
+    whole = trace.analyze()
     for name in whole.properties.id:
-        cube = hybrid.analyze(properties=[name])
+        cube = trace.analyze(properties=[name])
         above = [name]
         while above[-1]:
             above.append(whole.properties.parent[whole.properties.number[above[-1]]])
@@ -323,8 +316,8 @@ def test_properties__come_with_their_ancestors_and_nothing_else(hybrid):
 
 
 @pytest.mark.slow
-def test_within__keeps_what_a_region_calls(hybrid):
-    whole, cube = hybrid.analyze(), hybrid.analyze(within="h_region")
+def test_within__keeps_what_a_region_calls(trace):
+    whole, cube = trace.analyze(), trace.analyze(within="h_region")
     kept = np.array(["h_region" in path.split("/") for path in whole.call_paths.path])
     assert kept.any()
     assert not kept.all()
@@ -332,11 +325,11 @@ def test_within__keeps_what_a_region_calls(hybrid):
         of = whole.cells[name].on(kept)
         assert (cube.cells[name].key == of.key).all()
         assert (cube.cells[name].value == of.value).all()
-    assert hybrid.analyze(within="h_reg*").total("time") == cube.total("time")
+    assert trace.analyze(within="h_reg*").total("time") == cube.total("time")
 
 
-def test_locations__keeps_their_cells(hybrid):
-    whole, cube = hybrid.analyze(), hybrid.analyze(locations=[0, 4])
+def test_locations__keeps_their_cells(trace):
+    whole, cube = trace.analyze(), trace.analyze(locations=[0, 4])
     for name in whole.properties.id:
         of = whole.cells[name]
         of = of.where(np.isin(of.location, [0, 4]))
@@ -344,9 +337,9 @@ def test_locations__keeps_their_cells(hybrid):
 
 
 @pytest.mark.slow
-def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
-    cube = hybrid.analyze(start=0.3, stop=0.35)
-    export_archive(hybrid.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
+def test_piece__is_a_trace_by_itself(trace, tmp_path):
+    cube = trace.analyze(start=0.3, stop=0.35)
+    export_archive(trace.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
     same = tracecols.open(tracecols.convert(tmp_path / "piece.otf2", tmp_path / "piece.trace")).analyze()
     assert cube.properties.id == same.properties.id
     # an archive omits messages sent before the piece; an analysis counts them (issue 13, 16)
@@ -375,9 +368,9 @@ def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
         ({"conventions": "mine"}, "no conventions 'mine'"),
     ],
 )
-def test_choice__of_what_does_not_exist_is_an_error(hybrid, given, message):
+def test_choice__of_what_does_not_exist_is_an_error(trace, given, message):
     with pytest.raises(AnalysisError, match=message):
-        hybrid.analyze(**given)
+        trace.analyze(**given)
 
 
 # -- matches -----------------------------------------------------------------------------------------------------------
@@ -433,12 +426,12 @@ def test_critical_path__is_for_people_unless_raw_is_asked_for():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
-def test_matches__add_up_to_the_severities(hybrid, conventions):
-    cube = hybrid.analyze(conventions)
+def test_matches__add_up_to_the_severities(trace, conventions):
+    cube = trace.analyze(conventions)
     matched = 0
     for name in cube.properties.id:
         try:
-            m = hybrid.matches(name, conventions, raw=True)
+            m = trace.matches(name, conventions, raw=True)
         except AnalysisError as error:
             assert "not matched instance by instance" in str(error)
             continue
@@ -450,9 +443,9 @@ def test_matches__add_up_to_the_severities(hybrid, conventions):
     assert matched > 10 if conventions == "scalasca" else matched > 2
 
 
-def test_matches__of_a_profile_property_say_where_to_look(hybrid):
+def test_matches__of_a_profile_property_say_where_to_look(trace):
     with pytest.raises(AnalysisError, match="below it there are mpi_latesender, mpi_latereceiver"):
-        hybrid.matches("mpi_point2point")
+        trace.matches("mpi_point2point")
 
 
 def test_every_pattern__says_when_its_matches_begin_or_end():
@@ -469,9 +462,9 @@ def test_every_pattern__says_when_its_matches_begin_or_end():
 # -- the command line --------------------------------------------------------------------------------------------------
 
 
-def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
+def test_analyze__takes_the_same(trace, late_big, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(hybrid.path, "h.trace")
+    shutil.copytree(trace.path, "h.trace")
     given = [
         "--patterns",
         late_big,

@@ -7,24 +7,12 @@ import re
 from html import unescape
 
 import pytest
-from conftest import DATA
 
 import tracecols
 from tracecols.converters.otf2.write import write_archive
 from tracecols.errors import SeverityError, StoreError
 from tracecols.patterns.registry import properties
 from tracecols.testing import Program
-
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory):
-    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("reprs") / "h.trace", jobs=1))
-
-
-@pytest.fixture(scope="module")
-def cube(trace):
-    return trace.analyze()
-
 
 OBJECTS = {
     "Trace": lambda t, c: t,

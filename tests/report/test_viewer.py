@@ -39,12 +39,6 @@ from tracecols.severity.reduction import reduce_upwards
 VIEWER = Path(container.__file__).parent
 
 
-@pytest.fixture(scope="module")
-def cube(tmp_path_factory, data):
-    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("v") / "h.trace")
-    return tracecols.open(path).analyze()
-
-
 def random_cube(seed, n_properties=12, n_calls=40, n_locations=24, large=False, name="f{}"):
     """A cube of random trees and values, some of them negative, with a property of float64 and two roots."""
     rng = np.random.default_rng(seed)

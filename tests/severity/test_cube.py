@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import tracecols
 from tracecols.errors import SeverityError
 from tracecols.search.cube import analyze_model
 from tracecols.search.notes import counts
@@ -19,12 +18,6 @@ from tracecols.severity import Cells, SeverityCube, storage
 from tracecols.severity import cells as cells_of
 from tracecols.severity.causes import _take_below
 from tracecols.severity.periods import PeriodCells
-
-
-@pytest.fixture(scope="module")
-def cube(tmp_path_factory, data):
-    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("c") / "h.trace")
-    return tracecols.open(path).analyze()
 
 
 def test_cells__add_up_without_zeros_in_order():

@@ -253,14 +253,9 @@ def test_with_metrics__says_what_is_wrong(theirs):
 # -- traces and commands -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def hybrid(data, tmp_path_factory):
-    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("hybrid") / "hybrid.trace")
-
-
 @pytest.mark.slow
-def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
-    trace = tracecols.open(hybrid)
+def test_analyze__computes_metrics_of_phases_and_grids(store):
+    trace = tracecols.open(store)
     cube = trace.analyze(metrics=["each = time / visits", "less = each / 2"], bins=5)
     assert cube.total("each") == cube.total("time") / cube.total("visits")
     assert cube.total("less") == cube.total("each") / 2
@@ -281,11 +276,11 @@ def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
 
 
 @pytest.mark.slow
-def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch):
+def test_commands__take_metrics_and_files_of_them(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "METRICS.SPEC").write_text("compute EACH = time / visits\ncompose L1 = L1_HIT + L1_MISS\n")
     made = executed(
-        "analyze", hybrid, "-q", "--metric", "share = mpi / time", "--metric", "METRICS.SPEC", "-o", "x.severity"
+        "analyze", store, "-q", "--metric", "share = mpi / time", "--metric", "METRICS.SPEC", "-o", "x.severity"
     )
     assert "left out, since the cube lacks what they are computed from: L1" in made
     cube = read_cube(tmp_path / "x.severity")
