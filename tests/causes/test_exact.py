@@ -435,8 +435,7 @@ def test_exact__is_the_default(stores, tmp_path):
     trace = tracecols.open(stores["late_sender"].path)
     assert trace.analyze().facts["conventions"] == DEFAULT == "exact"
     assert trace.critical_path(raw=True).equals(trace.critical_path("exact", raw=True))
-    result = run("analyze", trace.path, "-o", tmp_path / "x.severity")
-    assert "exact conventions" in result.output
+    assert "exact conventions" in run("analyze", trace.path, "-o", tmp_path / "x.severity").output
 
 
 @pytest.mark.slow

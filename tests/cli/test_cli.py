@@ -339,8 +339,7 @@ def test_outputs__do_not_overwrite_what_is_not_theirs(work, tmp_path):
 
 
 def test_commands__that_are_mistyped_are_suggested():
-    mistyped = executed("analyse", "x.trace", code=2)
-    assert "No such command 'analyse'. Did you mean analyze?" in mistyped
+    assert "No such command 'analyse'. Did you mean analyze?" in executed("analyse", "x.trace", code=2)
     assert "Did you mean" not in run("zzz").output
 
 

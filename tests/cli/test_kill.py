@@ -86,8 +86,7 @@ def test_convert__killed_while_it_replaces_an_older_store(at, tmp_path, data):
     assert list(tmp_path.glob(".*.partial")) == [left]
     with pytest.raises(TracecolsError):
         tracecols.convert(data / "none", out)
-    new = files(tracecols.convert(data / "late_sender", out))
-    assert new != old
+    assert files(tracecols.convert(data / "late_sender", out)) != old
     assert not list(tmp_path.glob(".*"))
 
 

@@ -77,8 +77,7 @@ def corrected(tmp_path):
     """Return a function that corrects a trace and opens the result."""
 
     def run(trace, **bounds):
-        path = trace.correct(**bounds).save(tmp_path / "corrected.trace")
-        return tracecols.open(path, jobs=1)
+        return tracecols.open(trace.correct(**bounds).save(tmp_path / "corrected.trace"), jobs=1)
 
     return run
 
@@ -758,8 +757,7 @@ def test_command__tells_what_was_corrected(archive, opened, tmp_path):
     )
     assert run("check", output).exit_code == 0
     # again, replacing the output, and as JSON
-    again = run("correct", trace.path, "-o", output, "--json", "--latency", "1us")
-    found = json.loads(again.output)
+    found = json.loads(run("correct", trace.path, "-o", output, "--json", "--latency", "1us").output)
     assert found["violations_before"]["message"] == 1
     assert found["bounds"]["latency"] == 1e-6
     assert run("correct", output, "-o", tmp_path / "z.trace").output.startswith("no clock condition is violated")
@@ -804,8 +802,7 @@ def test_command__refuses_what_it_cannot_do(archive, opened, tmp_path):
 
 
 def test_corrected__is_analysed_without_a_store(archive, opened):
-    trace = opened(early_message(archive))
-    found = trace.correct().analyze()
+    found = opened(early_message(archive)).correct().analyze()
     assert found.facts["counts"].get("messages received before they were sent", 0) == 0
     # the receive, entered at 1,495, waits for a send at 2,000
     assert cells(found, "mpi_latesender") == {("MPI_Recv", 1): 505}
@@ -828,8 +825,7 @@ def test_corrected__keeps_what_was_lost(archive, opened, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(p.name for p in DATA.iterdir() if p.is_dir()))
 def test_recorded__without_violations_stay_as_they_are(name, tmp_path):
-    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace"))
-    correction = trace.correct()
+    correction = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace")).correct()
     assert not any(correction.after.values())
     if not any(correction.before.values()):
         assert correction.change.n_moved == 0

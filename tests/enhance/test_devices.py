@@ -403,8 +403,7 @@ def test_efficiencies__are_those_of_talp(archive, enhance):
     stream.record(50, "RmaGet", window=p.window, remote=0, received=8, matching=1)
     stream.record(60, "RmaOpCompleteBlocking", window=p.window, matching=1)
     p.host.leave(100, "main")
-    model = enhance(archive)
-    found = analyze_model(model).facts["device_efficiencies"]
+    found = analyze_model(enhance(archive)).facts["device_efficiencies"]
     assert found == {
         "devices": ["CUDA[0]", "CUDA[1]"],
         "device_parallel_efficiency": 60 / 200,
@@ -498,8 +497,7 @@ def test_openacc__calls_enclose_those_of_the_driver(archive, enhance):
 
 
 def test_streams_of_rocprof__copies_are_regions_without_bytes(archive, enhance):
-    process = archive.process("process")
-    host = archive.location("Thread 1", process)
+    host = archive.location("Thread 1", archive.process("process"))
     group = archive.process("GPU 0", kind="accelerator")
     compute = archive.location("Thread 1, Compute on GPU 0, Queue 1", group, "gpu")
     copies = archive.location("Copy to GPU 0", group, "gpu")
@@ -876,8 +874,7 @@ def test_launches__of_library_and_driver_without_references_are_one(archive, enh
 
 
 def test_calls_without_streams__are_reported(archive, analyze):
-    process = archive.process()
-    host = archive.location("Master thread", process)
+    host = archive.location("Master thread", archive.process())
     host.enter(0, "main").call(10, 12, archive.region("acc_launch_kernel@a.c:3", "wrapper", "openacc"))
     host.call(20, 25, archive.region("acc_upload@a.c:2", "wrapper", "openacc")).leave(100, "main")
     cube = analyze(archive)

@@ -288,8 +288,7 @@ def test_waits__stand_below_their_location_at_the_time_they_waste(archive, tmp_p
 
 
 def test_waits__of_no_such_property_are_refused(archive, tmp_path):
-    mpi = archive.mpi(1)
-    mpi.ranks[0].call(0, 9, "main")
+    archive.mpi(1).ranks[0].call(0, 9, "main")
     trace = convert(archive.write(), tmp_path)
     for wrong in ("mpi_latesendr", "time", "mpi_cls_count"):
         with pytest.raises(ExportError, match=r"mpi_latesender, "):
@@ -418,8 +417,7 @@ def test_descriptors__tell_processes_and_threads(tmp_path, data):
 
 
 def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_path, data):
-    trace = convert(data / "late_sender", tmp_path)
-    timeline = export(trace, tmp_path / "x.pftrace")
+    timeline = export(convert(data / "late_sender", tmp_path), tmp_path / "x.pftrace")
     threads = [t.thread for t in timeline.tracks.values() if t.HasField("thread")]
     processes = [t.process for t in timeline.tracks.values() if t.HasField("process")]
     assert [(t.pid, t.tid, t.thread_name) for t in threads] == [(i + 1, i + 1, "Master thread") for i in range(4)]
@@ -430,8 +428,7 @@ def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_p
 
 
 def test_tracks__form_the_system_tree_in_order(tmp_path, data):
-    trace = convert(data / "hybrid_2x3", tmp_path)
-    timeline = export(trace, tmp_path / "x.pftrace")
+    timeline = export(convert(data / "hybrid_2x3", tmp_path), tmp_path / "x.pftrace")
     paths = [timeline.path(u) for u in timeline.tracks]
     assert [p[-1] for p in paths[:5]] == [paths[0][-1], "MPI Rank 0", "Master thread", "OMP thread 1", "OMP thread 2"]
     assert paths[0][0].startswith("machine Linux, node ")
@@ -444,8 +441,7 @@ def test_tracks__form_the_system_tree_in_order(tmp_path, data):
 
 
 def test_clock__says_which_time_of_day_time_zero_is(archive, tmp_path):
-    mpi = archive.mpi(1)
-    mpi.ranks[0].call(5, 10, "main")
+    archive.mpi(1).ranks[0].call(5, 10, "main")
     trace = convert(archive.write(), tmp_path)
     assert not export(trace, tmp_path / "x.pftrace").clocks
     manifest = json.loads((trace.path / "manifest.json").read_text())
@@ -502,8 +498,7 @@ def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path)
 
 
 def test_odd__open_instances_exits_without_enter_and_wrong_exits(archive, tmp_path):
-    mpi = archive.mpi(1)
-    here = mpi.ranks[0]
+    here = archive.mpi(1).ranks[0]
     here.leave(5, "main").enter(10, "main").enter(20, "f").leave(30, "g").enter(40, "h")
     timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
     ((slices),) = timeline.slices.values()
@@ -547,8 +542,7 @@ NASTY = 'a"b\\c</script>\n\t\u0000\u2028 ünï 𝄞 &<>%s{}'
 
 
 def test_names__are_only_text(archive, tmp_path):
-    mpi = archive.mpi(1)
-    mpi.ranks[0].call(0, 10, NASTY.replace("\0", ""))
+    archive.mpi(1).ranks[0].call(0, 10, NASTY.replace("\0", ""))
     trace = convert(archive.write(), tmp_path)
     wanted = NASTY.replace("\0", "")
     assert wanted in list(trace.regions["name"])
@@ -695,8 +689,7 @@ def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_pa
 
 def test_devices__chrome_has_copies_and_flows_as_well(archive, tmp_path):
     small(archive)
-    trace = convert(archive.write(), tmp_path)
-    export_timeline(trace.path, tmp_path / "x.trace.json", jobs=1)
+    export_timeline(convert(archive.write(), tmp_path).path, tmp_path / "x.trace.json", jobs=1)
     events = json.loads((tmp_path / "x.trace.json").read_text())
     events = events if isinstance(events, list) else events["traceEvents"]
     (copy,) = [e for e in events if e.get("name") == "copy to host"]

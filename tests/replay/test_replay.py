@@ -1148,8 +1148,7 @@ def test_tasks__are_predicted_as_they_run(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in FOLDERS if p.name not in ALIKE], ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
-    trace = tracecols.open(stores(path))
-    replay = Replay(trace.model)
+    replay = Replay(tracecols.open(stores(path)).model)
     g = replay.graph
     np.testing.assert_array_equal(g.sweep(), g.nodes.time)
     assert (g.weight >= 0).all()
@@ -1236,8 +1235,7 @@ EACH = [
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_laws__hold(stores, path):
-    trace = tracecols.open(stores(path))
-    replay = trace.replay
+    replay = tracecols.open(stores(path)).replay
     g = replay.graph
     check_laws(replay)
     n = len(g.nodes)

@@ -1949,8 +1949,7 @@ def test_notes__can_be_read(open_report, cube, tmp_path):
 @pytest.mark.slow
 def test_rows__without_a_value_that_can_be_seen_are_hidden_and_open_ones_say_what_they_hold(open_report, tmp_path):
     values = {("main", 0, 0): 10, ("main/large", 0, 0): 999_970, ("main/small", 0, 0): 20}
-    cube = small_cube({"time": values})
-    report = open_report(cube.report(tmp_path / "z.html"))
+    report = open_report(small_cube({"time": values}).report(tmp_path / "z.html"))
     report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
     report.settle()
     assert {name for _, _, name, *_ in report.rows("calls").values()} == {"main", "large", "small"}

@@ -97,8 +97,7 @@ def test_difference__is_the_other_way_round_with_the_other_sign():
 
 
 def test_mean_minimum_maximum__cell_by_cell(before, after):
-    third = small_cube({**BEFORE, "time": {("main/f", 0, 0): 500}}, **MORE)
-    runs = [before, after, third]
+    runs = [before, after, small_cube({**BEFORE, "time": {("main/f", 0, 0): 500}}, **MORE)]
     assert by_place(algebra.mean(runs), "time") == {
         ("main", 0, 0): 0.07,
         ("main/f", 0, 0): 0.35,

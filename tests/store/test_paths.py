@@ -63,8 +63,7 @@ def test_texts__are_never_paths(tmp_path, opened):
         rank.enter(2 * i, region).leave(2 * i + 1, region)
     anchor = archive.write()
     tracecols.convert(anchor, tmp_path / "out" / "x.trace", jobs=1)
-    trace = tracecols.open(tmp_path / "out" / "x.trace")
-    trace.analyze().save(tmp_path / "out" / "x.severity")
+    tracecols.open(tmp_path / "out" / "x.trace").analyze().save(tmp_path / "out" / "x.severity")
     assert {p.name for p in tmp_path.iterdir()} == {"in", "out"}
     assert {p.name for p in (tmp_path / "out").iterdir()} == {"x.trace", "x.severity"}
     assert len(opened) > 20

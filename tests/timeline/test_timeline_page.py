@@ -565,8 +565,7 @@ def test_trees__select_the_wait_its_call_path_and_location(page):
         "(() => { const names = []; for (let i = view.chosen.call_path; i >= 0; i = view.about.parent[i])"
         " names.unshift(view.about.regions[view.about.region[i]]); return names; })()"
     )
-    tab = trees_of(page)
-    found = selected(tab)
+    found = selected(trees_of(page))
     assert found["properties"] == [page.view(f"view.about.waits[{wait['property']}].id")]
     assert found["calls"] == [names]
     assert found["locations"] == [wait["location"]]
@@ -583,8 +582,7 @@ def test_trees__select_the_call_path_of_an_instance_of_a_thread(page):
     page.view(f"view.chooseSlice({json.dumps(inner)})")
     page.settle()
     page.press("x")
-    tab = trees_of(page)
-    found = selected(tab)
+    found = selected(trees_of(page))
     assert found["locations"] == [1]
     names = found["calls"][0]
     assert names[-1] == page.view(f"view.about.regions[{inner['name']}]")
