@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.command_line import run
 from support.epilog_writer import merged
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
-from support.laws import check_laws, check_path, divide, same, ticks
+from support.laws import check_laws, check_path, divide, lawful, same, ticks
 from support.random_epilog import random_recording
 from support.random_programs import RandomProgram
 from support.recordings import ALIKE
@@ -73,8 +73,7 @@ def test_exact__root_causes_are_those_worked_out_by_hand(divided, monkeypatch):
     if divided:
         monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     with late_twice().trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
     for name, cells in WORKED_OUT.items():
         assert severities(cube, name) == cells, name
 
@@ -236,8 +235,7 @@ def many_call_paths(n):
 def test_exact__charges_any_number_of_call_paths():
     """The reference distinguishes 128 call paths."""
     with many_call_paths(200).trace() as trace:
-        exact, scalasca = trace.analyze("exact"), trace.analyze("scalasca")
-        check_laws(trace.model, exact)
+        exact, scalasca = lawful(trace), trace.analyze("scalasca")
     assert severities(exact, "delay_latesender") == {(f"main/f{i}", 0): 2 for i in range(200)}
     assert len(severities(scalasca, "delay_latesender")) == 128
     assert any("call paths beyond 128 of a location" in what for what in exact.facts["counts"])
@@ -259,8 +257,7 @@ def test_exact__charges_waits_for_locks_to_those_who_hold_them():
         thread.enter(12, "!$omp implicit barrier @a.c:3").leave(12).leave(12).end_team(12)
     master.join(12).leave(13)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
     parallel = "main/!$omp parallel @a.c:1"
     work = f"{parallel}/!$omp critical @a.c:2/!$omp critical sblock @a.c:2/work"
     assert severities(cube, "omp_lock_contention_critical") == {(f"{parallel}/!$omp critical @a.c:2", 0): 5}
@@ -289,8 +286,7 @@ def test_exact__series_of_tests_wait_for_who_sends():
     poll(receiver, range(14, 54, 5)).enter(54, "MPI_Test").complete_receive(55, source=0).leave(56)
     poll(receiver, (56,)).leave(60)
     with program.trace() as trace:
-        cube, path = trace.analyze("exact"), trace.critical_path(raw=True)
-        check_laws(trace.model, cube)
+        cube, path = lawful(trace), trace.critical_path(raw=True)
         check_path(trace.model, cube)
         assert trace.polls.is_last.tolist() == [False] * 8
         assert "mpi_polling_wait" not in trace.analyze("scalasca").cells
@@ -311,8 +307,7 @@ def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
     # no receive follows these calls
     poll(receiver, (40, 45), "MPI_Iprobe").leave(60)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         check_path(trace.model, cube)
     assert severities(cube, "mpi_polling_wait") == {("main/MPI_Iprobe", 1): 4 * 4 + 2}
     assert severities(cube, "delay_polling") == {("main/work", 0): 18}
@@ -327,8 +322,7 @@ def test_exact__series_of_tests_wait_for_the_last_to_start_an_operation():
         poll(rank, range(begin + 2, 42, 6)).enter(42 + i, "MPI_Test").complete_collective(47, "barrier", 7).leave(48)
         rank.leave(60)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         check_path(trace.model, cube)
     # calls at 12, 18, ..., 36
     assert severities(cube, "mpi_polling_wait") == {("main/MPI_Test", 0): 20, ("main/MPI_Test", 1): 20}
@@ -347,8 +341,7 @@ def test_exact__charges_operations_to_the_one_that_the_picture_names(name):
     """Waits on windows, for non-blocking collective operations, in the management of communicators."""
     example = EXAMPLES[name].make()
     with example.program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         points, pairs = trace.sync_points, trace.delay_pairs
         delay = by_id()[name].delay.removesuffix("_aggregate")
         mine = pairs[pairs.kind.map({kind: id == delay for kind, id in DELAY_IDS.items()}).astype(bool)]
@@ -368,8 +361,7 @@ def test_exact__charges_who_comes_last_where_nobody_spent_more_time_on_anything(
     early.enter(0, "main").enter(0, "MPI_Init").leave(5).enter(5, "MPI_Finalize").leave(6).leave(6)
     late.enter(4, "main").enter(4, "MPI_Init").leave(5).enter(5, "MPI_Finalize").leave(6).leave(6)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
     assert severities(cube, "mpi_init_wait") == {(INIT, 0): 4}
     assert severities(cube, "delay_startup") == {("main", 1): 4}
 
@@ -383,8 +375,7 @@ def test_exact__truncated_traces_have_a_path_to_their_last_event():
     first.enter(1, "f").leave(6).enter(6, "MPI_Send").send(6, to=1).leave(7).enter(8, "g")
     second.enter(2, "MPI_Recv").receive(7, source=0).leave(7).enter(9, "h").enter(12, "MPI_Recv")
     with program.trace() as trace:
-        cube, path = trace.analyze("exact"), trace.critical_path("exact", raw=True)
-        check_laws(trace.model, cube)
+        cube, path = lawful(trace), trace.critical_path("exact", raw=True)
     assert "region instances that never end" in cube.facts["counts"]
     assert (path.end_time - path.begin_time).sum() == 12
     assert (path.begin_time.to_numpy()[1:] == path.end_time.to_numpy()[:-1]).all()
@@ -394,8 +385,7 @@ def test_exact__programs_without_mpi_and_openmp_have_a_critical_path():
     program = Program(processes=1)
     program.masters[0].enter(3, "main").enter(4, "f").leave(9).leave(10)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         assert "critical_path" not in trace.analyze("scalasca").cells
     assert severities(cube, "critical_path") == {("main", 0): 2, ("main/f", 0): 5}
 
