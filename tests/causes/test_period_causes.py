@@ -10,6 +10,7 @@ from conftest import slow
 from support.command_line import executed
 from support.late_senders import INIT, RECV, SEND, A, B, late_twice
 from support.periods import analyze, assert_same, by_period, loop
+from support.severities import cube_of
 
 import tracecols
 from tracecols.causes import periods
@@ -139,15 +140,13 @@ def test_phases__have_the_critical_path_and_delays_of_each_iteration():
 
 
 def test_note__says_what_is_left_out_and_why():
-    with loop().trace() as trace:
-        cube = trace.analyze(phases="step")
+    cube = cube_of(loop(), phases="step")
     assert cube.facts["counts"][LEFT_OUT] == 1 and "computational imbalance" in LEFT_OUT and "do not add up" in LEFT_OUT
     assert "delay" in cube.properties.id and "imbalance" not in cube.properties.id
 
 
 def test_faces__tell_when_the_critical_path_and_costs_of_delays_are(tmp_path):
-    with loop().trace() as trace:
-        cube = trace.analyze(phases="step")
+    cube = cube_of(loop(), phases="step")
     over_time = (cube.over_time("critical_path", by="total") * cube.resolution).round()
     assert over_time.to_numpy().ravel().tolist() == [10, 10, 10]
     assert (cube.over_time("delay", by="rank") * cube.resolution).round().to_numpy().sum() == 6

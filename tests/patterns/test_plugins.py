@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import run
+from support.severities import cube_of
 from support.two_messages import two_messages
 
 import tracecols
@@ -89,8 +90,7 @@ def test_pattern__gets_seconds_as_ticks(trace):
 
 
 def test_pattern__appears_in_the_cube_and_everywhere(late_big, tmp_path):
-    with two_messages().trace() as trace:
-        cube = trace.analyze(patterns=[late_big])
+    cube = cube_of(two_messages(), patterns=[late_big])
     number = cube.properties.number["late_big"]
     assert cube.properties.parent[number] == "mpi_latesender"
     assert cube.properties.confidence[number] == 0.5
@@ -178,8 +178,7 @@ def test_pattern__on_parameters_and_markers(tmp_path):
     given = {"large_solves": {"least": 100}}
     wanted = {("main/solve", 0): 16, ("main/solve", 1): 17}
     assert_severities(program, "large_solves", wanted, patterns=[file], parameters=given)
-    with program.trace() as trace:
-        bins = trace.analyze(patterns=[file], bins=10).over_time("begin_to_end")
+    bins = cube_of(program, patterns=[file], bins=10).over_time("begin_to_end")
     # bins of 3 s: rank 0 from 5 and 22, rank 1 from 3, 5 and 22 on, all until 25
     assert bins.sum(axis=1).tolist() == [0, 5, 9, 9, 9, 9, 9, 13, 5, 0]
 

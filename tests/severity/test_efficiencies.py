@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from support.command_line import executed, run
 from support.efficiencies import check_identities, values
+from support.severities import cube_of
 from support.small_cubes import small_cube
 
 import tracecols
@@ -77,11 +78,6 @@ def hybrid():
             100
         )
     return program
-
-
-def cube_of(program):
-    with program.trace() as trace:
-        return trace.analyze()
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.command_line import executed, run
 from support.cube_files import ANCHOR, foreign, index
 from support.periods import loop
+from support.severities import cube_of
 
 import tracecols
 from tracecols.errors import AnalysisError, ForeignCubeWarning, SeverityError
@@ -199,8 +200,7 @@ def test_read__expressions_are_computed_when_cubelib_computes_them(theirs):
 
 
 def test_computed__by_period_and_in_call_trees(tmp_path):
-    with loop(iterations=2).trace() as trace:
-        cube = trace.analyze(phases="step").with_metrics("each = time / visits", "twice = 2 * each")
+    cube = cube_of(loop(iterations=2), phases="step").with_metrics("each = time / visits", "twice = 2 * each")
     # MPI_Send takes 2 ticks in each step, MPI_Recv 8
     expected = [("MPI_Recv", 1, 0, 16), ("MPI_Recv", 1, 1, 16), ("MPI_Send", 0, 0, 4), ("MPI_Send", 0, 1, 4)]
     found = cube.frame("twice", call_path="MPI_*", by_period=True)
@@ -304,8 +304,7 @@ def test_commands__take_metrics_and_files_of_them(store, tmp_path, monkeypatch):
 def test_show__of_a_metric_that_is_not_a_number(tmp_path):
     program = Program(1)
     program.masters[0].enter(0, "main").call(3, 10, "part").leave(15)
-    with program.trace() as trace:
-        cube = trace.analyze().save(tmp_path / "c.severity")
+    cube = cube_of(program).save(tmp_path / "c.severity")
 
     def shown(formula):
         output = executed("show", cube, "-p", "m", "--metric", f"m = {formula}")
