@@ -22,8 +22,7 @@ def convert(folder: Path) -> None:
     from tracecols.export.archive import export_archive
 
     store = tracecols.convert(DATA / "hybrid_2x3", folder / "x.trace", jobs=1)
-    trace = tracecols.open(store, jobs=1)
-    trace.analyze("scalasca", properties=["delay", "performance_impact"])
+    tracecols.open(store, jobs=1).analyze("scalasca", properties=["delay", "performance_impact"])
     export_archive(store, folder / "x.otf2", jobs=1)
 
 

@@ -94,6 +94,28 @@ def shared_traces() -> Path:
     return SHARED
 
 
+@pytest.fixture(scope="module")
+def store(data, tmp_path_factory) -> Path:
+    """Return the store of a small hybrid program: 2 processes of 3 threads."""
+    import tracecols
+
+    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("hybrid") / "h.trace")
+
+
+@pytest.fixture(scope="module")
+def trace(store):
+    """Return the opened trace of the hybrid program."""
+    import tracecols
+
+    return tracecols.open(store)
+
+
+@pytest.fixture(scope="module")
+def cube(trace):
+    """Return the cube of the hybrid program."""
+    return trace.analyze()
+
+
 @pytest.fixture(scope="session")
 def converted(shared_traces, tmp_path_factory):
     """Return a function that returns the store of a reference trace by name; each is converted once."""

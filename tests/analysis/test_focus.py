@@ -114,8 +114,7 @@ def test_focus__is_what_an_event_by_event_walk_finds(name, opened):
 
 def test_focus__is_found_wherever_it_is_in_the_events(monkeypatch, opened):
     """Few events are read at first, and more until MPI_Init and MPI_Finalize are among them."""
-    trace = opened(by_name("coll"))
-    store = trace.store
+    store = opened(by_name("coll")).store
     given = Regions(store), Locations.of(store)
     expected = focus.find_focus(store, *given).tolist()
     monkeypatch.setattr(focus, "SMALL", 1)
@@ -273,8 +272,7 @@ def test_focus__of_phases_on_both_sides_of_it_is_taken_off_those():
         location.leave(80)
     with program.trace() as trace:
         for phases, of_work in (("step", {2: 4, 3: 6, 4: 6, 5: 5}), ("from:step", {2: 4, 3: 6, 4: 6, 5: 5})):
-            cube = trace.analyze(phases=phases)
-            inside = cube.focused()
+            inside = trace.analyze(phases=phases).focused()
             works = inside.find_call_paths("work")
             cells = inside.period_cells["time"]
             for rank in (0, 1):

@@ -15,11 +15,6 @@ from tracecols.severity import SeverityCube
 from tracecols.severity.narrowed import LONGEST, in_a_name, in_words, made_how, ranges
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, data):
-    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("narrowed") / "h.trace")
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -52,8 +47,7 @@ CASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "name", "words"), CASES)
 def test_analyze__names_a_cube_by_how_it_was_made(options, name, words, store, here):
-    result = run("analyze", store, *options)
-    assert made(result) == Path(name)
+    assert made(run("analyze", store, *options)) == Path(name)
     assert [p.name for p in here.iterdir()] == [name]
     cube = SeverityCube.load(name)
     assert cube.summary().endswith(words)

@@ -136,5 +136,4 @@ def test_call_paths__that_only_a_piece_has_are_in_no_place():
         return SimpleNamespace(parent=np.array(parent), region=np.array(region), call_site=np.full(len(parent), -1))
 
     whole, of_piece = paths([-1, 0, 0], [5, 6, 7]), paths([-1, 0, 1, 0], [5, 9, 5, 7])
-    place = piece._places_in(whole, of_piece)
-    assert place.tolist() == [0, piece.LACKING, piece.LACKING, 2, -1]
+    assert piece._places_in(whole, of_piece).tolist() == [0, piece.LACKING, piece.LACKING, 2, -1]

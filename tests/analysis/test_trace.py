@@ -14,12 +14,6 @@ from tracecols.schema import EventKind as K
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory, data):
-    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("t") / "h.trace")
-    return tracecols.open(path)
-
-
-@pytest.fixture(scope="module")
 def events(trace):
     return trace.events
 

@@ -12,6 +12,7 @@ from oracles import kineto_causes
 from support.device_program import OPS, Rank, Simulation, random_ranks
 from support.laws import divide, same
 from support.offload_program import Offload
+from support.severities import cube_of
 
 import tracecols
 from tracecols.kernels.chains import HOST
@@ -159,8 +160,7 @@ def test_hosts__wait_for_kernels_and_for_other_ranks():
 
     simulation = two(rank(10), rank(50))
     found = costs(simulation, SYNC)
-    with simulation.program.trace() as trace:
-        total = trace.analyze().total("device_sync_wait")
+    total = cube_of(simulation.program).total("device_sync_wait")
     assert sum(found.values()) == total
     # rank 0 waits for its kernel, and for rank 1, which computes for another 40 ticks
     assert found["main/work", 1] > found["k", 0, 1] > 0

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from support.command_line import run
 from support.epilog_writer import merged
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
-from support.laws import check_laws, check_path, divide, same, ticks
+from support.laws import check_laws, check_path, divide, lawful, same, ticks
 from support.random_epilog import random_recording
 from support.random_programs import RandomProgram
 from support.recordings import ALIKE
+from support.severities import cube_of
 
 import tracecols
 from tracecols.causes.pairs import END, FORK
@@ -74,8 +75,7 @@ def test_exact__root_causes_are_those_worked_out_by_hand(divided, monkeypatch):
     if divided:
         monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     with late_twice().trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
     for name, cells in WORKED_OUT.items():
         assert severities(cube, name) == cells, name
 
@@ -179,8 +179,7 @@ def cells_by_role(cube, roles):
 @pytest.mark.slow
 @pytest.mark.parametrize(("roles", "at"), [((0, 1, 2), 1000), ((2, 0, 1), 0), ((1, 2, 0), -7), ((2, 1, 0), 5)])
 def test_exact__does_not_depend_on_when_a_run_starts_and_how_its_locations_are_numbered(roles, at):
-    with chain().trace() as trace:
-        expected = cells_by_role(trace.analyze("exact"), (0, 1, 2))
+    expected = cells_by_role(cube_of(chain(), "exact"), (0, 1, 2))
     with chain(roles, at).trace() as trace:
         assert cells_by_role(trace.analyze("exact"), roles) == expected
 
@@ -237,8 +236,7 @@ def many_call_paths(n):
 def test_exact__charges_any_number_of_call_paths():
     """The reference distinguishes 128 call paths."""
     with many_call_paths(200).trace() as trace:
-        exact, scalasca = trace.analyze("exact"), trace.analyze("scalasca")
-        check_laws(trace.model, exact)
+        exact, scalasca = lawful(trace), trace.analyze("scalasca")
     assert severities(exact, "delay_latesender") == {(f"main/f{i}", 0): 2 for i in range(200)}
     assert len(severities(scalasca, "delay_latesender")) == 128
     assert any("call paths beyond 128 of a location" in what for what in exact.facts["counts"])
@@ -260,8 +258,7 @@ def test_exact__charges_waits_for_locks_to_those_who_hold_them():
         thread.enter(12, "!$omp implicit barrier @a.c:3").leave(12).leave(12).end_team(12)
     master.join(12).leave(13)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
     parallel = "main/!$omp parallel @a.c:1"
     work = f"{parallel}/!$omp critical @a.c:2/!$omp critical sblock @a.c:2/work"
     assert severities(cube, "omp_lock_contention_critical") == {(f"{parallel}/!$omp critical @a.c:2", 0): 5}
@@ -306,8 +303,7 @@ def test_exact__series_of_tests_wait_for_who_sends():
     poll(receiver, range(14, 54, 5)).enter(54, "MPI_Test").complete_receive(55, source=0).leave(56)
     poll(receiver, (56,)).leave(60)
     with program.trace() as trace:
-        cube, path = trace.analyze("exact"), trace.critical_path(raw=True)
-        check_laws(trace.model, cube)
+        cube, path = lawful(trace), trace.critical_path(raw=True)
         check_path(trace.model, cube)
         assert trace.polls.is_last.tolist() == [False] * 8
         assert "mpi_polling_wait" not in trace.analyze("scalasca").cells
@@ -328,8 +324,7 @@ def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
     # no receive follows these calls
     poll(receiver, (40, 45), "MPI_Iprobe").leave(60)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         check_path(trace.model, cube)
     assert severities(cube, "mpi_polling_wait") == {("main/MPI_Iprobe", 1): 4 * 4 + 2}
     assert severities(cube, "delay_polling") == {("main/work", 0): 18}
@@ -344,8 +339,7 @@ def test_exact__series_of_tests_wait_for_the_last_to_start_an_operation():
         poll(rank, range(begin + 2, 42, 6)).enter(42 + i, "MPI_Test").complete_collective(47, "barrier", 7).leave(48)
         rank.leave(60)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         check_path(trace.model, cube)
     # calls at 12, 18, ..., 36
     assert severities(cube, "mpi_polling_wait") == {("main/MPI_Test", 0): 20, ("main/MPI_Test", 1): 20}
@@ -364,8 +358,7 @@ def test_exact__charges_operations_to_the_one_that_the_picture_names(name):
     """Waits on windows, for non-blocking collective operations, in the management of communicators."""
     example = EXAMPLES[name].make()
     with example.program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         points, pairs = trace.sync_points, trace.delay_pairs
         delay = by_id()[name].delay.removesuffix("_aggregate")
         mine = pairs[pairs.kind.map({kind: id == delay for kind, id in DELAY_IDS.items()}).astype(bool)]
@@ -385,8 +378,7 @@ def test_exact__charges_who_comes_last_where_nobody_spent_more_time_on_anything(
     early.enter(0, "main").enter(0, "MPI_Init").leave(5).enter(5, "MPI_Finalize").leave(6).leave(6)
     late.enter(4, "main").enter(4, "MPI_Init").leave(5).enter(5, "MPI_Finalize").leave(6).leave(6)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
     assert severities(cube, "mpi_init_wait") == {(INIT, 0): 4}
     assert severities(cube, "delay_startup") == {("main", 1): 4}
 
@@ -400,8 +392,7 @@ def test_exact__truncated_traces_have_a_path_to_their_last_event():
     first.enter(1, "f").leave(6).enter(6, "MPI_Send").send(6, to=1).leave(7).enter(8, "g")
     second.enter(2, "MPI_Recv").receive(7, source=0).leave(7).enter(9, "h").enter(12, "MPI_Recv")
     with program.trace() as trace:
-        cube, path = trace.analyze("exact"), trace.critical_path("exact", raw=True)
-        check_laws(trace.model, cube)
+        cube, path = lawful(trace), trace.critical_path("exact", raw=True)
     assert "region instances that never end" in cube.facts["counts"]
     assert (path.end_time - path.begin_time).sum() == 12
     assert (path.begin_time.to_numpy()[1:] == path.end_time.to_numpy()[:-1]).all()
@@ -411,8 +402,7 @@ def test_exact__programs_without_mpi_and_openmp_have_a_critical_path():
     program = Program(processes=1)
     program.masters[0].enter(3, "main").enter(4, "f").leave(9).leave(10)
     with program.trace() as trace:
-        cube = trace.analyze("exact")
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         assert "critical_path" not in trace.analyze("scalasca").cells
     assert severities(cube, "critical_path") == {("main", 0): 2, ("main/f", 0): 5}
 
@@ -452,8 +442,7 @@ def test_exact__is_the_default(stores, tmp_path):
     trace = tracecols.open(stores["late_sender"].path)
     assert trace.analyze().facts["conventions"] == DEFAULT == "exact"
     assert trace.critical_path(raw=True).equals(trace.critical_path("exact", raw=True))
-    result = run("analyze", trace.path, "-o", tmp_path / "x.severity")
-    assert "exact conventions" in result.output
+    assert "exact conventions" in run("analyze", trace.path, "-o", tmp_path / "x.severity").output
 
 
 @pytest.mark.slow

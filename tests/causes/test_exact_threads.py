@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import slow
-from support.laws import check_laws, check_path, same
+from support.laws import check_path, lawful, same
 from support.otf2_writer import Archive
 from support.periods import analyze, assert_same
 from support.random_queue import LOCK, PTHREAD, SIGNAL, UNLOCK, WAIT, RandomQueue
@@ -48,8 +48,7 @@ def test_conditions__the_time_before_the_signal_is_waiting_for_work_and_costs_wh
     producer.enter(40, SIGNAL).leave(42).enter(42, "tidy").leave(49).enter(49, UNLOCK).release(50, 7, 2, PTHREAD)
     producer.leave(50).leave(52)
     with program.trace() as trace:
-        cube, locks = trace.analyze(), trace.model.lock_acquisitions
-        check_laws(trace.model, cube)
+        cube, locks = lawful(trace), trace.model.lock_acquisitions
         check_path(trace.model, cube)
         assert (locks.signal_time - locks.enter_time)[locks.signal >= 0].tolist() == [30]
         assert trace.analyze("scalasca").total("pthread_lock_contention_conditional") == 40
@@ -79,8 +78,7 @@ def test_conditions__without_a_signal_the_mutex_is_waited_for():
     waiting.acquire(31, 7, 3, PTHREAD).leave(32).release(40, 7, 3, PTHREAD).leave(40)
     owner.enter(0, "main").enter(5, LOCK).acquire(11, 7, 2, PTHREAD).leave(11).release(30, 7, 2, PTHREAD).leave(40)
     with program.trace() as trace:
-        cube = trace.analyze()
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
     assert ticks(cube, "pthread_condition_wait") == {}
     assert ticks(cube, "pthread_lock_contention_conditional") == {(f"main/{WAIT}", 0): 20}
 
@@ -106,8 +104,7 @@ def check_queue(seed, monkeypatch):
         ended = [time for time, other in queue.signals if other != thread and since < time < until]
         expected[thread] = expected.get(thread, 0) + (max(ended) - since if ended else 0)
     with queue.program.trace() as trace:
-        cube = trace.analyze()
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
         check_path(trace.model, cube)
         check_divided(trace.store, cube, monkeypatch)
         assert_same(cube, analyze(trace.store, "exact", bins=5))
@@ -150,8 +147,7 @@ def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(
     thread.record(100, "ThreadEnd", team=pool, sequence=1)
     main.enter(12, JOIN).record(101, "ThreadWait", team=pool, sequence=1).leave(101, JOIN).leave(110, "main")
     trace = opened(archive, tmp_path)
-    cube, path = trace.analyze(), trace.critical_path(raw=True)
-    check_laws(trace.model, cube)
+    cube, path = lawful(trace), trace.critical_path(raw=True)
     assert trace.model.created_threads.enter_time.tolist() == [30]
     create = f"main/{CREATE}"
     assert ticks(cube, "critical_path") == {
@@ -185,8 +181,7 @@ def joined_thread(folder, creation=True):
 def test_created_threads__whose_creation_is_not_recorded_cause_waits_of_joins(tmp_path):
     """Without a call path of the creation, the end of the thread used to be no point, so the wait had no cause."""
     trace = joined_thread(tmp_path, creation=False)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
+    cube = lawful(trace)
     assert ticks(cube, "pthread_join_wait") == {(f"main/{JOIN}", 0): 60}
     # in proportion to the 50 and 38 ticks in which the thread runs
     assert ticks(cube, "delay_join") == {("f", 1): 34, ("g", 1): 26}
@@ -195,8 +190,7 @@ def test_created_threads__whose_creation_is_not_recorded_cause_waits_of_joins(tm
 @pytest.mark.parametrize(("start", "f"), [(15, 47), (30, 32), (50, 12)])
 def test_created_threads__of_slices_that_begin_after_their_creation_cause_waits_of_joins(start, f, tmp_path):
     with joined_thread(tmp_path).piece(start * 1e-9, None) as piece:
-        cube = piece.analyze()
-        check_laws(piece.model, cube)
+        cube = lawful(piece)
         wait = min(60, 100 - start)
         assert sum(ticks(cube, "pthread_join_wait").values()) == wait == sum(ticks(cube, "delay_join").values())
         assert ticks(cube, "critical_path") == {("main", 0): 9, (f"main/{JOIN}", 0): 1, ("f", 1): f, ("g", 1): 38}
@@ -212,8 +206,7 @@ def test_created_threads__do_nothing_before_they_begin(tmp_path):
     main.record(1101, "ThreadWait", team=pool, sequence=1).leave(1101, JOIN).leave(1101, "main")
     main.record(1101, "ProgramEnd", exit_status=0)
     trace = opened(archive, tmp_path)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
+    cube = lawful(trace)
     done = {("PROGRAM/main/serial", 0): 1000, (f"PROGRAM/main/{CREATE}", 0): 1}
     threads = {("PROGRAM/THREADS/f", 1): 30, ("PROGRAM/THREADS/g", 1): 70}
     assert ticks(cube, "critical_path") == ticks(cube, "critical_path_activities") == done | threads
@@ -238,8 +231,7 @@ def test_created_threads__time_between_threads_of_a_location_and_between_regions
     if program:
         main.record(160, "ProgramEnd", exit_status=0)
     trace = opened(archive, tmp_path)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
+    cube = lawful(trace)
     top, above = ("PROGRAM/main", "PROGRAM/THREADS/") if program else ("main", "")
     create = f"{top}/{CREATE}"
     f, g = (f"{above}f", 1), (f"{above}g", 1)
@@ -254,8 +246,7 @@ def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_
     main.call(0, 50, "main")
     thread.call(40, 60, "f").call(70, 100, "g")
     trace = opened(archive, tmp_path)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
+    cube = lawful(trace)
     activities = ticks(cube, "critical_path_activities"), ticks(cube, "non_critical_path_activities")
     assert {k for of in activities for k in of} <= {("main", 0), ("f", 1), ("g", 1)}
     assert sum(of.get(("f", 1), 0) for of in activities) == 20 and sum(of.get(("g", 1), 0) for of in activities) == 30
@@ -305,8 +296,7 @@ def cube_with_tasks(folder, leave, worker_enters, *task_of_worker):
     master.call(leave, 150, "rest").enter(150, IMPLICIT).leave(151, IMPLICIT)
     worker.enter(worker_enters, IMPLICIT).leave(151, IMPLICIT)
     trace = opened(finish(), folder)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
+    cube = lawful(trace)
     assert ticks(cube, "critical_path") == {
         (REGION, 1): 5,
         (f"{REGION}/work", 1): 95,
@@ -341,8 +331,7 @@ def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the
     master.enter(139, IMPLICIT).leave(140, IMPLICIT)
     worker.enter(135, IMPLICIT).leave(140, IMPLICIT)
     trace = opened(finish(), tmp_path)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
+    cube = lawful(trace)
     assert ticks(cube, "critical_path") == {
         (f"{REGION}/work", 1): 100,
         (f"TASKS/{TASK}", 0): 30,
@@ -362,8 +351,7 @@ def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier
     execute(0, 130, 150, enters=135)
     master.leave(160, IMPLICIT)
     trace = opened(finish(), tmp_path)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
+    cube = lawful(trace)
     path = {
         (REGION, 0): 100,
         (f"{REGION}/{IMPLICIT}", 0): 40,
@@ -385,13 +373,11 @@ def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
     master.record(130, "ThreadTaskSwitch", **task).record(150, "ThreadTaskComplete", **task)
     master.record(150, "ThreadTaskSwitch", **{**task, "generation": 0}).leave(160, IMPLICIT)
     trace = opened(finish(), tmp_path)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
+    cube = lawful(trace)
     activities = {key: value for key, value in ticks(cube, "critical_path_activities").items() if key[1] == 0}
     assert activities == {(REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, ("main", 0): 9}
     # the critical path charges the 20 ticks to the call in which the task begins or ends
-    path = ticks(cube, "critical_path")
-    assert sum(path.values()) == 169
+    assert sum(ticks(cube, "critical_path").values()) == 169
 
 
 def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin():
@@ -408,8 +394,7 @@ def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin(
     first.enter(22, "rest").leave(30).enter(30, "MPI_Finalize").leave(31).leave(31)
     last.enter(23, "MPI_Finalize").leave(31).leave(31)
     with program.trace() as trace:
-        cube = trace.analyze()
-        check_laws(trace.model, cube)
+        cube = lawful(trace)
     assert severities(cube, "critical_path") == {
         ("main/MPI_Init", 1): 1,
         ("main/work", 1): 9,
@@ -425,8 +410,7 @@ def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin(
 def check_random(program, folder, monkeypatch):
     """Check the critical path of a random program and the laws; neither may depend on how events are read."""
     trace = tracecols.open(tracecols.convert(program.path, folder / "x.trace", jobs=1), jobs=1)
-    cube, path = trace.analyze(), trace.critical_path(raw=True)
-    check_laws(trace.model, cube)
+    cube, path = lawful(trace), trace.critical_path(raw=True)
     check_path(trace.model, cube)
     stretches = path[["location", "begin_time", "end_time"]].to_numpy().tolist()
     assert ticks(cube, "critical_path") == program.expected_path(stretches)

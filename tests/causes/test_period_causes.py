@@ -10,7 +10,9 @@ from conftest import slow
 from support.command_line import executed
 from support.late_senders import INIT, RECV, SEND, A, B, late_twice
 from support.periods import analyze, assert_same, by_period, loop
+from support.severities import cube_of
 
+import tracecols
 from tracecols.causes import periods
 from tracecols.causes.delays import Intervals
 from tracecols.causes.periods import divide_cells, period_times
@@ -22,6 +24,7 @@ from tracecols.kernels import edges as kernels
 from tracecols.kernels import period_times as summing
 from tracecols.model.explain import explain
 from tracecols.model.model import enhance
+from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.patterns.periods import LEFT_OUT
 from tracecols.search.cube import analyze_model
 from tracecols.testing import Program
@@ -137,15 +140,13 @@ def test_phases__have_the_critical_path_and_delays_of_each_iteration():
 
 
 def test_note__says_what_is_left_out_and_why():
-    with loop().trace() as trace:
-        cube = trace.analyze(phases="step")
+    cube = cube_of(loop(), phases="step")
     assert cube.facts["counts"][LEFT_OUT] == 1 and "computational imbalance" in LEFT_OUT and "do not add up" in LEFT_OUT
     assert "delay" in cube.properties.id and "imbalance" not in cube.properties.id
 
 
 def test_faces__tell_when_the_critical_path_and_costs_of_delays_are(tmp_path):
-    with loop().trace() as trace:
-        cube = trace.analyze(phases="step")
+    cube = cube_of(loop(), phases="step")
     over_time = (cube.over_time("critical_path", by="total") * cube.resolution).round()
     assert over_time.to_numpy().ravel().tolist() == [10, 10, 10]
     assert (cube.over_time("delay", by="rank") * cube.resolution).round().to_numpy().sum() == 6
@@ -188,8 +189,6 @@ def test_explain__has_the_steps_that_divide_root_causes():
 
 
 def test_explain__knows_a_bound_of_all_that_any_step_keeps():
-    from tracecols.model.tables import STEP_OF, STEPS
-
     with loop().trace() as trace:
         planned = {step.name for step in explain(trace.store, STEP_OF)}
     assert {step.name for step in STEPS} <= planned
@@ -201,8 +200,6 @@ def test_explain__knows_a_bound_of_all_that_any_step_keeps():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hybrid_2x3", "omp_nested", "sweep3d_4"])
 def test_bins__are_each_filled_by_the_critical_path(converted, name):
-    import tracecols
-
     cube = analyze(tracecols.open(converted(name)).store, "exact", bins=37)
     on_path = cube.period_cells["critical_path"]
     np.testing.assert_array_equal(
@@ -215,8 +212,6 @@ def test_bins__are_each_filled_by_the_critical_path(converted, name):
 
 @pytest.mark.parametrize("conventions", ["exact", "scalasca"])
 def test_root_causes__by_period_do_not_depend_on_the_size_of_blocks(converted, conventions, monkeypatch):
-    import tracecols
-
     store = tracecols.open(converted("hybrid_2x3")).store
     whole = analyze(store, conventions, bins=5)
     # several blocks of pairs, and of stretches of the critical path
@@ -239,7 +234,6 @@ def in_two(source):
 @pytest.mark.parametrize("divided", [{"bins": 37}, {"phases": "h_*"}, {"phases": "from:h_latesender"}])
 def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch):
     """Between any two points, the times of the periods add up to the time without periods; edges change no segment."""
-    import tracecols
 
     store = tracecols.open(converted("hybrid_2x3")).store
     whole, model = (enhance(store, 1, None, ask(**of)).with_quirks(NONE) for of in ({}, divided))

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
 from support.laws import divide, same
 from support.otf2_writer import Archive
+from support.severities import cube_of
 
 import tracecols
 from tracecols.causes import near, sweep
@@ -37,7 +38,7 @@ from tracecols.kernels import intervals as intervals_of
 from tracecols.kernels import points as ranking
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.patterns.found_by import Charged
-from tracecols.patterns.registry import CONVENTIONS
+from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DEVICE_CHARGED, POINTS, SYNC_POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -83,8 +84,7 @@ WORKED_OUT = {
 def test_root_causes__are_those_worked_out_by_hand(divided, monkeypatch):
     if divided:
         monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    with late_twice().trace() as trace:
-        cube = trace.analyze("scalasca")
+    cube = cube_of(late_twice(), "scalasca")
     for name, expected in WORKED_OUT.items():
         # thirds are not exact in binary
         assert severities(cube, name) == pytest.approx(expected, abs=1e-12), name
@@ -156,29 +156,25 @@ def in_solo():
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
 def test_imbalance__of_call_paths_counts_unless_an_openmp_region_is_entered(conventions):
     # solo: 10 ticks of one of two processes, 5 on average
-    with defines(in_solo(), "!$omp parallel @a.c:1").trace() as trace:
-        cube = trace.analyze(conventions)
+    cube = cube_of(defines(in_solo(), "!$omp parallel @a.c:1"), conventions)
     assert severities(cube, "imbalance_below_bypass") == {("main/solo", 1): 5}
     assert severities(cube, "imbalance_below_singularity") == {("main/solo", 1): 5}
     assert severities(cube, "imbalance_above_single") == {("main/solo", 0): 5}
     program = in_solo()
     program.masters[0].enter(20, "!$omp parallel @a.c:1").leave(21)
-    with program.trace() as trace:
-        cube = trace.analyze(conventions)
+    cube = cube_of(program, conventions)
     assert ("main/solo", 1) not in severities(cube, "imbalance_below_bypass")
 
 
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
 def test_delays__exist_for_the_paradigms_whose_regions_are_entered(conventions):
     of_mpi, of_openmp = {"delay_mpi", "waitstates_propagating_vs_terminal"}, {"delay_omp"}
-    with defines(late_twice(), "!$omp parallel @a.c:1").trace() as trace:
-        found = set(trace.analyze(conventions).properties.id)
+    found = set(cube_of(defines(late_twice(), "!$omp parallel @a.c:1"), conventions).properties.id)
     assert of_mpi <= found
     assert not of_openmp & found
     program = defines(Program(processes=1), "MPI_Send")
     program.masters[0].enter(0, "main").enter(1, "!$omp parallel @a.c:1").leave(3).leave(4)
-    with program.trace() as trace:
-        found = set(trace.analyze(conventions).properties.id)
+    found = set(cube_of(program, conventions).properties.id)
     assert of_openmp <= found
     assert not of_mpi & found
 
@@ -313,8 +309,7 @@ def test_laws__hold_on_recorded_traces(folder, tmp_path):
 @pytest.mark.slow
 def test_charges__keep_fractions_of_ticks_in_every_file(tmp_path):
     """A clock that ticks once a second: 4.5 seconds are no whole number of ticks."""
-    with late_twice().trace() as trace:
-        cube = trace.analyze("scalasca")
+    cube = cube_of(late_twice(), "scalasca")
     saved = tracecols.SeverityCube.load(cube.save(tmp_path / "x.severity"))
     assert saved.frame("critical_imbalance_impact").value.tolist() == [4.5, 0.5]
     from tracecols.export.tables import export
@@ -340,15 +335,13 @@ def test_pthreads__have_an_imbalance_but_no_root_causes():
     program = Program(processes=1, threads=2)
     for thread in program.locations:
         thread.enter(0, "main").enter(1, "work").leave(3).leave(4)
-    with program.trace() as trace:
-        cube = trace.analyze("scalasca")
+    cube = cube_of(program, "scalasca")
     assert not {"delay", "critical_path", "performance_impact"} & set(cube.properties.id)
     assert "imbalance" in cube.properties.id
 
 
 def test_titles__of_waits_mean_the_waits_and_not_their_root_causes():
-    with late_twice().trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(late_twice())
     assert cube.find_property("Late Sender") == "mpi_latesender"
     assert cube.find_property("Delay costs") == "delay"
     with pytest.raises(TracecolsError, match="have the title 'Short-term'"):
@@ -809,8 +802,6 @@ def test_numbers_of_points__take_eight_bytes_where_there_are_many(monkeypatch):
 
 
 def test_charged__properties_are_declared():
-    from tracecols.patterns.registry import properties
-
     declared = {
         p.id for conventions in ("scalasca", "exact") for p in properties(conventions) if isinstance(p.found, Charged)
     }

@@ -13,18 +13,9 @@ from support.small_cubes import small_cube
 
 import tracecols
 from tracecols.errors import AnalysisError, SeverityError, StoreError, TracecolsError
+from tracecols.export.archive import export_archive
 from tracecols.export.tables import write_cube
-
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory, data):
-    return tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("arguments") / "h.trace"))
-
-
-@pytest.fixture(scope="module")
-def cube(trace):
-    return trace.analyze()
-
+from tracecols.export.viewers import export_timeline
 
 NO_TIMES = ["0.1", math.nan, math.inf, -math.inf, True, [0.1], b"1", 1j]
 
@@ -75,9 +66,6 @@ def test_keywords__of_an_analysis_that_are_unknown(given, hint, trace):
 
 @pytest.mark.parametrize("given", [1.5, [1.5], [True], "a", True, {0: 1}, ["0"], NotImplemented], ids=repr)
 def test_locations__that_are_no_numbers_are_refused(given, trace, tmp_path):
-    from tracecols.export.archive import export_archive
-    from tracecols.export.viewers import export_timeline
-
     for call in (
         lambda: trace.analyze(locations=given),
         lambda: trace.matches("mpi_latebroadcast", locations=given),
@@ -123,8 +111,7 @@ def test_single_values__stand_for_lists_of_one(trace, cube, tmp_path):
         "def mine(model, m, parent):\n    return parent\n"
     )
     assert "mine" in trace.analyze(patterns=str(tmp_path / "p.py")).properties.id
-    runs = tracecols.compare([cube, cube])
-    assert len(runs.regressions(0.05, "time")) == 0
+    assert len(tracecols.compare([cube, cube]).regressions(0.05, "time")) == 0
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,7 @@ def test_non_blocking_collectives__are_understood(tmp_path, archive):
     a.enter(10, "MPI_Send").send(11, 1, mpi.world, 7, 64).leave(12, "MPI_Send")
     b.enter(10, "MPI_Recv").receive(11, 0, mpi.world, 8, 64).leave(12, "MPI_Recv")
     assert run("convert", archive.write(), "-o", tmp_path / "x.trace").exit_code == 0
-    output = run("info", tmp_path / "x.trace").output
-    assert "Everything was understood." in output
+    assert "Everything was understood." in run("info", tmp_path / "x.trace").output
     told = run("analyze", tmp_path / "x.trace", "-o", tmp_path / "x.severity").stderr
     assert not any("non-blocking" in line for line in told.splitlines() if line.startswith("note"))
     assert "note: 1 send without receive (it and its bytes count as sent; what it waited for is not known)\n" in told
@@ -214,8 +213,6 @@ def test_show__lays_a_property_on_a_grid(work, tmp_path, monkeypatch):
 
 
 def test_show__lays_a_property_on_planes(work, tmp_path):
-    import tracecols
-
     cube = tracecols.SeverityCube.load(work / "h.severity")
     at = [[x, y, 0] for x in range(2) for y in range(2)] + [[0, 0, 14], [1, 1, 14]]
     cube.with_topology("cubes", [2, 2, 15], at, locations=range(6)).save(tmp_path / "c.severity")
@@ -342,8 +339,7 @@ def test_outputs__do_not_overwrite_what_is_not_theirs(work, tmp_path):
 
 
 def test_commands__that_are_mistyped_are_suggested():
-    mistyped = executed("analyse", "x.trace", code=2)
-    assert "No such command 'analyse'. Did you mean analyze?" in mistyped
+    assert "No such command 'analyse'. Did you mean analyze?" in executed("analyse", "x.trace", code=2)
     assert "Did you mean" not in run("zzz").output
 
 

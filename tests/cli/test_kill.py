@@ -14,8 +14,11 @@ from threading import Event
 
 import pytest
 from conftest import LONG
+from support.store_changes import Numbers
 
 import tracecols
+from benchmarks.kill import campaign, cases
+from tracecols import conversion
 from tracecols.errors import SourceError, TracecolsError
 from tracecols.store import Store
 from tracecols.work.scratch import ScratchFolder
@@ -56,8 +59,6 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_commands__killed_at_random_moments(tmp_path, data):
-    from benchmarks.kill import campaign, cases
-
     of = cases(tmp_path, data / "hybrid_2x3", data / "late_sender")
     # on a machine with varying load, commands may end before they are killed
     for seed in range(1, 10):
@@ -85,8 +86,7 @@ def test_convert__killed_while_it_replaces_an_older_store(at, tmp_path, data):
     assert list(tmp_path.glob(".*.partial")) == [left]
     with pytest.raises(TracecolsError):
         tracecols.convert(data / "none", out)
-    new = files(tracecols.convert(data / "late_sender", out))
-    assert new != old
+    assert files(tracecols.convert(data / "late_sender", out)) != old
     assert not list(tmp_path.glob(".*"))
 
 
@@ -235,9 +235,6 @@ def test_interrupt__while_a_scratch_folder_is_removed_leaves_nothing(tmp_path, m
 
 def test_interrupt__stops_a_conversion_at_once(tmp_path, monkeypatch):
     """It does not wait for the end of the location that is being read."""
-    from support.store_changes import Numbers
-
-    from tracecols import conversion
 
     read, reading = [], Event()
 

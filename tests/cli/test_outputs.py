@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from support.command_line import executed
+from support.epilog_mutations import recordings
+from support.epilog_writer import merged
 
 import tracecols
 from tracecols.cli import group
+from tracecols.enhance.dataflow import spill
 from tracecols.errors import TracecolsError
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
+from tracecols.work import scratch
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,8 +49,6 @@ group(sys.argv[2:])
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, data) -> dict[str, str]:
     """Traces, a store and a cube to work on."""
-    from support.epilog_mutations import recordings
-    from support.epilog_writer import merged
 
     folder = tmp_path_factory.mktemp("made")
     (recording,) = (r for name, r in recordings() if name == "messages")
@@ -154,8 +156,6 @@ def test_temporary_files__of_epilog_find_no_room(made, tmp_path, monkeypatch):
 
 
 def test_temporary_files__have_no_folder(made, tmp_path, monkeypatch):
-    import tempfile
-
     def none() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
@@ -170,8 +170,6 @@ def test_temporary_files__have_no_folder(made, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("is_archive", [False, True], ids=["store", "archive"])
 def test_temporary_files__of_an_analysis_are_in_the_given_folder(made, tmp_path, monkeypatch, is_archive):
-    from tracecols.work import scratch
-
     where = []
     folder_of = scratch.ScratchFolder
 
@@ -186,8 +184,6 @@ def test_temporary_files__of_an_analysis_are_in_the_given_folder(made, tmp_path,
 
 
 def test_temporary_files__of_the_analysis_find_no_room(made, tmp_path, monkeypatch):
-    from tracecols.enhance.dataflow import spill
-
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

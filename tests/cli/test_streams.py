@@ -71,8 +71,7 @@ def test_standard_streams__are_closed(closed, data, made, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no such shell there")
 def test_pipe__that_nobody_reads_is_no_error_message(data, made, tmp_path):
-    done = start("show {c}", data, made, tmp_path, "| true")
-    assert done.stderr == ""
+    assert start("show {c}", data, made, tmp_path, "| true").stderr == ""
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from support.severities import cells
 import tracecols
 from benchmarks import generate
 from tracecols.clocks.correction import CONDITION_TABLES, Bounds
+from tracecols.clocks.graph import ClockGraph
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.kernels import clocks as kernels
 from tracecols.schema import EventKind as K
@@ -76,8 +77,7 @@ def corrected(tmp_path):
     """Return a function that corrects a trace and opens the result."""
 
     def run(trace, **bounds):
-        path = trace.correct(**bounds).save(tmp_path / "corrected.trace")
-        return tracecols.open(path, jobs=1)
+        return tracecols.open(trace.correct(**bounds).save(tmp_path / "corrected.trace"), jobs=1)
 
     return run
 
@@ -224,8 +224,7 @@ def test_locks__stay_in_turn_when_one_thread_moves(archive, opened, corrected):
     after = corrected(opened(archive))
     locks = after.lock_acquisitions.sort_values("acquisition")
     assert locks.acquire_time.tolist()[1] == locks.release_time.tolist()[0] == 50_000 + 200
-    result = run("check", after.path)
-    assert "alternate" not in result.output
+    assert "alternate" not in run("check", after.path).output
 
 
 @pytest.mark.slow
@@ -593,7 +592,6 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
     """It used to be 114 B per event in a condition; arrays beyond `HELD` are in files."""
-    from tracecols.clocks.graph import ClockGraph
 
     n = 20_000
     mpi = archive.mpi(2)
@@ -759,8 +757,7 @@ def test_command__tells_what_was_corrected(archive, opened, tmp_path):
     )
     assert run("check", output).exit_code == 0
     # again, replacing the output, and as JSON
-    again = run("correct", trace.path, "-o", output, "--json", "--latency", "1us")
-    found = json.loads(again.output)
+    found = json.loads(run("correct", trace.path, "-o", output, "--json", "--latency", "1us").output)
     assert found["violations_before"]["message"] == 1
     assert found["bounds"]["latency"] == 1e-6
     assert run("correct", output, "-o", tmp_path / "z.trace").output.startswith("no clock condition is violated")
@@ -805,8 +802,7 @@ def test_command__refuses_what_it_cannot_do(archive, opened, tmp_path):
 
 
 def test_corrected__is_analysed_without_a_store(archive, opened):
-    trace = opened(early_message(archive))
-    found = trace.correct().analyze()
+    found = opened(early_message(archive)).correct().analyze()
     assert found.facts["counts"].get("messages received before they were sent", 0) == 0
     # the receive, entered at 1,495, waits for a send at 2,000
     assert cells(found, "mpi_latesender") == {("MPI_Recv", 1): 505}
@@ -829,8 +825,7 @@ def test_corrected__keeps_what_was_lost(archive, opened, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(p.name for p in DATA.iterdir() if p.is_dir()))
 def test_recorded__without_violations_stay_as_they_are(name, tmp_path):
-    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace"))
-    correction = trace.correct()
+    correction = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace")).correct()
     assert not any(correction.after.values())
     if not any(correction.before.values()):
         assert correction.change.n_moved == 0

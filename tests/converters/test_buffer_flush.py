@@ -105,8 +105,7 @@ def test_flush__stays_in_front_of_all_others(tmp_path, between):
             )
         thread.call(40 if between != "time" else 41, 70, "tiny").leave(100, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
-    at = kinds_of(trace).index(FLUSH)
-    assert at == (2 if between == "nothing" else 1)
+    assert kinds_of(trace).index(FLUSH) == (2 if between == "nothing" else 1)
 
 
 @pytest.mark.slow

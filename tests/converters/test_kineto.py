@@ -85,8 +85,7 @@ def test_times__are_exact_for_random_decimals():
 
 @pytest.mark.parametrize("text", ["1e30", "9" * 25, "1e999999999999"])
 def test_times__that_are_too_large_are_told(text):
-    data = np.frombuffer(text.encode() + b" ", np.uint8)
-    assert scan.read_decimal(data, len(text), 0, 3)[1] == 2
+    assert scan.read_decimal(np.frombuffer(text.encode() + b" ", np.uint8), len(text), 0, 3)[1] == 2
 
 
 # -- conversion of events ----------------------------------------------------------------------------------------------
@@ -352,8 +351,7 @@ def test_operations__are_joined_by(tmp_path, key):
     with convert(tmp_path, write_run(tmp_path / "run", two_ranks(KEYS[key]))) as trace:
         assert waits(trace) == {0: 30, 1: 5}
         assert trace.collectives.op_name.tolist() == ["allreduce", "allreduce"]
-        members = trace.collective_members
-        assert set(members.sent) == ({256} if KEYS[key] is not None else {1})
+        assert set(trace.collective_members.sent) == ({256} if KEYS[key] is not None else {1})
         region = trace.store.definitions["regions"].to_pylist()
         assert [r["canonical_name"] for r in region if r["paradigm"] == "nccl"] == ["ncclAllReduce"]
 
@@ -449,10 +447,8 @@ def test_messages__are_joined_by_sender_receiver_and_order(tmp_path, how):
             trace.launch(begin - 5, begin, end, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", **given)
         traces.append(trace)
     with convert(tmp_path, write_run(tmp_path / "run", traces)) as found:
-        messages = found.frame("messages", raw=True)
-        assert messages.length.tolist() == [256, 256]
-        cells = found.analyze().cells
-        assert sorted(cells["nccl_latesender"].value.tolist()) == [20_000, 30_000]
+        assert found.frame("messages", raw=True).length.tolist() == [256, 256]
+        assert sorted(found.analyze().cells["nccl_latesender"].value.tolist()) == [20_000, 30_000]
     # a rank that is not given: its messages are kernels
     with convert(tmp_path, traces[0].write(tmp_path / "rank0.json")) as found:
         assert not len(found.frame("messages"))

@@ -676,8 +676,7 @@ def test_recorded__totals_are_those_of_the_tables(shared_traces, tmp_path, name,
 @pytest.mark.slow
 def test_recorded__waits_of_all_to_all(shared_traces, tmp_path):
     trace = tracecols.open(tracecols.convert(shared_traces / "nsight/mfu_2gpu_before.sqlite", tmp_path / "x.trace"))
-    cube = trace.analyze(properties=["nccl_wait_nxn"])
-    cells = cube.cells["nccl_wait_nxn"]
+    cells = trace.analyze(properties=["nccl_wait_nxn"]).cells["nccl_wait_nxn"]
     by_location = [int(cells.value[cells.location == i].sum()) for i in np.unique(cells.location).tolist()]
     assert [round(ns / 1e6, 3) for ns in by_location] == [10.898, 2.477]
     assert trace.store.manifest["source"]["operations of NCCL"] == 33

@@ -503,8 +503,7 @@ def test_events__with_a_wrong_chunk_header(chunk, at, value, archive):
     archive.write()
     patch(first(archive), chunk * CHUNK + at, struct.pack("<Q", value))
     text = refused(archive.path, f"0.evt: chunk {chunk}, byte ", "its header says")
-    byte = int(text.split("byte ")[1].split(":")[0])
-    assert chunk * CHUNK <= byte <= (chunk + 1) * CHUNK
+    assert chunk * CHUNK <= int(text.split("byte ")[1].split(":")[0]) <= (chunk + 1) * CHUNK
 
 
 def test_events__with_something_else_than_a_chunk_header(archive):

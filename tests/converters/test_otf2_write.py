@@ -323,8 +323,7 @@ def test_definitions_of_no_table__are_written_or_counted(tmp_path, data):
 
 def test_unknown_events__are_counted(archive, tmp_path):
     archive.location().enter(1, "a").unknown(2, 99, b"..").unknown(3, 101).leave(4, "a")
-    store = convert(archive.write(), tmp_path)
-    _, again, report = there_and_back(store, tmp_path)
+    _, again, report = there_and_back(convert(archive.write(), tmp_path), tmp_path)
     assert report.unknown == {"events of kind UNKNOWN": 2}
     assert again.read("events", 0)["time"].tolist() == [1, 4]
     assert again.definition("locations").column("n_events").to_pylist() == [2]
@@ -645,8 +644,7 @@ def test_piece_by_time__with_suspended_tasks(archive, tmp_path):
     for start, stop in ((7, 12), (12, 25), (12, 35), (20, 21), (25, 31), (23, 28), (3, 41)):
         path = write_archive(StoreSource(store, start=start, stop=stop), tmp_path / f"{start}-{stop}.otf2")
         piece = convert(path, tmp_path, f"{start}-{stop}")
-        model = enhance(piece, 1)
-        scan = model.scans[0]
+        scan = enhance(piece, 1).scans[0]
         assert (scan.bad_exits, scan.open) == (0, 0), (start, stop)
         e = piece.read("events", 0)
         n = [int((e["kind"] == k).sum()) for k in (EventKind.THREAD_FORK, EventKind.THREAD_JOIN)]

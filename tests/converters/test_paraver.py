@@ -63,8 +63,7 @@ def check_against_oracle(path):
     expected = list(oracle.read_all(path))
     assert len(expected) == len(source.definitions["locations"]["id"])
     for location, events in enumerate(expected):
-        found = events_of(source, location)
-        assert found == events
+        assert events_of(source, location) == events
         assert source.definitions["locations"]["n_events"][location] == len(events)
 
 
@@ -610,8 +609,7 @@ def test_streams__of_different_devices_are_told_apart_by_their_names(tmp_path):
 
 def test_formats__are_recognised_by_what_files_hold(tmp_path):
     text = random_program(3, 2, 1)
-    odd = write(tmp_path / "trace.txt", text, pcf=None)
-    assert registry.open_source(odd).format == "Paraver"
+    assert registry.open_source(write(tmp_path / "trace.txt", text, pcf=None)).format == "Paraver"
     packed = tmp_path / "noname"
     packed.write_bytes(gzip.compress(text.encode()))
     assert registry.open_source(packed).format == "Paraver"

@@ -70,8 +70,7 @@ def test_collectives__on_undefined_communicators_do_not_depend_on_the_partition(
 
 
 def test_messages__on_undefined_communicators_are_not_joined(archive, enhance):
-    mpi = archive.mpi(2)
-    a, b = mpi.ranks
+    a, b = archive.mpi(2).ranks
     a.enter(0, "MPI_Send").send(1, 1, None, 7, 64).leave(2, "MPI_Send")
     b.enter(0, "MPI_Recv").receive(5, 0, None, 7, 64).leave(6, "MPI_Recv")
     model = enhance(archive)
@@ -142,8 +141,7 @@ def test_groups__without_locations_have_no_epochs(archive, enhance):
             rank.enter(t, region).record(t + 1, "RmaGroupSync", level=1, window=window, group=regions).leave(
                 t + 2, region
             )
-    model = enhance(archive)
-    assert len(model.epochs) == 0
+    assert len(enhance(archive).epochs) == 0
 
 
 def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhance):

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import pytest
 from support.command_line import executed, run
+from support.small_cubes import small_cube
 
 import tracecols
 from tracecols.errors import AnalysisError, ExportError, SeverityError, TracecolsError
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, fitting, title_path
-
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory, data):
-    return tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("names") / "h.trace"))
-
-
-@pytest.fixture(scope="module")
-def cube(trace):
-    return trace.analyze()
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +122,6 @@ def test_call_path__is_found_by_the_region_it_enters(cube):
 
 
 def test_call_path__of_a_name_in_square_brackets_is_no_pattern(cube):
-    from support.small_cubes import small_cube
-
     odd = small_cube({"time": {("main/f[1]", 0, 0): 1, ("main/f1", 0, 0): 2}})
     assert odd.frame("time", call_path="f[1]").value.tolist() == [0.001]
 

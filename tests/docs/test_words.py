@@ -14,6 +14,7 @@ import tracecols
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.periods import LEFT_OUT
 from tracecols.schema import notes
+from tracecols.testing import Program
 
 ROOT = Path(tracecols.__file__).parent
 
@@ -161,9 +162,6 @@ def test_notes__are_declared_in_both_numbers():
 
 
 def test_counts__of_one_are_singular_wherever_a_cube_says_them():
-
-    from tracecols.testing import Program
-
     program = Program(processes=1)
     program.locations[0].enter(0, "main").leave(10)
     with program.trace() as trace:

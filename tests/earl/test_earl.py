@@ -154,8 +154,7 @@ def documented(opened):
 
 
 def test_manual__says_what_is_there(documented):
-    e = documented["t"].event(100)
-    assert dict(e)["enterptr"] == 99
+    assert dict(documented["t"].event(100))["enterptr"] == 99
     kinds = documented["trace"].read_events(0, columns=["kind"]).kind.value_counts()
     assert documented["p2"].count == kinds[12] + 1 == 719  # as many as ENTERs, and the end of the program
     assert documented["s"].count == 2  # the program, on both processes
@@ -200,8 +199,7 @@ def test_scripts__give_the_numbers_of_a_plain_computation(name, opened, recorded
     got_inclusive, got_exclusive = documented["region_statistics"](trace)
     assert got_inclusive.to_dict() == inclusive
     assert got_exclusive.to_dict() == exclusive
-    by_event = documented["region_statistics_by_event"](t)
-    assert by_event == (inclusive, exclusive)
+    assert documented["region_statistics_by_event"](t) == (inclusive, exclusive)
     assert documented["wasted_time"](trace) == documented["wasted_time_by_event"](t) == wasted
     assert documented["out_of_order"](t) == documented["out_of_order_by_event"](t) == late
     assert inclusive and (wasted > 0) >= (name == "data-late_sender") and bool(late) >= (name == "otf2-wrong_order")

@@ -9,9 +9,12 @@ from conftest import SHARED, slow
 from oracles.devices import find_devices
 from support.laws import same
 from support.offload_program import Offload, small
+from support.slices import CALLS, analyze_piece
 
 import tracecols
+from tracecols.enhance.dataflow import partitions
 from tracecols.model.model import enhance as enhance_store
+from tracecols.report.info import describe_cube
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
@@ -221,8 +224,7 @@ def test_early_wait__is_for_what_was_pending_and_ended_last(archive, enhance):
     table = model.device_syncs
     assert table.stream.tolist() == [1, -1]
     assert table.cause_location.tolist() == [1, 2]
-    found = model.device_syncs
-    assert found.wait_begin_time.tolist() == [20, 40]
+    assert model.device_syncs.wait_begin_time.tolist() == [20, 40]
     assert ticks(analyze_model(model), "device_early_wait") == 10 + 10
 
 
@@ -401,8 +403,7 @@ def test_efficiencies__are_those_of_talp(archive, enhance):
     stream.record(50, "RmaGet", window=p.window, remote=0, received=8, matching=1)
     stream.record(60, "RmaOpCompleteBlocking", window=p.window, matching=1)
     p.host.leave(100, "main")
-    model = enhance(archive)
-    found = analyze_model(model).facts["device_efficiencies"]
+    found = analyze_model(enhance(archive)).facts["device_efficiencies"]
     assert found == {
         "devices": ["CUDA[0]", "CUDA[1]"],
         "device_parallel_efficiency": 60 / 200,
@@ -420,8 +421,6 @@ def test_efficiencies__are_those_of_talp(archive, enhance):
 def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
     from rich.console import Console
 
-    from tracecols.report.info import describe_cube
-
     small(archive)
     console = Console(width=120)
     with console.capture() as text:
@@ -435,8 +434,6 @@ def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
 
 
 def test_partitions__change_nothing(archive, enhance, monkeypatch):
-    from tracecols.enhance.dataflow import partitions
-
     for k in range(3):
         p = Offload(archive, 2)
         p.host.enter(0, "main")
@@ -500,8 +497,7 @@ def test_openacc__calls_enclose_those_of_the_driver(archive, enhance):
 
 
 def test_streams_of_rocprof__copies_are_regions_without_bytes(archive, enhance):
-    process = archive.process("process")
-    host = archive.location("Thread 1", process)
+    host = archive.location("Thread 1", archive.process("process"))
     group = archive.process("GPU 0", kind="accelerator")
     compute = archive.location("Thread 1, Compute on GPU 0, Queue 1", group, "gpu")
     copies = archive.location("Copy to GPU 0", group, "gpu")
@@ -779,8 +775,6 @@ def launched_ahead(archive):
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [2, 5, 15, 20, 22, 30, 45, 47, 50, 55, 65, 68, 73, 90])
 def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enhance, cut):
-    from support.slices import analyze_piece
-
     launched_ahead(archive)
     store = enhance(archive).store
     whole = analyze_model(enhance_store(store, 1))
@@ -815,8 +809,6 @@ def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enh
 
 
 def test_pieces__say_what_was_asked_for_before(archive, enhance):
-    from support.slices import analyze_piece
-
     launched_ahead(archive)
     store = enhance(archive).store
     _, cube = analyze_piece(store, 47, None)
@@ -835,8 +827,6 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
 
 @pytest.mark.slow
 def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enhance):
-    from support.slices import CALLS, analyze_piece
-
     launched_ahead(archive)
     store = enhance(archive).store
     for start, stop, n in ((None, 68, 1), (68, None, 1), (None, 58, 0)):
@@ -846,8 +836,6 @@ def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enha
 
 @pytest.mark.parametrize("sites", [(7, 9, 7), (None, None, None)], ids=["by call site", "of one stream"])
 def test_pieces__of_launches_that_refer_to_no_stream(archive, enhance, sites):
-    from support.slices import analyze_piece
-
     names_sites = sites[0] is not None
     p = Offload(archive, 2)
     p.host.enter(0, "main")
@@ -886,8 +874,7 @@ def test_launches__of_library_and_driver_without_references_are_one(archive, enh
 
 
 def test_calls_without_streams__are_reported(archive, analyze):
-    process = archive.process()
-    host = archive.location("Master thread", process)
+    host = archive.location("Master thread", archive.process())
     host.enter(0, "main").call(10, 12, archive.region("acc_launch_kernel@a.c:3", "wrapper", "openacc"))
     host.call(20, 25, archive.region("acc_upload@a.c:2", "wrapper", "openacc")).leave(100, "main")
     cube = analyze(archive)

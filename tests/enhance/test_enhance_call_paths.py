@@ -62,8 +62,7 @@ def test_root__is_the_program_where_it_is_recorded(archive, enhance):
 
 
 def test_flush__is_a_region_of_one_event(archive, enhance):
-    x = archive.location()
-    x.enter(0, "f").record(4, "BufferFlush", stop_time=10).leave(12, "f")
+    archive.location().enter(0, "f").record(4, "BufferFlush", stop_time=10).leave(12, "f")
     assert profile(enhance(archive)) == {("f", 0): (4 + 2, 1), ("f/TRACE BUFFER FLUSH", 0): (6, 1)}
 
 
@@ -99,8 +98,7 @@ def test_recording__that_is_off_is_a_region(archive, enhance):
 
 
 def test_exit__without_enter_is_counted_and_passed_over(archive, enhance):
-    x = archive.location()
-    x.leave(1, "g").enter(2, "f").leave(5, "f").leave(6, "f")
+    archive.location().leave(1, "g").enter(2, "f").leave(5, "f").leave(6, "f")
     model = enhance(archive)
     assert profile(model) == {("f", 0): (3, 1)}
     assert model.scans[0].bad_exits == 2
@@ -108,16 +106,14 @@ def test_exit__without_enter_is_counted_and_passed_over(archive, enhance):
 
 
 def test_exit__of_another_region_ends_the_one_on_top(archive, enhance):
-    x = archive.location()
-    x.enter(0, "f").enter(1, "g").leave(5, "f").leave(6, "f")
+    archive.location().enter(0, "f").enter(1, "g").leave(5, "f").leave(6, "f")
     model = enhance(archive)
     assert profile(model) == {("f", 0): (1 + 1, 1), ("f/g", 0): (4, 1)}
     assert model.scans[0].bad_exits == 1
 
 
 def test_end__closes_regions_that_are_never_left(archive, enhance):
-    x = archive.location()
-    x.enter(0, "f").enter(4, "g").call(6, 9, "h")
+    archive.location().enter(0, "f").enter(4, "g").call(6, 9, "h")
     model = enhance(archive)
     assert profile(model) == {("f", 0): (4, 1), ("f/g", 0): (2, 1), ("f/g/h", 0): (3, 1)}
     assert model.scans[0].open == 2

@@ -112,8 +112,7 @@ def test_profile__is_time_and_visits_of_the_definition(programs):
 @pytest.mark.slow
 def test_messages__match_as_the_queues_of_the_definition(programs):
     for program, model in programs:
-        expected = queues.sendptr(program.events)
-        assert found(pointers(model)["sendptr"]) == rows(expected)
+        assert found(pointers(model)["sendptr"]) == rows(queues.sendptr(program.events))
         m = model.messages
         posts = queues.posted_by(program.events)
         stack = stacks.Stacks(program.events, program.program)

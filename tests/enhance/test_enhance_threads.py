@@ -212,8 +212,7 @@ def test_constructs__are_counted_by_role_within_a_team_instance(archive, enhance
         other.begin_team(t + 2, team).enter(t + 3, PARALLEL).call(t + 4, t + 5, loop).call(t + 8, t + 9, barrier)
         other.call(t + 11, t + 12, barrier).leave(t + 13, PARALLEL).end_team(t + 13, team)
     master.leave(90, "main")
-    model = enhance(archive)
-    c = model.constructs
+    c = enhance(archive).constructs
     assert c.role.tolist() == 2 * ["parallel", "loop", "barrier", "barrier"]
     assert c.latest_enter_time.tolist() == [13, 14, 18, 21, 53, 54, 58, 61]
     assert c.n_members.tolist() == [2] * 8
@@ -348,8 +347,7 @@ def test_locks__the_previous_owner_is_found_by_the_order_of_acquisition(archive,
         threads[i].enter(5, "omp_set_lock").acquire(t, 1, i + 1).leave(t + 1, "omp_set_lock")
         threads[i].enter(t + 5, "omp_unset_lock").release(t + 6, 1, i + 1).leave(t + 7, "omp_unset_lock")
     model = enhance(archive)
-    a = model.lock_acquisitions
-    assert a.previous_release_time.tolist() == [-1, 16, 26]
+    assert model.lock_acquisitions.previous_release_time.tolist() == [-1, 16, 26]
     # rows: 6 events per thread; every acquisition points to the release before it, every release to its acquisition
     rows, pointers = model.lockptr
     assert dict(zip(rows.tolist(), pointers.tolist(), strict=True)) == {1: -1, 4: 1, 7: 4, 10: 7, 13: 10, 16: 13}
@@ -393,8 +391,7 @@ def test_locks__nested_ones_are_released_by_the_outermost_release(archive, enhan
     threads, _ = archive.openmp(2)
     nested(threads[0], 1, (10, 12, 14, 16))
     nested(threads[1], 2, (20, 22, 24, 26))
-    model = enhance(archive)
-    a = model.lock_acquisitions
+    a = enhance(archive).lock_acquisitions
     assert a.release_time.tolist() == [16, 16, 26, 26]
     # an owner that acquires its lock again waits for nobody
     assert a.previous_release_time.tolist() == [-1, -1, 16, -1]

@@ -376,7 +376,6 @@ def test_info__names_what_was_found(tmp_path):
     )
     listed = json.loads(run("info", trace.store.path, "--json").output)
     assert (listed["topology_found"]["kind"], listed["topology_found"]["sizes"]) == ("grid", [3, 2])
-    cube = trace.analyze()
-    cube.save(tmp_path / "x.severity")
+    trace.analyze().save(tmp_path / "x.severity")
     listed = json.loads(run("info", tmp_path / "x.severity", "--json").output)
     assert listed["facts"]["topology_found"]["explained"] == 1

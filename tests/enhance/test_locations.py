@@ -157,8 +157,7 @@ def test_device_streams__are_no_threads_that_properties_need(archive, enhance):
     archive.location("thread", process).call(0, 10, "main")
     archive.location("stream", process, "gpu").call(0, 10, "kernel")
     archive.location("another", archive.process("GPU", kind="accelerator"), "gpu").call(0, 10, "kernel")
-    cube = analyze_model(enhance(archive), "expert")
-    assert "omp_idle_threads" not in cube.properties.id
+    assert "omp_idle_threads" not in analyze_model(enhance(archive), "expert").properties.id
 
 
 def test_device_streams__are_told_from_processes(archive, enhance, tmp_path):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
+from support.offload_program import small
 
 import tracecols
 from tracecols.drawings.programs import WindowProgram
@@ -158,8 +159,7 @@ def locked(archive, kinds):
 def test_lock_competition__is_with_locks_that_exclude_each_other(archive, analyze, kinds, wait):
     # 0 is exclusive, 1 is shared; the second waits from 20 to 40
     locked(archive, kinds)
-    cube = analyze(archive)
-    assert ticks(cube, "mpi_rma_sync_lock_competition") == wait
+    assert ticks(analyze(archive), "mpi_rma_sync_lock_competition") == wait
 
 
 def test_lock_competition__of_what_is_never_released_is_none(archive, analyze):
@@ -172,8 +172,6 @@ def test_lock_competition__of_what_is_never_released_is_none(archive, analyze):
 
 
 def test_copies_of_devices__are_no_bytes_of_one_sided_communication(archive, analyze):
-    from support.offload_program import small
-
     small(archive)
     cube = analyze(archive)
     assert "bytes_rma" not in cube.cells

@@ -7,6 +7,7 @@ import pytest
 from support import mpi_recordings
 from support.command_line import run
 from support.laws import check_laws, check_path, divide, same
+from support.severities import cube_of
 
 import tracecols
 from tracecols.replay.replay import Changes
@@ -105,8 +106,7 @@ def test_spawn__laws_hold_however_it_is_divided(monkeypatch):
 
 
 def test_efficiencies__of_processes_count_from_when_they_are_there():
-    with spawned().trace() as trace:
-        cube = trace.analyze(ideal_network=True)
+    cube = cube_of(spawned(), ideal_network=True)
     value = cube.efficiencies().set_index("metric").value
     # between 3 and 71; ranks 2 and 3 leave MPI_Init at 38
     computes, there = 27 + 32 + 32 + 33, 2 * (71 - 3) + 2 * (71 - 38)

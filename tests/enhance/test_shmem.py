@@ -17,8 +17,7 @@ class Shmem:
         self.archive = archive
         self.pes = []
         for i in range(n):
-            process = archive.process(f"PE {i}")
-            self.pes.append(archive.location("Master thread", process))
+            self.pes.append(archive.location("Master thread", archive.process(f"PE {i}")))
         archive.group("comm_locations", self.pes, "shmem")
         self.world = self.window(range(n))
         for name in (

@@ -20,6 +20,7 @@ from support.small_cubes import random_cube, small_cube
 
 import tracecols
 from tracecols.errors import ForeignCubeWarning, SeverityError
+from tracecols.export import cube_parser, cube_read
 from tracecols.export.cube_read import read_cube
 from tracecols.export.tables import ExportError, write_cube
 from tracecols.severity import Cells
@@ -715,8 +716,6 @@ def test_read__does_not_unpack_more_than_a_row(tmp_path):
 
 @pytest.mark.parametrize("ending", ["cubex", "cube"])
 def test_read__keeps_no_more_values_than_memory_has(ending, tmp_path, monkeypatch):
-    from tracecols.export import cube_read
-
     cube = small_cube({"time": {("main", i, 0): 7 for i in range(20)}, "mpi": {("main", i, 0): 1 for i in range(20)}})
     write_cube(cube, tmp_path / f"x.{ending}")
     assert cube_read.MAX_CELLS >= 1 << 29
@@ -726,8 +725,6 @@ def test_read__keeps_no_more_values_than_memory_has(ending, tmp_path, monkeypatc
 
 
 def test_read__does_not_unpack_trees_without_end(tmp_path, monkeypatch):
-    from tracecols.export import cube_parser, cube_read
-
     path = tmp_path / "x.cube.gz"
     monkeypatch.setattr(cube_parser, "MAX_ELEMENTS", 1000)
     many = "".join(f'<region id="{i}"><name>f</name></region>' for i in range(1000))

@@ -16,6 +16,7 @@ from support.timeline_reader import Perfetto, read
 
 import tracecols
 from tracecols.errors import ExportError, StoreError
+from tracecols.export import perfetto
 from tracecols.export.viewers import export_timeline
 from tracecols.kernels import protobuf
 from tracecols.patterns.registry import properties
@@ -68,11 +69,6 @@ def lines(trace, timeline):
                 if path[-2:] == [process, name]:
                     found.setdefault(location, uuid)
     return found
-
-
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory):
-    return convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("hybrid")).path
 
 
 @pytest.fixture(scope="module", params=RECORDED)
@@ -292,8 +288,7 @@ def test_waits__stand_below_their_location_at_the_time_they_waste(archive, tmp_p
 
 
 def test_waits__of_no_such_property_are_refused(archive, tmp_path):
-    mpi = archive.mpi(1)
-    mpi.ranks[0].call(0, 9, "main")
+    archive.mpi(1).ranks[0].call(0, 9, "main")
     trace = convert(archive.write(), tmp_path)
     for wrong in ("mpi_latesendr", "time", "mpi_cls_count"):
         with pytest.raises(ExportError, match=r"mpi_latesender, "):
@@ -382,10 +377,10 @@ def test_critical_path__of_recorded_traces_is_the_table(source, tmp_path):
 # -- around the worst instance -----------------------------------------------------------------------------------------
 
 
-def test_around__shows_the_time_of_the_worst_instance(hybrid, tmp_path):
-    result = run("export", hybrid, tmp_path / "x.pftrace", "--around", "late broadcast", "--jobs", 1)
+def test_around__shows_the_time_of_the_worst_instance(store, tmp_path):
+    result = run("export", store, tmp_path / "x.pftrace", "--around", "late broadcast", "--jobs", 1)
     assert result.exit_code == 0, result.output
-    worst = Trace(hybrid).top_instances("mpi_latebroadcast", 1).iloc[0]
+    worst = Trace(store).top_instances("mpi_latebroadcast", 1).iloc[0]
     assert (
         "the worst 0.00714619 s on rank 1 thread 0, caused by rank 0 thread 0, in hybrid/main/h_coll/MPI_Bcast"
         in result.stderr
@@ -422,8 +417,7 @@ def test_descriptors__tell_processes_and_threads(tmp_path, data):
 
 
 def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_path, data):
-    trace = convert(data / "late_sender", tmp_path)
-    timeline = export(trace, tmp_path / "x.pftrace")
+    timeline = export(convert(data / "late_sender", tmp_path), tmp_path / "x.pftrace")
     threads = [t.thread for t in timeline.tracks.values() if t.HasField("thread")]
     processes = [t.process for t in timeline.tracks.values() if t.HasField("process")]
     assert [(t.pid, t.tid, t.thread_name) for t in threads] == [(i + 1, i + 1, "Master thread") for i in range(4)]
@@ -434,8 +428,7 @@ def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_p
 
 
 def test_tracks__form_the_system_tree_in_order(tmp_path, data):
-    trace = convert(data / "hybrid_2x3", tmp_path)
-    timeline = export(trace, tmp_path / "x.pftrace")
+    timeline = export(convert(data / "hybrid_2x3", tmp_path), tmp_path / "x.pftrace")
     paths = [timeline.path(u) for u in timeline.tracks]
     assert [p[-1] for p in paths[:5]] == [paths[0][-1], "MPI Rank 0", "Master thread", "OMP thread 1", "OMP thread 2"]
     assert paths[0][0].startswith("machine Linux, node ")
@@ -448,8 +441,7 @@ def test_tracks__form_the_system_tree_in_order(tmp_path, data):
 
 
 def test_clock__says_which_time_of_day_time_zero_is(archive, tmp_path):
-    mpi = archive.mpi(1)
-    mpi.ranks[0].call(5, 10, "main")
+    archive.mpi(1).ranks[0].call(5, 10, "main")
     trace = convert(archive.write(), tmp_path)
     assert not export(trace, tmp_path / "x.pftrace").clocks
     manifest = json.loads((trace.path / "manifest.json").read_text())
@@ -506,8 +498,7 @@ def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path)
 
 
 def test_odd__open_instances_exits_without_enter_and_wrong_exits(archive, tmp_path):
-    mpi = archive.mpi(1)
-    here = mpi.ranks[0]
+    here = archive.mpi(1).ranks[0]
     here.leave(5, "main").enter(10, "main").enter(20, "f").leave(30, "g").enter(40, "h")
     timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
     ((slices),) = timeline.slices.values()
@@ -551,8 +542,7 @@ NASTY = 'a"b\\c</script>\n\t\u0000\u2028 ünï 𝄞 &<>%s{}'
 
 
 def test_names__are_only_text(archive, tmp_path):
-    mpi = archive.mpi(1)
-    mpi.ranks[0].call(0, 10, NASTY.replace("\0", ""))
+    archive.mpi(1).ranks[0].call(0, 10, NASTY.replace("\0", ""))
     trace = convert(archive.write(), tmp_path)
     wanted = NASTY.replace("\0", "")
     assert wanted in list(trace.regions["name"])
@@ -583,10 +573,10 @@ def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(ar
 
 
 @pytest.mark.parametrize("name", ["x.pftrace", "x.perfetto-trace", "x.trace.json"])
-def test_export__writes_a_piece(name, hybrid, tmp_path):
+def test_export__writes_a_piece(name, store, tmp_path):
     result = run(
         "export",
-        hybrid,
+        store,
         tmp_path / name,
         "--from",
         0.3,
@@ -627,38 +617,36 @@ def test_export__writes_a_piece(name, hybrid, tmp_path):
         (("x.csv", "--no-critical-path"), 2, "--critical-path: only for a timeline"),
     ],
 )
-def test_export__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):
+def test_export__refuses(arguments, code, words, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert words in executed("export", hybrid, *arguments, code=code)
+    assert words in executed("export", store, *arguments, code=code)
     assert not list(tmp_path.iterdir())
 
 
-def test_export__leaves_nothing_half(hybrid, tmp_path, monkeypatch):
-    from tracecols.export import perfetto
-
+def test_export__leaves_nothing_half(store, tmp_path, monkeypatch):
     def fail(*_):
         raise StoreError("damaged")
 
     monkeypatch.setattr(perfetto.PerfettoWriter, "events", fail)
     with pytest.raises(StoreError):
-        export_timeline(hybrid, tmp_path / "x.pftrace")
+        export_timeline(store, tmp_path / "x.pftrace")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
-def test_export__of_a_cube_is_refused(hybrid, tmp_path):
-    Trace(hybrid).analyze().save(tmp_path / "x.severity")
+def test_export__of_a_cube_is_refused(store, tmp_path):
+    Trace(store).analyze().save(tmp_path / "x.severity")
     with pytest.raises(ExportError, match="is a severity cube"):
         open_store(tmp_path / "x.severity")
 
 
-def test_export__is_the_same_for_any_batches(hybrid, tmp_path, monkeypatch):
+def test_export__is_the_same_for_any_batches(store, tmp_path, monkeypatch):
     from tracecols.export import timeline
 
-    export_timeline(hybrid, tmp_path / "one.pftrace")
+    export_timeline(store, tmp_path / "one.pftrace")
     one = Perfetto((tmp_path / "one.pftrace").read_bytes())
     monkeypatch.setattr(timeline, "ROWS", 100)
-    export_timeline(hybrid, tmp_path / "many.pftrace", jobs=2)
+    export_timeline(store, tmp_path / "many.pftrace", jobs=2)
     many = Perfetto((tmp_path / "many.pftrace").read_bytes())
     assert (many.slices, many.instants, many.samples) == (one.slices, one.instants, one.samples)
 
@@ -701,8 +689,7 @@ def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_pa
 
 def test_devices__chrome_has_copies_and_flows_as_well(archive, tmp_path):
     small(archive)
-    trace = convert(archive.write(), tmp_path)
-    export_timeline(trace.path, tmp_path / "x.trace.json", jobs=1)
+    export_timeline(convert(archive.write(), tmp_path).path, tmp_path / "x.trace.json", jobs=1)
     events = json.loads((tmp_path / "x.trace.json").read_text())
     events = events if isinstance(events, list) else events["traceEvents"]
     (copy,) = [e for e in events if e.get("name") == "copy to host"]

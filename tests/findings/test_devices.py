@@ -8,14 +8,14 @@ import tarfile
 import pytest
 from conftest import SHARED
 from support.device_program import Rank, Simulation
+from support.severities import cube_of
 
 import tracecols
 from tracecols.severity import wording
 
 
 def first_of(simulation):
-    with simulation.program.trace() as trace:
-        return trace.analyze().diagnosis().findings[0]
+    return cube_of(simulation.program).diagnosis().findings[0]
 
 
 def rank(host=10, kernel=10):
@@ -51,8 +51,7 @@ def test_who_waits_itself__is_no_cause():
     def one(first, second):
         return Rank().work("first", first).collective().sync().work("second", second).collective().sync()
 
-    with Simulation([one(10, 10), one(10, 14), one(90, 10)]).program.trace() as trace:
-        found = trace.analyze().diagnosis().findings
+    found = cube_of(Simulation([one(10, 10), one(10, 14), one(90, 10)]).program).diagnosis().findings
     assert [f.rank for f in found if f.kind == "straggler"] == [2]
 
 

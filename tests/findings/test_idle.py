@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.device_program import Rank, Simulation
 from support.offload_program import Offload
+from support.severities import cube_of
 
 import tracecols
 from tracecols.enhance.dataflow.columns import Columns
@@ -18,8 +19,7 @@ from tracecols.testing import Program
 
 
 def findings_of(ranks, n=10, **given):
-    with Simulation(ranks, **given).program.trace() as trace:
-        return trace.analyze().diagnosis(n).findings
+    return cube_of(Simulation(ranks, **given).program).diagnosis(n).findings
 
 
 def idle(ranks, **given):
@@ -165,8 +165,7 @@ def of_steps(kernels, hosts=(10, 10, 10), without_device=-1, names="kkk", barrie
         for one, end in zip(program.masters, ends, strict=True):
             one.enter(end, "meet").enter(end, "MPI_Barrier").begin_collective(end)
             one.end_collective(now, "barrier").leave(now).leave(now)
-    with program.trace() as trace:
-        return trace.analyze().diagnosis().findings
+    return cube_of(program).diagnosis().findings
 
 
 def test_long_kernel_of_one_rank__is_the_first_finding_with_its_gain():
@@ -269,8 +268,7 @@ def test_phases_that_are_recorded__are_named_without_their_numbers():
     program = Simulation([host]).program
     regions = program.definitions["regions"]
     regions["flags"] = [PHASE * name.startswith("ProfilerStep") for name in regions["name"]]
-    with program.trace() as trace:
-        (found,) = (f for f in trace.analyze().diagnosis().findings if f.kind == "idle")
+    (found,) = (f for f in cube_of(program).diagnosis().findings if f.kind == "idle")
     # including one tick each from the end of the kernel to the return of the waiting call, and of latency
     assert (found.cause_region, found.evidence["idle"]) == ("ProfilerStep", 408)
     assert found.evidence["regions"] == ["ProfilerStep"]
@@ -288,8 +286,7 @@ def test_time_outside_of_all_regions__is_no_function():
     master.call(end + 900, end + 910, "assemble").launch(end + 910, end + 911, stream)
     stream.kernel(end + 911, end + 931, "k")
     master.synchronize(end + 911, end + 932)
-    with program.trace() as trace:
-        (found,) = (f for f in trace.analyze().diagnosis(10).findings if f.kind == "idle")
+    (found,) = (f for f in cube_of(program).diagnosis(10).findings if f.kind == "idle")
     # without the 900 ticks between the two functions
     assert (found.cause_region, found.evidence["idle"]) == ("assemble", 100)
 
@@ -409,8 +406,7 @@ def test_first_launch_of_a_kernel__loads_its_code():
     master.enter(end, "more").launch(end + 10, end + 5010, stream)
     stream.kernel(end + 5005, end + 5065, "other")
     master.synchronize(end + 5010, end + 5066).leave(end + 5070)
-    with program.trace() as trace:
-        (start,) = (f for f in trace.analyze().diagnosis(10).findings if f.kind == "device_start")
+    (start,) = (f for f in cube_of(program).diagnosis(10).findings if f.kind == "device_start")
     # the part of the launch before the kernel
     assert start.seconds == 4995
     assert start.where.call_path == "more/cuLaunchKernel"

@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 from conftest import slow
+from support.severities import cube_of
 
 from benchmarks import kinds
 from benchmarks.bottlenecks import BOTTLENECKS
@@ -67,8 +68,7 @@ class Run:
         end = max(self.now)
         for r in self.ranks:
             self.at(r).leave(end + 5).leave(end + 6).leave(end + 7)
-        with self.program.trace() as trace:
-            return trace.analyze()
+        return cube_of(self.program)
 
 
 def late(ranks, work, iterations=10):
@@ -255,8 +255,7 @@ def test_serial__of_the_only_process_names_rank_and_thread():
         t += 5010
         master.join(t)
     master.leave(t + 1)
-    with program.trace() as trace:
-        first = trace.analyze().diagnosis().findings[0]
+    first = cube_of(program).diagnosis().findings[0]
     assert (first.kind, first.cause_region, first.rank, first.thread) == ("serial", "sort_cells", 0, 0)
     assert first.what.startswith("rank 0 thread 0 computes sort_cells alone")
     assert first.gain == pytest.approx(5 * 3000 * 2 / 3, rel=0.01)
@@ -336,8 +335,7 @@ def test_lock__names_where_it_is_held():
     for one in program.locations:
         one.leave(max(ends) + 2).leave(max(ends) + 3).end_team(max(ends) + 3)
     main.join(max(ends) + 4).leave(max(ends) + 5)
-    with program.trace() as trace:
-        first = trace.analyze().diagnosis().findings[0]
+    first = cube_of(program).diagnosis().findings[0]
     assert first.kind == "lock" and first.cause_region == "add"
     assert first.what.startswith("threads wait for each other at the lock in add")
     assert first.rank is None and "lock" in first.advice.lower()
@@ -358,8 +356,7 @@ def test_lock__names_where_it_is_held():
 )
 def test_trend__over_the_run(excess, trend):
 
-    at = np.arange(len(excess), dtype=float)
-    assert trend_of(np.array(excess, float), at)["trend"] == trend
+    assert trend_of(np.array(excess, float), np.arange(len(excess), dtype=float))["trend"] == trend
 
 
 @pytest.mark.parametrize(
@@ -485,8 +482,7 @@ def test_calls_that_wait_for_late_senders__are_not_stalled():
 def test_first_finding__is_a_small_bottleneck_rather_than_what_no_cause_explains(kind):
     """The main thread waits for the others all the time, and the bottleneck is a tenth to a twentieth of the run."""
     w, truth = (BOTTLENECKS | RARE)[kind](Random(f"{kind} 0"), 0.15)
-    with w.finish().trace() as trace:
-        first = trace.analyze().diagnosis().findings[0]
+    first = cube_of(w.finish()).diagnosis().findings[0]
     assert first.cause_region in truth.regions and 0.02 < first.gain_share < 0.2
 
 
@@ -551,8 +547,7 @@ def test_time_in_calls_that_take_locks__is_explained_by_the_cause_that_it_is():
     """It was a second finding, of the property."""
     kind = "locks_without_contention"
     w, truth = (BOTTLENECKS | MIXED)[kind](Random(f"{kind} 0"), True)
-    with w.finish().trace() as trace:
-        first, *others = trace.analyze().diagnosis().findings
+    first, *others = cube_of(w.finish()).diagnosis().findings
     assert first.cause_region in truth.regions and first.property == "pthread_lock_api"
     assert first.share > 0.5 and all(f.share < 0.05 for f in others)
 
@@ -564,8 +559,7 @@ def test_piece__in_which_threads_are_not_joined_has_their_causes(kind):
     program = w.finish()
     without.finish()
     start, stop = (part * w.runtime / program.resolution for part in (0.25, 0.8))
-    with program.trace() as trace:
-        first = trace.analyze(start=start, stop=stop).diagnosis().findings[0]
+    first = cube_of(program, start=start, stop=stop).diagnosis().findings[0]
     assert first.cause_region in truth.regions and (first.rank, first.thread) == (truth.rank, truth.thread)
     lost = 1 - without.runtime / w.runtime
     assert first.gain == pytest.approx(lost * (stop - start), rel=1 / 3)

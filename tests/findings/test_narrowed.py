@@ -6,6 +6,7 @@ import random
 
 import pytest
 from support.late_ranks import late_ranks
+from support.severities import cube_of
 
 from benchmarks.mixed import numbered_steps
 from benchmarks.world import World
@@ -62,8 +63,7 @@ def test_properties__say_that_causes_are_left_out(trace):
 
 def test_steps__count_as_one_also_where_they_are_asked_for():
     w, truth = numbered_steps(random.Random(5), True)
-    with w.finish().trace() as trace:
-        first = trace.analyze().diagnosis().findings[0]
+    first = cube_of(w.finish()).diagnosis().findings[0]
     assert (first.rank, first.cause_region) == (truth.rank, "forces")
     assert first.evidence["n_pieces"] == 20
 
@@ -75,8 +75,7 @@ def test_steps__of_findings_that_are_properties_count_as_one():
             for r in range(3):
                 w.now[r][0] += 2000 if r == 1 else 1000
             w.allreduce()
-    with w.finish().trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(w.finish())
     cube.facts.pop("causes")
     first = cube.diagnosis().findings[0]
     assert first.property == "mpi_wait_nxn"

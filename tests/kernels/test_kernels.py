@@ -292,8 +292,7 @@ def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_onc
 
 
 def test_scan__of_no_event_finds_nothing():
-    store = OneLocation([])
-    one = scanned(store)
+    one = scanned(OneLocation([]))
     assert one.paths.column("parent").size == len(one.calls) == len(one.events) == one.open == 0
 
 
@@ -375,8 +374,7 @@ def test_scan__counts_exits_that_do_not_match():
 
 
 def test_scan__open_calls_end_with_the_last_event():
-    store = OneLocation([(ENTER, 0, CALL), (ENTER, 2, 0), (OTHER, 5, 0)])
-    one = scanned(store)
+    one = scanned(OneLocation([(ENTER, 0, CALL), (ENTER, 2, 0), (OTHER, 5, 0)]))
     assert one.calls.column("exit_time").tolist() == [57]  # 50 + 2 + 5
     assert one.calls.column("exit").tolist() == [-1]
     assert one.paths.column("exclusive").tolist() == [2, 5]

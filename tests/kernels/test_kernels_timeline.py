@@ -152,8 +152,7 @@ def test_nanoseconds__are_rounded_down(resolution, ticks, origin):
     ns = export.Nanoseconds({"resolution": resolution, "origin": origin}, origin, origin + 10**12 // 1000)
     limit = (2**63 - 1) * resolution // 10**9 - 2 * resolution
     ticks = [min(t, limit) for t in ticks]
-    found = ns(np.array(ticks) + origin).tolist()
-    assert found == [t * 10**9 // resolution for t in ticks]
+    assert ns(np.array(ticks) + origin).tolist() == [t * 10**9 // resolution for t in ticks]
 
 
 @pytest.mark.slow

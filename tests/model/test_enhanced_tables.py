@@ -9,6 +9,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import weakref
 from pathlib import Path
 
@@ -19,8 +21,11 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import slow
 from support.command_line import executed, run
+from support.random_programs import RandomProgram
 
 import tracecols
+from benchmarks.generate import record
+from tracecols.conversion import write_store
 from tracecols.docs.site.declared import schema
 from tracecols.enhance.dataflow import partitions
 from tracecols.enhance.dataflow.columns import CompoundTable
@@ -39,11 +44,6 @@ from tracecols.schema import DEFINITIONS, SIDE_TABLES
 from tracecols.store import Store
 
 OF_SLICES = WITHIN, RECEIVE, SEND, BUCKET
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory, data):
-    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("enhanced") / "h.trace")
 
 
 @pytest.fixture
@@ -116,7 +116,6 @@ def test_tables__of_recorded_traces(name, shared_traces, tmp_path, monkeypatch):
 @pytest.mark.parametrize("program", ["multizone", "fft"])
 def test_tables__of_generated_programs(program, tmp_path, monkeypatch):
     from benchmarks.generate import make
-    from tracecols.conversion import write_store
 
     source = make(program, 6, 2 if program == "multizone" else 1, 9000, depth=2)
     (tmp_path / "x.trace").mkdir()
@@ -130,7 +129,6 @@ def test_tables__of_generated_programs(program, tmp_path, monkeypatch):
 @pytest.mark.parametrize("ascends", [True, False])
 def test_tables__of_programs_with_devices(ascends, tmp_path, monkeypatch):
     """Device tables used to have no order: the files of several processes held the rows of only one of them."""
-    from benchmarks.generate import record
 
     record("offload", tmp_path, 3, 2, 3000, 1)
     path = tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace")
@@ -170,7 +168,6 @@ def test_tables__of_programs_that_create_threads(ascends, archive, tmp_path, mon
 @pytest.mark.slow
 def test_tables__where_the_locations_of_processes_alternate(archive, tmp_path, monkeypatch):
     """Rows of one partition lie between those of another, so their files cannot be concatenated."""
-    from support.random_programs import RandomProgram
 
     program = RandomProgram(5, tmp_path / "traces.otf2", 60)
     path = tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace", jobs=1)
@@ -342,8 +339,7 @@ def test_scan__gives_all_tables_there_are(own):
         assert len(table) == sum(batch.num_rows for batch in table.batches())
     assert set(trace.catalog.names) >= {"events", "call_paths", *TABLES, *DEFINITIONS, "p2p", "threads"}
     assert len(set(trace.catalog.names)) == len(trace.catalog.names)
-    p2p = trace.scan("p2p").frame(["row", "tag"])
-    assert p2p.equals(trace.table("p2p")[["row", "tag"]])
+    assert trace.scan("p2p").frame(["row", "tag"]).equals(trace.table("p2p")[["row", "tag"]])
     with pytest.raises(StoreError, match=r"no table 'mesages' in .*\n  did you mean messages"):
         trace.scan("mesages")
     with pytest.raises(StoreError, match="table rma has no rows"):
@@ -609,11 +605,8 @@ def test_events__only_what_is_asked_for_is_computed(store):
 @pytest.mark.slow
 def test_events__memory_is_little_more_than_the_frame(tmp_path):
     """It used to be three times the frame (issue 15)."""
-    import subprocess
-    import sys
 
     from benchmarks.generate import make
-    from tracecols.conversion import write_store
 
     (tmp_path / "x.trace").mkdir()
     write_store(

@@ -3,32 +3,29 @@ refuse wrong input."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import DATA
 from support.command_line import executed, run
 from support.offload_program import small
 
 import tracecols
+from tracecols.enhance.scan import paths
 from tracecols.errors import AnalysisError, StoreError, TracecolsError
 from tracecols.model.readable import n_readable, named_rows, readable_names
+from tracecols.model.tables import TABLES
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, compound
 from tracecols.schema.causes import WAITS
-
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory):
-    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("frames") / "h.trace", jobs=1))
-
 
 # -- columns -----------------------------------------------------------------------------------------------------------
 
 
 def test_frames__have_ranks_names_and_seconds_and_after_them_the_integers(trace):
     m, raw = trace.messages, trace.frame("messages", raw=True)
-    n = n_readable(compound.MESSAGES)
-    assert list(m)[n:] == list(raw) == list(compound.MESSAGES.names)
+    assert list(m)[n_readable(compound.MESSAGES) :] == list(raw) == list(compound.MESSAGES.names)
     assert m[list(raw)].equals(raw)
     locations = trace.locations
     for side in ("send", "recv"):
@@ -144,8 +141,6 @@ def test_sql__row_is_the_number_of_a_row_and_no_column_of_a_table(trace):
 
 
 def test_readable_names__do_not_collide_and_enumerations_are_columns():
-    from tracecols.model.tables import TABLES
-
     every = [spec.schema for spec in TABLES.values()] + [*SIDE_TABLES.values(), compound.EVENTS_WITH_POINTERS, WAITS]
     for table in every:
         names = [name for c in table.columns for name in readable_names(table, c)]
@@ -289,7 +284,6 @@ def test_seconds__where_the_clock_starts_at_zero_are_durations(archive, tmp_path
 
 def test_frames__of_call_paths_too_long_to_write_out_say_which_they_are(trace, monkeypatch):
     """Names beyond 1 GiB are refused on request; a table has the last region and the number of each call path."""
-    from tracecols.enhance.scan import paths
 
     fresh = tracecols.open(trace.path, jobs=1)
     monkeypatch.setattr(paths, "MAX_TEXT", 10)
@@ -319,9 +313,6 @@ def test_names__that_are_wrong_are_answered_with_the_nearest(call, words, trace)
 
 
 def test_import__loads_neither_pandas_nor_matplotlib():
-    import subprocess
-    import sys
-
     code = "import sys, tracecols; print([m for m in ('pandas', 'pyarrow', 'numba', 'matplotlib') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

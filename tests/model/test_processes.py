@@ -14,7 +14,8 @@ from conftest import LONG
 import tracecols
 from tracecols.errors import SeverityError, StoreError
 from tracecols.severity import SeverityCube
-from tracecols.store import Store, layout
+from tracecols.store import Store, layout, outputs
+from tracecols.store.outputs import folder_output
 
 ROOT = Path(__file__).parents[2]
 
@@ -210,7 +211,6 @@ except TracecolsError as error:
 
 def test_new_folder__is_not_refused_while_another_process_replaces_what_stands_there(tmp_path, data, monkeypatch):
     """The folder may disappear between the check that it exists and the reading of its manifest."""
-    from tracecols.store import outputs
 
     out = tracecols.convert(data / "coll", tmp_path / "x.trace")
     looked = []
@@ -231,8 +231,6 @@ def test_new_folder__is_not_refused_while_another_process_replaces_what_stands_t
 
 
 def test_new_folder__of_another_kind_is_refused(tmp_path):
-    from tracecols.store.outputs import folder_output
-
     (tmp_path / "x").mkdir()
     with (
         pytest.raises(StoreError, match="exists and is not a store"),

@@ -14,6 +14,8 @@ from support.random_programs import RandomProgram
 from support.random_threads import RandomThreads
 
 import tracecols
+from benchmarks.generate import RECORDED, make, record
+from tracecols.conversion import write_store
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.scan.gaps import SAMPLES, sample_times
 from tracecols.enhance.scan.instances import CallInstances
@@ -25,9 +27,6 @@ from tracecols.store import Store
 
 
 def generated(name, tmp_path, *size, **given):
-    from benchmarks.generate import RECORDED, make, record
-    from tracecols.conversion import write_store
-
     path = tmp_path / "x.trace"
     if name in RECORDED:
         record(name, tmp_path / "archive", *size, seed=1)
@@ -171,8 +170,7 @@ def divided(enhance, monkeypatch):
     monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 6)
 
     def run(archive):
-        model = enhance(archive)
-        with model.divided(in_windows=True) as run:
+        with enhance(archive).divided(in_windows=True) as run:
             return [len(run.division.windows_of(p)) for p in range(len(run.division))]
 
     return run
@@ -319,8 +317,7 @@ def test_gaps__a_team_that_never_ends_stays_in_one_window(archive, divided):
 
 def test_gaps__numbers_of_locks_that_repeat_are_not_separated(archive, divided):
     """A mutex of a new object at the same address has the same number as the old one."""
-    mpi = archive.mpi(1)
-    (a,) = mpi.ranks
+    (a,) = archive.mpi(1).ranks
     for t in range(0, 1000, 10):
         turn = t // 10 % 50 + 1
         a.enter(t, "lock").acquire(t + 1, 5, turn).release(t + 3, 5, turn).leave(t + 4, "lock")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import SHARED
-from support.severities import cells
+from support.severities import cells, cube_of
 
 import tracecols
 from tracecols.enhance.dataflow.grouping import Segments
@@ -86,8 +86,7 @@ def test_waits__of_one_call_may_overlap():
     sender.enter(0, "main").enter(20, "MPI_Send").send(21, to=1).leave(22)
     sender.enter(23, "MPI_Send").send(23, to=1).leave(24).leave(30)
     receiver.enter(0, "main").enter(5, "MPI_Recv").receive(24, source=0).receive(25, source=0).leave(26).leave(30)
-    with program.trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(program)
     assert cells(cube, "mpi_latesender") == {("MPI_Recv", 1): 33}
     assert (
         cube.facts["counts"]["cells with more waiting than time, because clocks disagree or waits of one call overlap"]
@@ -102,8 +101,7 @@ def test_waits__beyond_the_call_are_counted_where_clocks_disagree():
     first.enter(0, "main").fork(5).begin_team(6).enter(7, "!$omp parallel")
     first.enter(20, "!$omp barrier").leave(40).leave(95).end_team(96).join(97).leave(100)
     second.begin_team(6).enter(7, "!$omp parallel").enter(90, "!$omp barrier").leave(94).leave(95).end_team(96)
-    with program.trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(program)
     assert cells(cube, "omp_ebarrier_wait") == {("!$omp barrier", 0): 70}
     assert (
         cube.facts["counts"]["cells with more waiting than time, because clocks disagree or waits of one call overlap"]

@@ -12,6 +12,7 @@ from support.command_line import executed, run
 from support.random_programs import RandomProgram
 
 import tracecols
+from tracecols.enhance.dataflow import partitions as model_module
 from tracecols.model.model import enhance
 from tracecols.patterns.constraints import CONSTRAINTS, find_violations
 from tracecols.report.check import check_trace, tell
@@ -334,8 +335,6 @@ def test_recorded__violations_are_counted(name, expected, tmp_path):
 
 
 def test_parts__do_not_change_what_is_found(archive, enhance, monkeypatch):
-    from tracecols.enhance.dataflow import partitions as model_module
-
     mpi = archive.mpi(2, 2)
     for threads, team in zip(mpi.threads, mpi.teams, strict=True):
         a, b = threads

@@ -101,8 +101,7 @@ def test_scalasca_conventions__hold_their_invariants_on_epilog(seed, convert):
     cube = convert(recording).analyze("scalasca")
     # late receivers are counted at the call that completes the send, their parent at the one that starts it
     assert [v for v in cube.violations() if "mpi_clr_count" not in str(v)] == []
-    expert = convert(recording).analyze("expert")
-    assert cube.total("visits") == expert.total("visits")
+    assert cube.total("visits") == convert(recording).analyze("expert").total("visits")
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.laws import same
 from support.random_programs import RandomProgram
 from support.recordings import ALIKE
+from support.severities import cube_of
 
 import tracecols
 from tracecols import conversion
@@ -20,6 +21,7 @@ from tracecols.converters.base import Clock
 from tracecols.drawings.examples import EXAMPLES
 from tracecols.enhance.scan import batches, scan
 from tracecols.model.model import Model, enhance
+from tracecols.schema import EventKind as K
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 from tracecols.testing import Program
@@ -130,8 +132,6 @@ def test_time__of_every_location_is_the_reservation_of_its_process(folder, analy
 
 @every_trace
 def test_visits__are_the_region_instances(folder, analyzed):
-    from tracecols.schema import EventKind as K
-
     model, cube = analyzed(folder)
     if folder.name in NEGATIVE_ROOT:
         pytest.skip("tasks are visited where they run and where they were scheduled")
@@ -211,8 +211,7 @@ def test_severities__do_not_depend_on_the_sign_of_clock_readings(monkeypatch):
     ):  # fmt: skip
         shown = EXAMPLES[name]
         with monkeypatch.context() as patched:
-            with shown.make().program.trace() as trace:
-                expected = trace.analyze().frame()
+            expected = cube_of(shown.make().program).frame()
             patched.setattr(Program, "read", earlier)
             patched.setattr(Program, "clock", Clock(1, -10_000, 10_000))
             with shown.make().program.trace() as trace:

@@ -386,8 +386,7 @@ def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze
 
 def test_nonblocking__that_lack_participants_are_counted(archive, enhance):
     started(archive, "allreduce", last=1)
-    model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyze_model(enhance(archive))
     assert not len(cube.cells["mpi_nonblocking_collective_wait"])
     assert cube.facts["counts"] == {
         "non-blocking collective operations that are never completed": 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import DATA, slow
+from conftest import slow
 from support.two_messages import two_messages
 
 import tracecols
@@ -13,12 +13,6 @@ from tracecols.enhance.dataflow import partitions
 from tracecols.enhance.mpi import collectives
 from tracecols.errors import AnalysisError
 from tracecols.testing import assert_severities
-
-
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory):
-    path = tmp_path_factory.mktemp("framed") / "hybrid.trace"
-    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", path, jobs=1), jobs=1)
 
 
 def declare(function, parent="mpi_latesender", **more):
@@ -48,16 +42,16 @@ def test_framed__masks_and_severities_in_seconds_or_ticks(function):
 
 
 @pytest.mark.slow
-def test_framed__is_what_was_tried_in_a_notebook(hybrid):
+def test_framed__is_what_was_tried_in_a_notebook(trace):
     """The body gives the same result on `trace.messages` as in the pattern."""
 
     def stall(m):
         wait = m.send_done_exit_seconds - np.maximum(m.send_done_enter_seconds, m.recv_post_exit_seconds)
         return wait[wait > 0]
 
-    tried = stall(hybrid.sent_messages)
+    tried = stall(trace.sent_messages)
     family = declare(stall, "mpi_point2point", table="sent_messages", until="send_done_exit_time")
-    cube = hybrid.analyze(patterns=[family])
+    cube = trace.analyze(patterns=[family])
     assert len(tried) > 3
     assert cube.total("mine") == pytest.approx(tried.sum(), abs=1e-8)
 
@@ -66,14 +60,14 @@ def test_framed__is_what_was_tried_in_a_notebook(hybrid):
         wait = m.send_done_exit_time - np.maximum(m.send_done_enter_time, m.recv_post_exit_time)
         return parent.where(wait > 0, severity=wait)
 
-    both = hybrid.analyze(patterns=[family, other])
+    both = trace.analyze(patterns=[family, other])
     assert (both.cells["mine"].key == both.cells["other"].key).all()
     assert (both.cells["mine"].value == both.cells["other"].value).all()
-    matches = hybrid.matches("mine", patterns=[family], raw=True)
-    assert hybrid.duration(matches.end_time - matches.begin_time).tolist() == hybrid.duration(matches.severity).tolist()
+    matches = trace.matches("mine", patterns=[family], raw=True)
+    assert trace.duration(matches.end_time - matches.begin_time).tolist() == trace.duration(matches.severity).tolist()
 
 
-def test_framed__is_the_same_for_any_partitioning(hybrid, monkeypatch):
+def test_framed__is_the_same_for_any_partitioning(trace, monkeypatch):
     def mine(c, *, least):
         assert c.world_rank.dtype == np.int32
         return c.severity[(c.op_name if "op_name" in c else c.path.astype(str)).notna() & (c.severity > least)]
@@ -84,24 +78,22 @@ def test_framed__is_the_same_for_any_partitioning(hybrid, monkeypatch):
         table="collective_members",
         parameters={"least": tracecols.Parameter(0.0071, "sec", "least wait")},
     )
-    whole = hybrid.analyze(patterns=[family]).cells["mine"]
+    whole = trace.analyze(patterns=[family]).cells["mine"]
     assert len(whole) == 1
-    assert hybrid.analyze(patterns=[family], parameters={"mine": {"least": 1}}).total("mine") == 0
+    assert trace.analyze(patterns=[family], parameters={"mine": {"least": 1}}).total("mine") == 0
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 30)
     monkeypatch.setattr(collectives, "BUCKET_ROWS", 4)
-    divided = tracecols.open(hybrid.path, jobs=2).analyze(patterns=[family]).cells["mine"]
+    divided = tracecols.open(trace.path, jobs=2).analyze(patterns=[family]).cells["mine"]
     assert (divided.key == whole.key).all()
     assert (divided.value == whole.value).all()
 
 
-def test_framed__counts_and_constituents(hybrid):
+def test_framed__counts_and_constituents(trace):
     def slow(m):
         return (m.again_recv_time - m.again_send_time > 0) & (m.again_recv == m.recv)
 
     family = declare(slow, "", unit="occ", constituents={"again": tracecols.Constituent("recv", "messages", "recv")})
-    assert (
-        hybrid.analyze(patterns=[family]).total("mine") == (hybrid.messages.recv_time > hybrid.messages.send_time).sum()
-    )
+    assert trace.analyze(patterns=[family]).total("mine") == (trace.messages.recv_time > trace.messages.send_time).sum()
 
 
 @pytest.mark.parametrize(
@@ -120,6 +112,6 @@ def test_framed__what_is_no_answer_is_refused(function, parent, words):
         assert_severities(two_messages(), "mine", {}, patterns=[declare(function, parent)])
 
 
-def test_framed__uses_no_matches_of_others(hybrid):
+def test_framed__uses_no_matches_of_others(trace):
     with pytest.raises(AnalysisError, match="given no matches of others"):
-        hybrid.analyze(patterns=[declare(lambda m: m.length > 0, uses=("mpi_latereceiver",))])
+        trace.analyze(patterns=[declare(lambda m: m.length > 0, uses=("mpi_latereceiver",))])

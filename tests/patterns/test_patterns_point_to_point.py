@@ -13,6 +13,7 @@ from support.severities import cells
 
 from tracecols.patterns.matches import Matches
 from tracecols.patterns.point_to_point import overtaking
+from tracecols.search.cube import analyze_model
 
 
 def recv(rank, begin, at, end, peer, comm, tag=0, length=8, call="MPI_Recv"):
@@ -355,8 +356,6 @@ def test_late_receiver__not_if_the_receive_was_there(archive, analyze, enter, ex
     ],
 )
 def test_late_receiver__of_a_non_blocking_send_is_charged_to_its_completion(archive, enhance, call, expected):
-    from tracecols.search.cube import analyze_model
-
     # the wait begins at 20; the receive is posted at 30 by an Irecv, and completed later
     mpi = archive.mpi(2)
     a, b = mpi.ranks
@@ -386,8 +385,6 @@ def waitall_of_two_sends(mpi, *, late_sender):
 
 @pytest.mark.parametrize(("late_sender", "expected"), [(False, {("MPI_Waitall", 0): 25}), (True, {})])
 def test_late_receiver__of_several_the_largest_unless_a_sender_is_late(archive, enhance, late_sender, expected):
-    from tracecols.search.cube import analyze_model
-
     waitall_of_two_sends(archive.mpi(3), late_sender=late_sender)
     cube = analyze_model(enhance(archive))
     assert cells(cube, "mpi_latereceiver") == expected
@@ -397,7 +394,6 @@ def test_late_receiver__of_several_the_largest_unless_a_sender_is_late(archive, 
 @pytest.mark.parametrize("lengths", [(8, 0), (0, 8)])
 def test_late_receiver__of_equals_the_last_send_counts(archive, enhance, lengths):
     # both receives are posted at 30; the reference keeps the last send, with or without payload
-    from tracecols.search.cube import analyze_model
 
     mpi = archive.mpi(3)
     a = mpi.ranks[0]

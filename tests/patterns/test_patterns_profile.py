@@ -6,12 +6,15 @@ import pytest
 from support.otf2_writer import Archive
 from support.severities import cells
 
+import tracecols
+from tracecols.enhance.definitions.regions import Regions
 from tracecols.errors import AnalysisError
 from tracecols.patterns import counters
 from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import InRegions, SumOf
 from tracecols.patterns.registry import properties
 from tracecols.schema import enums
+from tracecols.store import Store
 
 # region, role, paradigm: the property its time belongs to
 GROUPS = [
@@ -260,9 +263,6 @@ def test_registry__parents_stand_before_their_children():
 
 def test_registry__no_region_of_mpi_or_openmp_falls_into_two_groups(data, tmp_path):
     # a recording by Score-P defines all MPI functions that Score-P knows, more than 200
-    import tracecols
-    from tracecols.enhance.definitions.regions import Regions
-    from tracecols.store import Store
 
     regions = Regions(Store(tracecols.convert(data / "coll", tmp_path / "coll.trace")))
     declared = properties("scalasca")

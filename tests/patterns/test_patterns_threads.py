@@ -144,8 +144,7 @@ def test_barrier__outside_a_parallel_region_is_no_wait(archive, analyze):
     threads, _ = archive.openmp(2)
     threads[0].enter(0, "main").call(20, 60, EXPLICIT).leave(100, "main")
     threads[1].call(50, 60, EXPLICIT)
-    cube = analyze(archive)
-    assert cells(cube, "omp_ebarrier_wait") == {}
+    assert cells(analyze(archive), "omp_ebarrier_wait") == {}
 
 
 def switch(thread, t, team, task):
@@ -162,7 +161,6 @@ def execute(thread, t, end, team, task):
 @pytest.fixture
 def analyze_tasks(enhance):
     """Return an analysis without checks: tasks make the program's root negative, as in the reference."""
-    from tracecols.search.cube import analyze_model
 
     return lambda archive: analyze_model(enhance(archive))
 

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA
 from support.command_line import run
+from support.severities import cube_of
 from support.two_messages import two_messages
 
 import tracecols
 from tracecols.errors import AnalysisError
+from tracecols.export.archive import export_archive
 from tracecols.given import packages
+from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.testing import Program, assert_severities, severities
 
 LATE_BIG = """
@@ -38,12 +40,6 @@ def late_big(tmp_path):
     return file
 
 
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory):
-    path = tmp_path_factory.mktemp("plugins") / "hybrid.trace"
-    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", path))
-
-
 # -- declaring ---------------------------------------------------------------------------------------------------------
 
 
@@ -62,7 +58,7 @@ def test_pattern__has_parameters(late_big):
         assert_severities(two_messages(), "late_big", wanted, patterns=[late_big], parameters=given)
 
 
-def test_pattern__gets_seconds_as_ticks(hybrid):
+def test_pattern__gets_seconds_as_ticks(trace):
     seen = []
 
     @tracecols.pattern(
@@ -84,9 +80,9 @@ def test_pattern__gets_seconds_as_ticks(hybrid):
         return parent.where(chosen, severity=duration[parent.row])
 
     def calls(**given):
-        return hybrid.matches("long", patterns=[long], parameters={"long": given}, raw=True)
+        return trace.matches("long", patterns=[long], parameters={"long": given}, raw=True)
 
-    second = hybrid.manifest["clock"]["resolution"]
+    second = trace.manifest["clock"]["resolution"]
     all_of_1_ms, of_20_ms = calls(), calls(limit=0.02)
     assert set(seen) == {(second // 1000, float("inf")), (second // 50, float("inf"))}
     assert 0 < len(of_20_ms) < len(all_of_1_ms)
@@ -94,8 +90,7 @@ def test_pattern__gets_seconds_as_ticks(hybrid):
 
 
 def test_pattern__appears_in_the_cube_and_everywhere(late_big, tmp_path):
-    with two_messages().trace() as trace:
-        cube = trace.analyze(patterns=[late_big])
+    cube = cube_of(two_messages(), patterns=[late_big])
     number = cube.properties.number["late_big"]
     assert cube.properties.parent[number] == "mpi_latesender"
     assert cube.properties.confidence[number] == 0.5
@@ -183,8 +178,7 @@ def test_pattern__on_parameters_and_markers(tmp_path):
     given = {"large_solves": {"least": 100}}
     wanted = {("main/solve", 0): 16, ("main/solve", 1): 17}
     assert_severities(program, "large_solves", wanted, patterns=[file], parameters=given)
-    with program.trace() as trace:
-        bins = trace.analyze(patterns=[file], bins=10).over_time("begin_to_end")
+    bins = cube_of(program, patterns=[file], bins=10).over_time("begin_to_end")
     # bins of 3 s: rank 0 from 5 and 22, rank 1 from 3, 5 and 22 on, all until 25
     assert bins.sum(axis=1).tolist() == [0, 5, 9, 9, 9, 9, 9, 13, 5, 0]
 
@@ -307,10 +301,10 @@ def test_kit__tells_when_a_pattern_looks_beyond_its_part():
 
 
 @pytest.mark.slow
-def test_properties__come_with_their_ancestors_and_nothing_else(hybrid):
-    whole = hybrid.analyze()
+def test_properties__come_with_their_ancestors_and_nothing_else(trace):
+    whole = trace.analyze()
     for name in whole.properties.id:
-        cube = hybrid.analyze(properties=[name])
+        cube = trace.analyze(properties=[name])
         above = [name]
         while above[-1]:
             above.append(whole.properties.parent[whole.properties.number[above[-1]]])
@@ -321,8 +315,8 @@ def test_properties__come_with_their_ancestors_and_nothing_else(hybrid):
 
 
 @pytest.mark.slow
-def test_within__keeps_what_a_region_calls(hybrid):
-    whole, cube = hybrid.analyze(), hybrid.analyze(within="h_region")
+def test_within__keeps_what_a_region_calls(trace):
+    whole, cube = trace.analyze(), trace.analyze(within="h_region")
     kept = np.array(["h_region" in path.split("/") for path in whole.call_paths.path])
     assert kept.any()
     assert not kept.all()
@@ -330,11 +324,11 @@ def test_within__keeps_what_a_region_calls(hybrid):
         of = whole.cells[name].on(kept)
         assert (cube.cells[name].key == of.key).all()
         assert (cube.cells[name].value == of.value).all()
-    assert hybrid.analyze(within="h_reg*").total("time") == cube.total("time")
+    assert trace.analyze(within="h_reg*").total("time") == cube.total("time")
 
 
-def test_locations__keeps_their_cells(hybrid):
-    whole, cube = hybrid.analyze(), hybrid.analyze(locations=[0, 4])
+def test_locations__keeps_their_cells(trace):
+    whole, cube = trace.analyze(), trace.analyze(locations=[0, 4])
     for name in whole.properties.id:
         of = whole.cells[name]
         of = of.where(np.isin(of.location, [0, 4]))
@@ -342,11 +336,9 @@ def test_locations__keeps_their_cells(hybrid):
 
 
 @pytest.mark.slow
-def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
-    from tracecols.export.archive import export_archive
-
-    cube = hybrid.analyze(start=0.3, stop=0.35)
-    export_archive(hybrid.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
+def test_piece__is_a_trace_by_itself(trace, tmp_path):
+    cube = trace.analyze(start=0.3, stop=0.35)
+    export_archive(trace.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
     same = tracecols.open(tracecols.convert(tmp_path / "piece.otf2", tmp_path / "piece.trace")).analyze()
     assert cube.properties.id == same.properties.id
     # an archive omits messages sent before the piece; an analysis counts them (issue 13, 16)
@@ -375,9 +367,9 @@ def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
         ({"conventions": "mine"}, "no conventions 'mine'"),
     ],
 )
-def test_choice__of_what_does_not_exist_is_an_error(hybrid, given, message):
+def test_choice__of_what_does_not_exist_is_an_error(trace, given, message):
     with pytest.raises(AnalysisError, match=message):
-        hybrid.analyze(**given)
+        trace.analyze(**given)
 
 
 # -- matches -----------------------------------------------------------------------------------------------------------
@@ -433,12 +425,12 @@ def test_critical_path__is_for_people_unless_raw_is_asked_for():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
-def test_matches__add_up_to_the_severities(hybrid, conventions):
-    cube = hybrid.analyze(conventions)
+def test_matches__add_up_to_the_severities(trace, conventions):
+    cube = trace.analyze(conventions)
     matched = 0
     for name in cube.properties.id:
         try:
-            m = hybrid.matches(name, conventions, raw=True)
+            m = trace.matches(name, conventions, raw=True)
         except AnalysisError as error:
             assert "not matched instance by instance" in str(error)
             continue
@@ -450,14 +442,12 @@ def test_matches__add_up_to_the_severities(hybrid, conventions):
     assert matched > 10 if conventions == "scalasca" else matched > 2
 
 
-def test_matches__of_a_profile_property_say_where_to_look(hybrid):
+def test_matches__of_a_profile_property_say_where_to_look(trace):
     with pytest.raises(AnalysisError, match="below it there are mpi_latesender, mpi_latereceiver"):
-        hybrid.matches("mpi_point2point")
+        trace.matches("mpi_point2point")
 
 
 def test_every_pattern__says_when_its_matches_begin_or_end():
-    from tracecols.patterns.registry import CONVENTIONS, properties
-
     for conventions in CONVENTIONS:
         by_id = {p.id: p for p in properties(conventions)}
         for p in by_id.values():
@@ -471,9 +461,9 @@ def test_every_pattern__says_when_its_matches_begin_or_end():
 # -- the command line --------------------------------------------------------------------------------------------------
 
 
-def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
+def test_analyze__takes_the_same(trace, late_big, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(hybrid.path, "h.trace")
+    shutil.copytree(trace.path, "h.trace")
     given = [
         "--patterns",
         late_big,

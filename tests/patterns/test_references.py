@@ -161,8 +161,7 @@ def test_limited_parallelism__of_threads_that_ran_a_call_path_of_their_own(data,
     limited = reference[(reference.property == "omp_limited_parallelism") & (reference.call_path == parallel)]
     assert dict(zip(limited.thread, limited.value, strict=True)) == pytest.approx({2: work[2], 3: work[3]}, abs=1e-9)
     place = {number: i for i, number in enumerate(model.call_paths.creation.tolist())}
-    visited = on_subtree(cube, "visits", single)
-    assert visited[0] == 0
+    assert on_subtree(cube, "visits", single)[0] == 0
     first_threads = [i for i in place if on_call_path(cube, "visits", i)[0]]
     assert place[single] > max(place[i] for i in first_threads)
     assert cube.facts["counts"]["call paths counted outside their parallel region, as the reference does"] == 4
@@ -245,8 +244,7 @@ def test_nested_teams__hang_below_the_thread_that_forked_them(shared_traces, ana
     assert others.call_path.astype(str).str.startswith(inner).all()
     assert visits[visits.call_path == inner].set_index("thread").value.to_dict() == {0: 4, 1: 4, 2: 4, 3: 4}
     # at each of 8 inner barriers, one of the two threads waits, unless they come at the same tick
-    waits = cube.frame("omp_ebarrier_wait")
-    assert waits.value.sum() == pytest.approx(0.0242, abs=1e-4)
+    assert cube.frame("omp_ebarrier_wait").value.sum() == pytest.approx(0.0242, abs=1e-4)
     assert cube.violations() == []
     # while a thread's inner team runs, nobody is idle; while threads 2 and 3 wait for it, they are
     assert cube.frame("omp_limited_parallelism").thread.unique().tolist() == [2, 3]

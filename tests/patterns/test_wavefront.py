@@ -454,8 +454,7 @@ def test_command__takes_topologies_from_files(archive, tmp_path):
         grid.write_text(text)
         assert words in executed("analyze", store, "-o", tmp_path / "y.severity", "--topology", grid, code=1)
         assert not (tmp_path / "y.severity").exists()
-    result = run("analyze", store, "--topology", tmp_path / "none.json")
-    assert result.exit_code != 0
+    assert run("analyze", store, "--topology", tmp_path / "none.json").exit_code != 0
 
 
 def refill_rows(trace, topologies):

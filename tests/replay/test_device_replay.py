@@ -53,8 +53,7 @@ def test_less_time_on_the_blamed_call_path__shortens_the_run():
 
     simulation = Simulation([rank(10), rank(90)])
     with simulation.program.trace() as trace:
-        cube = trace.analyze()
-        assert severities(cube, "delay_device_nxn")["k", 1, 1] == 79
+        assert severities(trace.analyze(), "delay_device_nxn")["k", 1, 1] == 79
     # half of 90 is saved; the wait of 80 becomes 40
     assert runtime(simulation) - runtime(simulation, {"k": 0.5}) == 45
 

@@ -75,14 +75,6 @@ def stores(tmp_path_factory):
     return store
 
 
-def replayed(program):
-    with program.trace() as trace:
-        replay = trace.replay
-        # read the data it needs later while the trace exists
-        _ = replay.computation, replay.graph
-        return replay
-
-
 def times(replay, new):
     """Return new times by location and recorded time; of nodes with the same recorded time, that of the last."""
     nodes = replay.graph.nodes
@@ -116,6 +108,16 @@ def check_laws(replay):
     roots = base == maxplus.NEVER
     base[roots] = g.time[roots]
     np.testing.assert_array_equal((base + weight)[:n], replay.ideal)
+
+
+def replayed(program):
+    """Return the replay of a program; the laws hold for it."""
+    with program.trace() as trace:
+        replay = trace.replay
+        # read the data it needs later while the trace exists
+        _ = replay.computation
+        check_laws(replay)
+        return replay
 
 
 # -- the kernels and their definition ----------------------------------------------------------------------------------
@@ -386,7 +388,6 @@ def message(send, receive, before=0):
 
 def test_message__of_an_ideal_network_arrives_when_it_is_sent():
     replay = message((20, 25), (5, 30))
-    check_laws(replay)
     new = times(replay, replay.ideal)
     # sent at 20 by a call that takes no time; the rest keeps its length: 35 and 30 s
     assert (new[0, 25], new[1, 30]) == (20, 20)
@@ -402,7 +403,6 @@ def test_message__latency_and_bandwidth_take_the_place_of_the_recorded_transfer(
 
 def test_late_receiver__the_sender_waits_on_an_ideal_network_too():
     replay = message((5, 40), (30, 45))
-    check_laws(replay)
     new = times(replay, replay.ideal)
     assert (new[0, 40], new[1, 45]) == (30, 30)
 
@@ -419,7 +419,6 @@ def test_late_receiver__of_a_buffered_send_is_no_wait():
 def test_clock_violation__has_a_negative_lag():
     # a message sent at 20 is received at 15
     replay = message((20, 25), (5, 15))
-    check_laws(replay)
     assert replay.graph.lag.tolist() == [-5]
 
 
@@ -436,7 +435,6 @@ def test_worked_example__recorded_14_ideal_12_useful_10():
     for one in program.masters:
         one.leave(20).leave(20)
     replay = replayed(program)
-    check_laws(replay)
     assert replay.runtime(replay.graph.nodes.time) == 14
     assert replay.runtime(replay.ideal) == 12
     with program.trace() as trace:
@@ -456,7 +454,6 @@ def collective(op, calls, root=-1, sent=8, received=8):
         one.enter(0, "main").enter(begin, name).begin_collective(begin).end_collective(end, op, root, s[i], r[i])
         one.leave(end).leave(100)
     replay = replayed(program)
-    check_laws(replay)
     new = times(replay, replay.ideal)
     return [new[i, end] for i, (_, end) in enumerate(calls)]
 
@@ -512,7 +509,6 @@ def nonblocking(op, calls, root=-1):
         one.enter(wait, "MPI_Wait").record(end, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side).leave(end)
         one.leave(100)
     replay = replayed(program)
-    check_laws(replay)
     assert replay.counts == {}
     new = times(replay, replay.ideal)
     return [new[i, end] for i, (_, _, end) in enumerate(calls)]
@@ -555,7 +551,6 @@ def test_start_and_end_of_mpi__all_wait_for_all_whether_or_not_operations_are_re
             one.begin_collective(end).end_collective(100, "destroy_handle")
         one.leave(100).leave(100)
     replay = replayed(program)
-    check_laws(replay)
     new = times(replay, replay.ideal)
     assert new[0, 50] == new[1, 50] == 20
     assert (new[0, 60], new[1, 90]) == (30, 60)
@@ -570,7 +565,6 @@ def test_threads__idle_before_the_fork_and_wait_in_barriers():
         one.begin_team(42).enter(42, PARALLEL).enter(stop, BARRIER).leave(72).leave(73).end_team(74)
     master.join(75).leave(90)
     replay = replayed(program)
-    check_laws(replay)
     kind = dict(zip(replay.graph.nodes.time.tolist(), replay.graph.nodes.kind.tolist(), strict=True))
     assert kind[30] in [int(k) for k in TRANSFER]
     assert kind[42] == kind[72] == kind[74] == kind[75] == NodeClass.OPENMP
@@ -592,7 +586,6 @@ def test_lock__is_acquired_after_its_release():
         one.enter(50, BARRIER).leave(50).leave(50).end_team(50)
     master.join(50).leave(60)
     replay = replayed(program)
-    check_laws(replay)
     g = replay.graph
     (edge,) = [i for i in range(len(g.edges)) if g.time[g.edges.tail[i]] == 30 and g.time[g.edges.head[i]] == 32]
     assert g.weight[g.edges.head[edge]] == 2
@@ -629,7 +622,6 @@ def test_contradiction__an_inferred_wait_is_left_out():
         45, source=0, tag=1
     ).leave(45).leave(60)
     replay = replayed(program)
-    check_laws(replay)
     assert sum(n for what, n in replay.counts.items() if what.startswith("inferred")) == 1
 
 
@@ -666,7 +658,6 @@ def test_polling__takes_its_time():
         b.leave(begin + 2)
     b.leave(60)
     replay = replayed(program)
-    check_laws(replay)
     # the 10 - 3 and 30 - 12 s between the calls remain
     assert times(replay, replay.ideal)[1, 32] == 2 + 7 + 18
 
@@ -679,7 +670,6 @@ def test_truncated_trace__ends_with_a_call_that_is_open():
         one.enter(0, "main").enter(5, "MPI_Init").leave(10).enter(begin, "MPI_Finalize")
     b.begin_collective(45)
     replay = replayed(program)
-    check_laws(replay)
     assert replay.runtime(replay.graph.nodes.time) == 30
     assert replay.runtime(replay.ideal) == 30
     kinds = {
@@ -694,7 +684,7 @@ def test_init__once_more_waits_for_nobody():
     program = Program(2)
     for one in program.masters:
         one.enter(0, "main").enter(5, "MPI_Init").leave(10).enter(20, "MPI_Init").leave(21).leave(30)
-    check_laws(replayed(program))
+    replayed(program)
 
 
 def test_message__outside_of_mpi_calls_is_counted():
@@ -703,7 +693,6 @@ def test_message__outside_of_mpi_calls_is_counted():
     a.enter(0, "main").send(10, to=1).leave(60)
     b.enter(0, "main").receive(20, source=0).leave(60)
     replay = replayed(program)
-    check_laws(replay)
     assert list(replay.counts.values()) == [1]
 
 
@@ -746,7 +735,6 @@ def one_thread():
 )
 def test_created_threads__are_waited_for_by_who_joins_them(scale, end):
     replay = replayed(one_thread())
-    check_laws(replay)
     assert times(replay, replay.times(Changes(scale)))[0, 1116] == end
 
 
@@ -774,7 +762,6 @@ def test_created_threads__without_calls_of_their_own():
     of_thread(main, 115, K.THREAD_WAIT, 1).leave(120)
     of_thread(of_thread(thread, 12, K.THREAD_BEGIN, 1).enter(12, "work").leave(112), 112, K.THREAD_END, 1)
     replay = replayed(program)
-    check_laws(replay)
     assert times(replay, replay.times(Changes({"work": 0})))[0, 120] == 48
     assert times(replay, replay.times(Changes({"own": 4})))[0, 120] == 138
 
@@ -788,7 +775,6 @@ def test_created_threads__of_which_nothing_is_known_are_counted():
     of_thread(of_thread(first, 3, K.THREAD_BEGIN, 1).enter(4, "work").leave(60), 60, K.THREAD_END, 1)
     of_thread(second, 8, K.THREAD_BEGIN, 2).enter(8, "work").leave(70)
     replay = replayed(program)
-    check_laws(replay)
     assert replay.counts == {BEGUN_BY_PROCESS: 1, ENDLESS: 1}
 
 
@@ -800,7 +786,6 @@ def test_created_threads__that_mpi_creates():
     of_thread(main.enter(50, "MPI_Finalize"), 90, K.THREAD_WAIT, 1).leave(95).leave(100)
     of_thread(of_thread(thread, 25, K.THREAD_BEGIN, 1).enter(25, "work").leave(80), 80, K.THREAD_END, 1)
     replay = replayed(program)
-    check_laws(replay)
     new = times(replay, replay.times(Changes({"main": 0})))
     # 15 s from the ENTER of MPI_Init; MPI_Finalize ends 15 s after the thread
     assert (new[1, 25], new[1, 80], new[0, 95]) == (15, 70, 85)
@@ -824,7 +809,6 @@ def test_created_threads__an_ideal_network_is_no_longer_run():
         main.enter(95, "MPI_Barrier").begin_collective(95).end_collective(110, "barrier").leave(110)
         main.enter(111, "MPI_Finalize").leave(120).leave(120)
     replay = replayed(program)
-    check_laws(replay)
     # from the first EXIT of MPI_Init to the last ENTER of MPI_Finalize
     assert replay.runtime(replay.graph.nodes.time) == 111 - 50
     # the process that leaves MPI_Init first computes until 61, and so on: only the barrier is 15 s shorter
@@ -839,7 +823,6 @@ def test_conditions__keep_what_is_not_waiting_for_a_mutex():
     main.enter(0, "main").acquire(0, 1, 1).enter(10, "pthread_cond_wait").release(10, 1, 1).acquire(50, 1, 2).leave(50)
     main.release(60, 1, 2).leave(60)
     replay = replayed(program)
-    check_laws(replay)
     assert times(replay, replay.times(Changes(openmp=0)))[0, 60] == 60
     assert replay.counts == {CONDITIONS: 1}
 
@@ -860,7 +843,6 @@ def test_conditions__end_with_a_signal(is_recorded):
     other.leave(100)
     main.acquire(90, 1, 3).leave(90).release(120, 1, 3).leave(120)
     replay = replayed(program)
-    check_laws(replay)
     assert CONDITIONS not in replay.counts
     # 80 s of production take 40, and the rest after the signal keeps its length
     assert times(replay, replay.times(Changes(scale={"produce": 0.5})))[0, 120] == 80
@@ -890,7 +872,6 @@ def test_conditions__who_has_the_mutex_first_is_no_order_of_a_queue():
     producer.enter(701, "finish").leave(1200)
     consumer.leave(1200)
     replay = replayed(program)
-    check_laws(replay)
     faster = times(replay, replay.times(Changes(scale={"produce": 0.1})))
     # 69.9 s of production and 2 s of calls, and then 499 s
     assert faster[1, 1200] == pytest.approx(570, abs=2)
@@ -906,7 +887,6 @@ def test_threads__that_nothing_creates_follow_the_master():
         master.enter(0, "main").enter(0, "MPI_Init").leave(100).enter(150, "MPI_Finalize").leave(160).leave(160)
         thread.enter(105, "work").leave(140)
     replay = replayed(program)
-    check_laws(replay)
     assert replay.counts[BEGUN_BY_PROCESS] == 2
     ideal = times(replay, replay.ideal)
     assert (ideal[0, 100], ideal[1, 105], ideal[1, 140]) == (0, 5, 40)
@@ -961,7 +941,6 @@ class CreatingRun:
 def test_created_threads__are_predicted_as_they_run(seed):
     """The prediction for a recorded run equals the run of a program that computes faster, or slower."""
     replay = replayed(CreatingRun(seed).program)
-    check_laws(replay)
     for factor in (0, 0.25, 0.5, 2):
         predicted = replay.times(Changes({"work": factor}) if replay.computation.ticks.size else Changes())
         assert predicted.max() == CreatingRun(seed, factor).end, factor
@@ -1009,7 +988,6 @@ def two_tasks():
 )
 def test_tasks__in_barriers_are_computation_that_these_wait_for(changes, end):
     replay = replayed(two_tasks())
-    check_laws(replay)
     assert times(replay, replay.times(Changes(**changes)))[0, 1111] == end
     c = replay.computation
     inside = replay.call_paths_of("work")[c.call_path]
@@ -1028,7 +1006,6 @@ def test_tasks__that_are_created_after_a_barrier_may_be_executed_by_a_thread_tha
         61
     ).leave(70)
     replay = replayed(program)
-    check_laws(replay)
     # the task begins 10 s earlier and takes 10 s less
     assert times(replay, replay.times(Changes(scale={"spawn": 0, "work": 1 / 3})))[0, 50] == 30
 
@@ -1046,7 +1023,6 @@ def test_tasks__begin_after_their_creation_and_are_waited_for():
         one.leave(185).leave(185).end_team(185)
     main.join(185).leave(200)
     replay = replayed(program)
-    check_laws(replay)
 
     def end(**changes):
         return times(replay, replay.times(Changes(**changes)))[0, 200]
@@ -1083,7 +1059,6 @@ def test_tasks__wait_for_the_children_of_their_own():
         of_task(one, 330, K.THREAD_TASK_SWITCH, i, 0).leave(330).leave(330).end_team(330)
     main.join(330).leave(330)
     replay = replayed(program)
-    check_laws(replay)
 
     def ends(**scale):
         new = times(replay, replay.times(Changes(scale)))
@@ -1138,7 +1113,6 @@ class TaskRun:
 def test_tasks__are_predicted_as_they_run(seed):
     """The same threads execute the tasks in the same order; the time between two tasks of a thread stays the same."""
     replay = replayed(TaskRun(seed).program)
-    check_laws(replay)
     for factor in (0.25, 0.5):
         predicted = replay.times(Changes(dict.fromkeys(("own", "spawn", "work"), factor)))
         assert predicted.max() <= TaskRun(seed).end, factor
@@ -1151,8 +1125,7 @@ def test_tasks__are_predicted_as_they_run(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in FOLDERS if p.name not in ALIKE], ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
-    trace = tracecols.open(stores(path))
-    replay = Replay(trace.model)
+    replay = Replay(tracecols.open(stores(path)).model)
     g = replay.graph
     np.testing.assert_array_equal(g.sweep(), g.nodes.time)
     assert (g.weight >= 0).all()
@@ -1239,8 +1212,7 @@ EACH = [
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_laws__hold(stores, path):
-    trace = tracecols.open(stores(path))
-    replay = trace.replay
+    replay = tracecols.open(stores(path)).replay
     g = replay.graph
     check_laws(replay)
     n = len(g.nodes)

@@ -7,22 +7,12 @@ import re
 from html import unescape
 
 import pytest
-from conftest import DATA
 
 import tracecols
+from tracecols.converters.otf2.write import write_archive
 from tracecols.errors import SeverityError, StoreError
 from tracecols.patterns.registry import properties
-
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory):
-    return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("reprs") / "h.trace", jobs=1))
-
-
-@pytest.fixture(scope="module")
-def cube(trace):
-    return trace.analyze()
-
+from tracecols.testing import Program
 
 OBJECTS = {
     "Trace": lambda t, c: t,
@@ -117,8 +107,6 @@ def test_sql__suggests_tables_of_the_trace(trace):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """A trace with names that are HTML, and counters."""
-    from tracecols.converters.otf2.write import write_archive
-    from tracecols.testing import Program
 
     program = Program(processes=2)
     first, second = program.masters

@@ -39,12 +39,6 @@ from tracecols.severity.reduction import reduce_upwards
 VIEWER = Path(container.__file__).parent
 
 
-@pytest.fixture(scope="module")
-def cube(tmp_path_factory, data):
-    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("v") / "h.trace")
-    return tracecols.open(path).analyze()
-
-
 def random_cube(seed, n_properties=12, n_calls=40, n_locations=24, large=False, name="f{}"):
     """A cube of random trees and values, some of them negative, with a property of float64 and two roots."""
     rng = np.random.default_rng(seed)
@@ -407,8 +401,7 @@ def test_report__of_subdomains_has_the_sums_of_their_locations(open_report, cube
     report.select("system", 0)
     fragment = view("view.links.write()")
     assert "places=subdomains" in fragment and "s=~ocean" in fragment
-    report.page.get_by_role("radio", name="Machine").click()
-    report.settle()
+    report.click(report.page.get_by_role("radio", name="Machine"))
     machine = shown()
     assert [(kind, parent, row) for kind, _, parent, row, _ in machine] == list(
         zip(cube.system.kind, cube.system.parent, cube.system.location, strict=True)
@@ -640,8 +633,7 @@ def test_overview__tells_the_diagnosis_and_selects_what_a_finding_is_about(open_
     assert report.view("[...view.model.trees.calls.selected]") == []
     for row, f in zip(rows.all(), found.findings, strict=True):
         assert (f.what or f.title) in row.inner_text() and f"{f.share:.1%}" in row.inner_text()
-        row.click()
-        report.settle()
+        report.click(row)
         number = cube.properties.number[f.property]
         assert report.view("view.model.selection()[0][0]") == number
         assert report.view("[...view.model.trees.calls.selected]") == [f.call_path]
@@ -726,11 +718,9 @@ def test_modes__have_their_own_wholes(report, cube):
     }
     for mode, (of_calls, of_system) in wholes.items():
         report.page.get_by_role("radio", name=mode).click()
-        rows = report.rows("calls")
-        assert same_percent(rows[path][0], inclusive[path], of_calls), mode
+        assert same_percent(report.rows("calls")[path][0], inclusive[path], of_calls), mode
         system = report.rows("system")
-        thread = cube.system.location.index(0)
-        assert same_percent(system[thread][0], at[0], of_system), mode
+        assert same_percent(system[cube.system.location.index(0)][0], at[0], of_system), mode
     report.page.get_by_role("radio", name="Values").click()
     assert float(report.rows("calls")[path][0]) == pytest.approx(inclusive[path], rel=1e-3)
     assert float(report.rows("properties")[cube.properties.number["mpi"]][0]) == pytest.approx(
@@ -743,8 +733,7 @@ def test_modes__have_their_own_wholes(report, cube):
 @pytest.mark.slow
 def test_hot_path__ends_where_the_largest_share_lies(report, cube):
     report.open(link(cube, [("mpi", False)]))
-    report.pane("calls").get_by_label("Hot path").click()
-    report.settle()
+    report.click(report.pane("calls").get_by_label("Hot path"))
     own, inclusive = cube.by_call_path("mpi"), cube.by_call_path("mpi", "iie")
     node, axis = 0, cube.call_paths
     while True:
@@ -789,8 +778,7 @@ def test_search__finds_call_paths_and_adds_them_up(report, cube):
     report.press("Enter", "Enter")
     assert report.page.locator(".tc-found").inner_text() == f"2 of {len(found)}"
     assert report.view("view.model.callTree.selection()") == [[found[1], False]]
-    report.pane("calls").get_by_label("Select all of them").click()
-    report.settle()
+    report.click(report.pane("calls").get_by_label("Select all of them"))
     assert report.view("view.model.selectedValue()") == pytest.approx(float(cube.by_call_path("visits")[found].sum()))
 
 
@@ -805,11 +793,9 @@ def test_search__shows_what_matches_while_one_types_and_leaves_the_tree_as_it_wa
     names, axis = cube.call_paths.name, cube.call_paths
     found = [i for i, name in enumerate(names) if "mpi_b" in name.lower()]
     wanted = {k for i in found for k in range(len(axis)) if k == i or k <= i < axis.end[k]}
-    shown = report.rows("calls")
-    assert set(shown) == wanted and len(wanted) < len(before) + len(found)
+    assert set(report.rows("calls")) == wanted and len(wanted) < len(before) + len(found)
     assert report.pane("calls").locator("mark").all_inner_texts() == [names[i][:5] for i in found]
-    report.page.get_by_label("Only rows that match").click()
-    report.settle()
+    report.click(report.page.get_by_label("Only rows that match"))
     assert set(report.rows("calls")) > wanted
     report.page.get_by_label("Search", exact=True).last.focus()
     report.press("Escape")
@@ -831,8 +817,7 @@ def test_search__shows_what_matches_while_one_types_and_leaves_the_tree_as_it_wa
 def test_links__hold_the_selection(report, cube, page, open_report):
     properties, call_paths = [("mpi", True), ("comp", False)], [(3, False)]
     report.open(link(cube, properties, call_paths, "&mode=relative"))
-    report.page.get_by_role("radio", name="Distribution").click()
-    report.settle()
+    report.click(report.page.get_by_role("radio", name="Distribution"))
     address = report.page.url
     other = open_report(page, address[address.index("#") :])
     for state in ("view.model.selection()", "view.model.callTree.selection()", "view.model.settings"):
@@ -1027,8 +1012,7 @@ def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(open_report, 
             total = cube.by_location(name, mask).sum()
             assert report.view(f"view.model.totals.inclusive[{p}]") == pytest.approx(total, rel=1e-12, abs=1e-9)
         # flat: hidden call paths count for the region above
-        report.page.get_by_role("radio", name="Flat").click()
-        report.settle()
+        report.click(report.page.get_by_role("radio", name="Flat"))
         flat = dict(
             report.view(
                 "view.model.trees.flat.rows.map((i) => [view.cube.flat.region[i], view.model.value('calls', i)])"
@@ -1050,8 +1034,7 @@ def test_marks__loops_join_instances_and_what_they_call(open_report, tmp_path):
     cube = small_cube({"time": values})
     report = open_report(cube.report(tmp_path / "l.html"), "#p=time&c=main/loop")
     report.pane("calls").get_by_role("button", name="Cut the call tree").click()
-    report.page.get_by_role("menuitem", name="Loop").click()
-    report.settle()
+    report.click(report.page.get_by_role("menuitem", name="Loop"))
     assert report.view("view.model.trees.calls.selection().length") == 1
     report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
     report.settle()
@@ -1074,8 +1057,7 @@ def test_marks__loops_join_instances_and_what_they_call(open_report, tmp_path):
     assert report.view("[...view.model.byLocation]") == pytest.approx([11 * unit, 0])
     assert "loop=main/loop" in report.page.url
     # a button leads back to the whole tree
-    report.page.get_by_role("button", name="Show the whole tree").click()
-    report.settle()
+    report.click(report.page.get_by_role("button", name="Show the whole tree"))
     assert {name for _, _, name, *_ in report.rows("calls").values()} >= {"step 1", "step 2"}
 
 
@@ -1085,8 +1067,7 @@ def test_marks__are_set_and_undone_by_hand(report, cube):
     report.open(link(cube, [("time", False)], [(path, False)]))
     cut = report.pane("calls").get_by_role("button", name="Cut the call tree")
     cut.click()
-    report.page.get_by_role("menuitem", name="Prune").click()
-    report.settle()
+    report.click(report.page.get_by_role("menuitem", name="Prune"))
     main = int(cube.call_paths.parent[path])
     own = cube.by_call_path("time")
     wanted = own[main] + cube.by_call_path("time", "iie")[path]
@@ -1095,20 +1076,17 @@ def test_marks__are_set_and_undone_by_hand(report, cube):
     assert report.view("view.model.selectedValue()") == pytest.approx(wanted)
     report.select("calls", main)
     cut.click()
-    report.page.get_by_role("menuitem", name="Only this subtree").click()
-    report.settle()
+    report.click(report.page.get_by_role("menuitem", name="Only this subtree"))
     assert report.view("view.model.totals.inclusive[0]") == pytest.approx(cube.by_call_path("time", "iie")[main])
     assert "below main" in report.page.locator(".tc-footer").inner_text()
     for chip in ("without h_coll", "only main"):
-        report.pane("calls").get_by_role("button", name=chip).click()
-        report.settle()
+        report.click(report.pane("calls").get_by_role("button", name=chip))
     assert report.pane("calls").locator(".tc-marks").count() == 0
     assert report.view("view.model.totals.inclusive[0]") == pytest.approx(cube.total("time"))
     assert not {"prune", "root"} & set(re.findall(r"[#&](\w+)=", report.page.url))
     # selecting a finding shows the whole tree, to which it refers
     report.open(link(cube, [("time", False)], more=f"&root={address(cube, path)}"))
-    report.pane("overview").locator(".tc-finding").first.click()
-    report.settle()
+    report.click(report.pane("overview").locator(".tc-finding").first)
     assert report.view("view.model.view.isWhole")
 
 
@@ -1205,11 +1183,9 @@ def test_sources__are_shown_from_the_details_of_a_call_path(open_report, sourced
 @pytest.mark.slow
 def test_zero_rows__can_be_left_out(report, cube):
     report.open(link(cube, [("mpi_latebroadcast", False)]))
-    report.pane("calls").get_by_label("Open all").click()
-    report.settle()
+    report.click(report.pane("calls").get_by_label("Open all"))
     before = len(report.rows("calls"))
-    report.pane("calls").get_by_label("Only rows with a value").click()
-    report.settle()
+    report.click(report.pane("calls").get_by_label("Only rows with a value"))
     rows = report.rows("calls")
     assert 0 < len(rows) < before
     inclusive = cube.by_call_path("mpi_latebroadcast", "iie")
@@ -1303,8 +1279,7 @@ def test_topology__shows_the_value_of_every_place(open_report, tmp_path):
     cube = with_topologies(random_cube(7))
     report = open_report(cube.report(tmp_path / "t.html"), link(cube, [("time", False)], [(0, False)]))
     assert report.view("view.cube.header.topologies.map((t) => t.name)") == ["grid", "line", "Process x thread"]
-    report.page.get_by_role("radio", name="Topology").click()
-    report.settle()
+    report.click(report.page.get_by_role("radio", name="Topology"))
     mask = np.zeros(len(cube.call_paths), bool)
     mask[: cube.call_paths.end[0]] = True
     at = cube.by_location("time", mask)
@@ -1457,8 +1432,7 @@ def check_metric(report, cube, name, call_path):
         same(view("view.model.together('system', view.model.trees.system.selection())"), wanted)
     report.press("h")
     for tab in ("Topology", "Distribution"):
-        report.page.get_by_role("radio", name=tab).click()
-        report.settle()
+        report.click(report.page.get_by_role("radio", name=tab))
     assert report.trouble == []
 
 
@@ -1735,8 +1709,7 @@ def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
             rf"group {number}\s+{len(members)} phases? like phase {members.representative.iloc[0]}", dialog.inner_text()
         )
     chosen = int(table[table.is_outlier].index[0]) if n_outliers else int(table.representative.iloc[0])
-    dialog.get_by_role("button", name=f"phase {chosen}", exact=True).click()
-    report.settle()
+    report.click(dialog.get_by_role("button", name=f"phase {chosen}", exact=True))
     assert report.view("view.model.scope") == [chosen, chosen]
     assert dialog.count() == 0
     # the command covers the phase, in seconds since the start of the recording
@@ -1830,8 +1803,7 @@ def test_time__is_scoped_by_a_click_a_drag_and_keys(open_report, divided, tmp_pa
     mouse.move(10, 10)
     report.press("ArrowRight", "ArrowLeft", "Enter")
     check(4, 4)  # beside the worst
-    report.page.get_by_role("button", name="above: only phase 4").click()
-    report.settle()
+    report.click(report.page.get_by_role("button", name="above: only phase 4"))
     assert report.rows("properties")[time][1] == pytest.approx(cube.total("time"))
     report.press("Escape")
     mouse.click(*place(5))
@@ -1876,8 +1848,7 @@ def test_names__are_text_and_nothing_else(open_report, tmp_path):
     evil = "</script><script>window.harm=1</script><img src=x onerror=window.harm=2>{}"
     report = open_report(random_cube(9, name=evil).report(tmp_path / "e.html", title=evil))
     for tab in ("Flat", "Topology", "Distribution"):
-        report.page.get_by_role("radio", name=tab).click()
-        report.settle()
+        report.click(report.page.get_by_role("radio", name=tab))
     assert report.page.evaluate("() => window.harm") is None
     assert report.page.locator("img").count() == 0
     assert "<img src=x" in report.pane("calls").inner_text()
@@ -1958,14 +1929,12 @@ def test_notes__can_be_read(open_report, cube, tmp_path):
 @pytest.mark.slow
 def test_rows__without_a_value_that_can_be_seen_are_hidden_and_open_ones_say_what_they_hold(open_report, tmp_path):
     values = {("main", 0, 0): 10, ("main/large", 0, 0): 999_970, ("main/small", 0, 0): 20}
-    cube = small_cube({"time": values})
-    report = open_report(cube.report(tmp_path / "z.html"))
+    report = open_report(small_cube({"time": values}).report(tmp_path / "z.html"))
     report.page.evaluate("document.getElementById('tracecols').view.model.trees.calls.expandAll()")
     report.settle()
     assert {name for _, _, name, *_ in report.rows("calls").values()} == {"main", "large", "small"}
     # 20 and 10 of 1,000,000 are 0.00 %
-    report.pane("calls").get_by_role("button", name="Only rows with a value").click()
-    report.settle()
+    report.click(report.pane("calls").get_by_role("button", name="Only rows with a value"))
     assert {name for _, _, name, *_ in report.rows("calls").values()} == {"main", "large"}
     assert report.row("calls", 0).locator(".tc-inclusive").inner_text() == "\u03a3 100.00"
 
@@ -2009,8 +1978,7 @@ def test_empty__cubes_are_shown_as_empty(open_report, tmp_path, there):
     cube = SeverityCube(properties, calls, system, {p: Cells.empty() for p in properties.id}, full.facts)
     report = open_report(cube.report(tmp_path / "e.html"))
     for choice in ("Relative", "Own root", "Values", "Flat", "Topology", "Distribution"):
-        report.page.get_by_role("radio", name=choice).click()
-        report.settle()
+        report.click(report.page.get_by_role("radio", name=choice))
     for button in report.page.get_by_label("Hot path").all():
         button.click()
     assert report.page.get_by_role("alert").count() == 0

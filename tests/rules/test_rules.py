@@ -12,6 +12,7 @@ from support.command_line import executed, run
 
 import tracecols
 from tracecols.errors import RuleError, SeverityError
+from tracecols.patterns.registry import properties
 from tracecols.rules import RULES, evaluate, frame, read_settings
 from tracecols.testing import Program
 
@@ -95,9 +96,6 @@ def test_parameters__say_what_is_wrong(key, text, words):
 
 
 def test_parameter__is_the_same_for_patterns_and_rules():
-    import tracecols
-    from tracecols.patterns.registry import properties
-
     assert tracecols.Parameter is tracecols.rules.Parameter
     of_rules = [p for rule in RULES.values() for p in rule.parameters.values()]
     of_patterns = [p for q in properties("scalasca") for p in q.parameters.values()]

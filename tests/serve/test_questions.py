@@ -4,6 +4,7 @@ answers are known."""
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -322,8 +323,6 @@ def test_error__is_an_answer(client, tool, arguments, words):
 
 @pytest.mark.slow
 def test_server__ends_with_its_input(folder, sdk):
-    import subprocess
-
     command = [sys.executable, "-m", "tracecols", "serve", "--mcp", str(folder)]
     ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONG, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

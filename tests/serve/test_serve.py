@@ -162,8 +162,7 @@ def test_archive__that_was_replaced_is_converted_again(given, tmp_path):
         assert files.trace(given) is before
         for file in archive.rglob("*.*"):
             os.utime(file, ns=(0, 0))
-        again = files.trace(given)
-        assert again is not before
+        assert files.trace(given) is not before
         shutil.rmtree(archive)
         shutil.copytree(DATA / "hybrid_2x3", archive)
         assert files.trace(given).manifest["n_events"] == 6708

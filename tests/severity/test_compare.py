@@ -13,8 +13,11 @@ from support.small_cubes import random_cube, small_cube
 import tracecols
 from tracecols.errors import SeverityError
 from tracecols.report.comparison import run_names
-from tracecols.severity import SeverityCube, algebra
+from tracecols.report.terminal import Display
+from tracecols.rules import evaluate
+from tracecols.severity import Cells, SeverityCube, algebra
 from tracecols.severity.periods import PeriodAxis, PeriodCells
+from tracecols.severity.reduction import reduce_at, without_residue
 
 # Two runs of a program, in ticks of a millisecond: f became faster, g is new, and a second process takes part.
 BEFORE = {
@@ -94,8 +97,7 @@ def test_difference__is_the_other_way_round_with_the_other_sign():
 
 
 def test_mean_minimum_maximum__cell_by_cell(before, after):
-    third = small_cube({**BEFORE, "time": {("main/f", 0, 0): 500}}, **MORE)
-    runs = [before, after, third]
+    runs = [before, after, small_cube({**BEFORE, "time": {("main/f", 0, 0): 500}}, **MORE)]
     assert by_place(algebra.mean(runs), "time") == {
         ("main", 0, 0): 0.07,
         ("main/f", 0, 0): 0.35,
@@ -517,8 +519,6 @@ def test_difference__growth_is_positive_though_the_whole_shrinks(tmp_path):
 
 
 def test_difference__on_a_grid_has_signs():
-    from tracecols.report.terminal import Display
-
     first, last = (small_cube({"time": {("main", r, 0): v for r, v in enumerate(vs)}}) for vs in ((8, 2), (4, 3)))
     change = (last - first).with_topology("line", [2], order="C")
     assert "percent of time of what was subtracted" in "\n".join(
@@ -603,7 +603,6 @@ def test_unify__periods_of_other_clocks_are_in_ticks_of_a_common_one():
 
 def test_difference__of_foreign_times_leaves_no_residue(tmp_path):
     """Times of other tools are float64 seconds: 0.3 less 0.1 and 0.2 is 5.6e-17 s, and counts as 0."""
-    from tracecols.severity import Cells
 
     theirs = small_cube(
         {"time": {("main", 0, 0): 3}, "a": {("main", 0, 0): 1}, "b": {("main", 0, 0): 2}},
@@ -625,8 +624,6 @@ def test_difference__of_foreign_times_leaves_no_residue(tmp_path):
 
 
 def test_sums__that_do_not_cancel_stay():
-    from tracecols.severity.reduction import reduce_at, without_residue
-
     at = np.array([0, 0, 0, 1, 1])
     assert reduce_at(at, np.array([0.1, 0.2, -0.3, 1e20, 1.0]), 2).tolist() == [0, 1e20]
     assert reduce_at(at, np.array([1, 2, -4, 5, 6]), 2).tolist() == [-1, 11]
@@ -637,8 +634,6 @@ def test_sums__that_do_not_cancel_stay():
 
 
 def test_rules__of_changes_have_the_sign_of_their_severity():
-    from tracecols.rules import evaluate
-
     first, last = (small_cube(values, parents={"mpi": "time"}) for values in SHRUNK)
     found = evaluate(last - first, "communication_costs")[0]
     assert (found.severity > 0) == (found.share > 0)

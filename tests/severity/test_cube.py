@@ -11,18 +11,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import tracecols
 from tracecols.errors import SeverityError
+from tracecols.search.cube import analyze_model
+from tracecols.search.notes import counts
 from tracecols.severity import Cells, SeverityCube, storage
 from tracecols.severity import cells as cells_of
 from tracecols.severity.causes import _take_below
 from tracecols.severity.periods import PeriodCells
-
-
-@pytest.fixture(scope="module")
-def cube(tmp_path_factory, data):
-    path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("c") / "h.trace")
-    return tracecols.open(path).analyze()
 
 
 def test_cells__add_up_without_zeros_in_order():
@@ -75,8 +70,7 @@ def test_cells_of__call_path_inclusive_adds_up_to_the_roots(cube):
 
 
 def test_by_system__inclusive_values_add_up(cube):
-    values = cube.by_system("time")
-    assert values[0] == pytest.approx(cube.total("time"))
+    assert cube.by_system("time")[0] == pytest.approx(cube.total("time"))
     assert [cube.system.kind[i] for i in range(4)] == ["machine", "node", "process", "thread"]
     assert cube.by_system("time", aggregation="iee")[0] == 0
 
@@ -165,8 +159,6 @@ def test_load__says_what_is_wrong(cube, tmp_path):
 
 
 def test_save__leaves_nothing_when_it_fails(cube, tmp_path, monkeypatch):
-    from tracecols.severity import storage
-
     def fail(*_):
         raise OSError(28, "No space left on device", str(tmp_path))
 
@@ -268,8 +260,6 @@ def test_on_topology__says_what_is_wrong(cube):
 
 
 def test_topologies__may_be_empty(archive, enhance, tmp_path):
-    from tracecols.search.cube import analyze_model
-
     axis = archive.define("CartDimension", name=archive.string("d"), size=3, cart_periodicity=1)
     for rank in archive.mpi(2).ranks:
         rank.enter(1, "main").leave(5, "main")
@@ -287,9 +277,6 @@ def test_topologies__may_be_empty(archive, enhance, tmp_path):
 
 
 def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
-    from tracecols.search.cube import analyze_model
-    from tracecols.search.notes import counts
-
     axes = [archive.define("CartDimension", name=archive.string("d"), size=n, cart_periodicity=0) for n in (2, 0)]
     for rank in archive.mpi(4).ranks:
         rank.enter(1, "main").leave(5, "main")

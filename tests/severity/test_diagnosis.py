@@ -13,6 +13,7 @@ from conftest import DATA, SHARED, slow
 from support.command_line import executed, run
 from support.device_program import Rank, Simulation
 from support.recordings import ALIKE
+from support.severities import cube_of
 from support.small_cubes import ODD_NAMES, small_cube
 
 import tracecols
@@ -749,8 +750,7 @@ def test_place__of_many_locations_keeps_a_path_that_can_be_read():
 
 
 def test_streams__are_called_by_their_names():
-    with Simulation([Rank().kernel("gemm", 5).sync()]).program.trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(Simulation([Rank().kernel("gemm", 5).sync()]).program)
     at = cube.system.location_type.index("gpu")
     assert location_in_words(cube, at) == f"rank 0 stream {cube.system.location_name[at]}"
 

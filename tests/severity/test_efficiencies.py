@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from support.command_line import executed, run
 from support.efficiencies import check_identities, values
+from support.severities import cube_of
 from support.small_cubes import small_cube
 
 import tracecols
@@ -77,11 +78,6 @@ def hybrid():
             100
         )
     return program
-
-
-def cube_of(program):
-    with program.trace() as trace:
-        return trace.analyze()
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
@@ -576,8 +572,7 @@ def test_ideal_network__of_pieces_regions_and_periods(recorded):
 def test_ideal_network__on_the_command_line(recorded, tmp_path):
     trace, _, kept = recorded
     out = tmp_path / "x.severity"
-    output = executed("analyze", trace.path, "-o", out, "--ideal-network")
-    assert "ideal network by replay\n" in output
+    assert "ideal network by replay\n" in executed("analyze", trace.path, "-o", out, "--ideal-network")
     assert tracecols.SeverityCube.load(out).facts["ideal_runtime"] == kept.facts["ideal_runtime"]
     for given, by in ([], "replay"), (["--ideal", "replay"], "replay"), (["--ideal", "approximation"], "approximation"):
         assert f"ideal network by {by}" in executed("efficiency", out, *given)

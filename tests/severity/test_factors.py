@@ -272,8 +272,7 @@ def check_models(cube: SeverityCube) -> None:
     assert ("openmp" in words) <= ("openmp" in paradigms)
     assert ("mpi" in words or "serialisation" in words) <= ("mpi" in paradigms)
     assert all(math.isfinite(m.value) for m in found if m.unit == "share" and m.by == REPLAY)
-    d = cube.diagnosis()
-    assert ("OpenMP  " in d.text()) <= ("openmp" in paradigms)
+    assert ("OpenMP  " in cube.diagnosis().text()) <= ("openmp" in paradigms)
 
 
 @pytest.mark.parametrize("source", [*QUICK, *slow(OTHERS)], ids=name_of)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from support.command_line import executed, run
 from support.cube_files import ANCHOR, foreign, index
 from support.periods import loop
+from support.severities import cube_of
 
 import tracecols
 from tracecols.errors import AnalysisError, ForeignCubeWarning, SeverityError
@@ -64,7 +66,6 @@ class Number(float):
 
 def in_python(text):
     """Evaluate a formula as Python does, written with a call for every number and name."""
-    import re
 
     token = r'metric::(\w+)\(\)|"([^"]+)"|((?:\d+\.?\d*|\.\d+)(?:e\d+)?)|([A-Za-z_][\w:]*)'
 
@@ -195,13 +196,11 @@ def test_read__expressions_are_computed_when_cubelib_computes_them(theirs):
     assert theirs.total("square") == (time**2).sum()
     inclusive = np.array([time[list(rows)].sum(0) for rows in below])
     assert theirs.by_call_path("most", "iie").tolist() == np.maximum(inclusive, 6).sum(1).tolist()
-    frame = theirs.frame("part", call_path="main/f/g")
-    assert frame.value.tolist() == [0.5]
+    assert theirs.frame("part", call_path="main/f/g").value.tolist() == [0.5]
 
 
 def test_computed__by_period_and_in_call_trees(tmp_path):
-    with loop(iterations=2).trace() as trace:
-        cube = trace.analyze(phases="step").with_metrics("each = time / visits", "twice = 2 * each")
+    cube = cube_of(loop(iterations=2), phases="step").with_metrics("each = time / visits", "twice = 2 * each")
     # MPI_Send takes 2 ticks in each step, MPI_Recv 8
     expected = [("MPI_Recv", 1, 0, 16), ("MPI_Recv", 1, 1, 16), ("MPI_Send", 0, 0, 4), ("MPI_Send", 0, 1, 4)]
     found = cube.frame("twice", call_path="MPI_*", by_period=True)
@@ -235,8 +234,7 @@ def test_computed__is_kept_in_files(theirs, tmp_path):
 
 def test_computed__and_arithmetic_of_cubes(theirs):
     assert "part" not in (theirs - theirs).properties.id
-    averaged = mean([theirs, theirs])
-    assert averaged.total("part") == theirs.total("part")
+    assert mean([theirs, theirs]).total("part") == theirs.total("part")
     other = theirs.without_computed().with_metrics("part = time / own")
     with pytest.raises(SeverityError, match="computed as"):
         mean([theirs, other])
@@ -255,14 +253,9 @@ def test_with_metrics__says_what_is_wrong(theirs):
 # -- traces and commands -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def hybrid(data, tmp_path_factory):
-    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("hybrid") / "hybrid.trace")
-
-
 @pytest.mark.slow
-def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
-    trace = tracecols.open(hybrid)
+def test_analyze__computes_metrics_of_phases_and_grids(store):
+    trace = tracecols.open(store)
     cube = trace.analyze(metrics=["each = time / visits", "less = each / 2"], bins=5)
     assert cube.total("each") == cube.total("time") / cube.total("visits")
     assert cube.total("less") == cube.total("each") / 2
@@ -283,11 +276,11 @@ def test_analyze__computes_metrics_of_phases_and_grids(hybrid):
 
 
 @pytest.mark.slow
-def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch):
+def test_commands__take_metrics_and_files_of_them(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "METRICS.SPEC").write_text("compute EACH = time / visits\ncompose L1 = L1_HIT + L1_MISS\n")
     made = executed(
-        "analyze", hybrid, "-q", "--metric", "share = mpi / time", "--metric", "METRICS.SPEC", "-o", "x.severity"
+        "analyze", store, "-q", "--metric", "share = mpi / time", "--metric", "METRICS.SPEC", "-o", "x.severity"
     )
     assert "left out, since the cube lacks what they are computed from: L1" in made
     cube = read_cube(tmp_path / "x.severity")
@@ -314,8 +307,7 @@ def test_commands__take_metrics_and_files_of_them(hybrid, tmp_path, monkeypatch)
 def test_show__of_a_metric_that_is_not_a_number(tmp_path):
     program = Program(1)
     program.masters[0].enter(0, "main").call(3, 10, "part").leave(15)
-    with program.trace() as trace:
-        cube = trace.analyze().save(tmp_path / "c.severity")
+    cube = cube_of(program).save(tmp_path / "c.severity")
 
     def shown(formula):
         output = executed("show", cube, "-p", "m", "--metric", f"m = {formula}")

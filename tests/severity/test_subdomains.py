@@ -6,6 +6,7 @@ import json
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.command_line import executed, run
 
@@ -83,8 +84,6 @@ def test_frames__have_a_column_of_subdomains(cube, folder):
 
 @pytest.mark.slow
 def test_export__writes_the_column_where_it_is_asked_for(cube, folder, tmp_path):
-    import pandas as pd
-
     source = cube.save(tmp_path / "x.severity")
     for flags in ([], ["--wide"]):
         for name in ("x.csv", "x.parquet"):

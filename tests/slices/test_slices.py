@@ -322,8 +322,7 @@ def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
 
 @pytest.mark.slow
 def test_piece__cuts_through_a_flush(archive, enhance):
-    thread = archive.location()
-    thread.enter(0, "main").record(20, "BufferFlush", stop_time=60).leave(100, "main")
+    archive.location().enter(0, "main").record(20, "BufferFlush", stop_time=60).leave(100, "main")
     store = enhance(archive).store
     for bounds, n in (((None, 30), 10), ((30, 40), 10), ((40, None), 20), ((60, None), 0)):
         _, cube = analyze_piece(store, *bounds)

@@ -23,7 +23,9 @@ from support.otf2_writer import Archive
 from support.store_changes import change
 
 import tracecols
+from tracecols.enhance.definitions.topologies import load_descriptions
 from tracecols.errors import AnalysisError, SeverityError, SourceError, StoreError, TracecolsError
+from tracecols.patterns.plugins import load
 from tracecols.store import Store
 
 HOSTILE = ("/etc/passwd", "../../../outside", "..", "/", ".", "x/../../y", "C:\\x", "a\0b", "~", "$HOME", "-rf")
@@ -61,8 +63,7 @@ def test_texts__are_never_paths(tmp_path, opened):
         rank.enter(2 * i, region).leave(2 * i + 1, region)
     anchor = archive.write()
     tracecols.convert(anchor, tmp_path / "out" / "x.trace", jobs=1)
-    trace = tracecols.open(tmp_path / "out" / "x.trace")
-    trace.analyze().save(tmp_path / "out" / "x.severity")
+    tracecols.open(tmp_path / "out" / "x.trace").analyze().save(tmp_path / "out" / "x.severity")
     assert {p.name for p in tmp_path.iterdir()} == {"in", "out"}
     assert {p.name for p in (tmp_path / "out").iterdir()} == {"x.trace", "x.severity"}
     assert len(opened) > 20
@@ -164,8 +165,7 @@ def test_cube__whose_manifest_says_anything_opens_its_own_files_only(tmp_path, d
     manifest["checksum"] = checksum(manifest)
     (path / "manifest.json").write_text(json.dumps(manifest))
     opened.clear()
-    loaded = SeverityCube.load(path)
-    assert "/etc/passwd" in repr(loaded)
+    assert "/etc/passwd" in repr(SeverityCube.load(path))
     assert "/etc/passwd" not in opened
     assert Path(path).exists()
 
@@ -309,9 +309,6 @@ def test_manifest__without_end(what, name, made, tmp_path):
 
 
 def test_small_files__have_a_limit(tmp_path):
-    from tracecols.enhance.definitions.topologies import load_descriptions
-    from tracecols.patterns.plugins import load
-
     for name in ("x.json", "x.py", "x.otf2"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(1 << 40)
@@ -366,8 +363,7 @@ def test_path__that_is_not_utf8_holds_what_others_hold(odd, data, tmp_path):
         assert ours.frame(name).equals(theirs.frame(name))
     assert ours.scan("messages").frame().equals(theirs.scan("messages").frame())
     assert str(tracecols.earl.EventTrace(ours.path).event(1)) == str(tracecols.earl.EventTrace(theirs.path).event(1))
-    cube = tracecols.read_cube(odd / "c\udcfe.severity")
-    assert cube.frame().equals(theirs.analyze().frame())
+    assert tracecols.read_cube(odd / "c\udcfe.severity").frame().equals(theirs.analyze().frame())
 
 
 def test_sql__of_a_path_that_is_not_utf8_says_so(odd):

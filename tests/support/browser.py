@@ -134,15 +134,18 @@ class Report:
         """Return a locator of one row."""
         return self.page.locator(f'[data-pane={pane}] .tc-row[data-node="{node}"]')
 
+    def click(self, locator, **how):
+        """Click on something, and wait until all is drawn."""
+        locator.click(**how)
+        self.settle()
+
     def toggle(self, pane, node):
         """Click on the triangle of a row."""
-        self.row(pane, node).locator(".tc-twisty").click()
-        self.settle()
+        self.click(self.row(pane, node).locator(".tc-twisty"))
 
     def select(self, pane, node, **how):
         """Click on the name of a row."""
-        self.row(pane, node).locator(".tc-name").click(**how)
-        self.settle()
+        self.click(self.row(pane, node).locator(".tc-name"), **how)
 
     def press(self, *keys):
         """Press keys one after the other."""

@@ -10,8 +10,7 @@ def program(tmp_path, *, pending: int):
     """Write a program of one thread: main 0..100 calls foo from `pending` to 90; the buffer is flushed from 40 to 60,
     before the ENTER of foo."""
     archive = Archive(tmp_path / "traces.otf2")
-    process = archive.process("p")
-    with archive.location("thread", process) as thread:
+    with archive.location("thread", archive.process("p")) as thread:
         thread.enter(0, "main")
         thread.record(40, "BufferFlush", stop_time=60)
         thread.enter(pending, "foo").leave(90, "foo").leave(100, "main")

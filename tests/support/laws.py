@@ -57,6 +57,13 @@ def check_laws(model, cube):
     assert [line for line in cube.violations() if any(word in line.split()[0] for word in trees)] == []
 
 
+def lawful(trace):
+    """Return the cube of a trace, for which all laws of root causes hold."""
+    cube = trace.analyze("exact")
+    check_laws(trace.model, cube)
+    return cube
+
+
 def what_is_executed(model, cube):
     """Return the cells of execution: explicit tasks counted once, and as often as they are in the call tree."""
     once = cube.cells["execution"]

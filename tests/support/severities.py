@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tracecols.severity import SeverityCube
+from tracecols.testing import Program
+
+
+def cube_of(program: Program, *conventions: str, **options: Any) -> SeverityCube:
+    """Analyze a program."""
+    with program.trace() as trace:
+        return trace.analyze(*conventions, **options)
 
 
 def cells(cube: SeverityCube, name: str) -> dict[tuple[str, int] | tuple[str, int, int], int]:

@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from conftest import LONG
+from support.otf2_writer import Archive
 from support.served import run_of, served
 
 import tracecols
@@ -129,8 +130,6 @@ def run_of_threads(folder, archive, n_ranks, late):
 
 @pytest.mark.slow
 def test_difference__of_runs_with_other_ranks_has_rows_of_both(tmp_path):
-    from support.otf2_writer import Archive
-
     runs = []
     for n_ranks, late in ((2, 1_000), (3, 3_000)):
         folder = tmp_path / str(n_ranks)

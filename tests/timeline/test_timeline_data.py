@@ -15,6 +15,7 @@ import pytest
 from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.otf2_writer import Archive
 from support.served import timeline_of
 
 import tracecols
@@ -29,7 +30,7 @@ from tracecols.search.cube import analyze_model
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.periods import PeriodCells
 from tracecols.store import Store
-from tracecols.timeline import folded, intervals, marks, regions, slices
+from tracecols.timeline import answers, counters, folded, intervals, marks, regions, slices
 from tracecols.timeline import overview as overviews
 from tracecols.timeline import prepare as preparation
 from tracecols.timeline.answers import QuestionError, Timeline
@@ -449,8 +450,7 @@ def test_rows__of_many_locations():
 
 def test_prepare__keeps_what_it_made_and_finds_it_again(path, timeline):
     store = Store(path)
-    found = find_prepared(store)
-    assert found.folder == path / "enhanced" / "timeline"
+    assert find_prepared(store).folder == path / "enhanced" / "timeline"
     assert prepare(OpenedTrace(store)).content == timeline.prepared.content
 
 
@@ -519,8 +519,6 @@ def test_view__of_a_moment_has_events(timeline):
 
 
 def test_view__says_what_is_left_out(timeline, monkeypatch):
-    from tracecols.timeline import answers
-
     monkeypatch.setitem(answers.MOST_INTERVALS, "waits", 3)
     answer = timeline.view(0, timeline.last - timeline.first + 1, every_row(timeline), 8000)
     if not answer.says["detail"]:
@@ -692,8 +690,7 @@ def test_folded__shares_are_the_time_of_all_instances(folds):
     rows = list(range(len(about.says["rows"])))
     found = shown.view(0, about.says["length"] + 1, rows, 300)
     lengths = about.arrays["fold.end"] - about.arrays["fold.begin"]
-    ticks = found.arrays["ticks"].sum(axis=(0, 2))
-    assert ticks.tolist() == [lengths.sum(), *lengths]
+    assert found.arrays["ticks"].sum(axis=(0, 2)).tolist() == [lengths.sum(), *lengths]
     waits = found.arrays["ticks"][1]
     assert (waits[0] == waits[1:].sum(axis=0)).all() and waits.sum() > 0
 
@@ -749,7 +746,6 @@ def sent_by_page(ticks):
 @pytest.fixture(scope="module")
 def fine(tmp_path_factory):
     """Late senders of a clock of 10**17 ticks per second, as in EPILOG traces."""
-    from support.otf2_writer import Archive
 
     archive = Archive(tmp_path_factory.mktemp("f") / "traces.otf2", resolution=10**17)
     mpi = archive.mpi(2)
@@ -804,7 +800,6 @@ def test_fine_clock__folded_instances_have_all_of_their_time(fine):
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
     """A trace of two processes that record two counters in one class, and a third one in another."""
-    from support.otf2_writer import Archive
 
     archive = Archive(tmp_path_factory.mktemp("c") / "traces.otf2")
     mpi = archive.mpi(2)
@@ -897,8 +892,6 @@ def test_counters__that_are_drawn_are_those_of_the_tables(counted):
 
 
 def test_counters__have_at_most_so_many_points_and_are_kept_for_a_while(counted, timeline, monkeypatch):
-    from tracecols.timeline import counters
-
     rows = every_row(counted)
     assert counted.about().says["has_counters"] and not timeline.about().says["has_counters"]
     assert timeline.counters_of(0, 100, every_row(timeline), 50).says["counters"] == []
@@ -914,7 +907,6 @@ def test_counters__have_at_most_so_many_points_and_are_kept_for_a_while(counted,
 @pytest.fixture
 def grouped(counted, monkeypatch):
     """The same trace with samples in groups of seven, from blocks of a hundred rows."""
-    from tracecols.timeline import counters
 
     for name, value in (("LONG", 1), ("EVERY", 7), ("BLOCK", 100), ("MOST_READ", 60)):
         monkeypatch.setattr(counters, name, value)

@@ -181,8 +181,7 @@ def test_drawn__slices_are_those_of_the_table(page, path):
     assert exact and exact <= expected
     # the other slices are merged, and none is lost
     assert sum(expected.values()) == int(counts.sum())
-    visible = page.view("view.drawn.slices.length")
-    assert visible == counts.size
+    assert page.view("view.drawn.slices.length") == counts.size
 
 
 def test_drawn__waits_are_those_of_the_table(page, path):
@@ -299,8 +298,7 @@ def test_mouse__zooms_pans_and_selects(page):
     page.page.mouse.move(x, y)
     page.page.mouse.wheel(0, -600)
     page.settle()
-    span = page.view("view.state.to - view.state.from")
-    assert span < page.view("view.about.length") / 2
+    assert page.view("view.state.to - view.state.from") < page.view("view.about.length") / 2
     start = page.view("view.state.from")
     page.page.mouse.down()
     page.page.mouse.move(x + 100, y, steps=4)
@@ -407,8 +405,7 @@ def test_severity__is_a_heat_map(page, server):
     assert page.view("view.state.severity") == "mpi_latesender"
     total = server.run.timeline.overview.properties["mpi_latesender"]["total"]
     rows = page.view("view.rows.length")
-    found = page.array("severity").reshape(rows, -1)
-    assert int(found[0].sum()) == total > 0
+    assert int(page.array("severity").reshape(rows, -1)[0].sum()) == total > 0
 
 
 @pytest.mark.slow
@@ -568,8 +565,7 @@ def test_trees__select_the_wait_its_call_path_and_location(page):
         "(() => { const names = []; for (let i = view.chosen.call_path; i >= 0; i = view.about.parent[i])"
         " names.unshift(view.about.regions[view.about.region[i]]); return names; })()"
     )
-    tab = trees_of(page)
-    found = selected(tab)
+    found = selected(trees_of(page))
     assert found["properties"] == [page.view(f"view.about.waits[{wait['property']}].id")]
     assert found["calls"] == [names]
     assert found["locations"] == [wait["location"]]
@@ -586,8 +582,7 @@ def test_trees__select_the_call_path_of_an_instance_of_a_thread(page):
     page.view(f"view.chooseSlice({json.dumps(inner)})")
     page.settle()
     page.press("x")
-    tab = trees_of(page)
-    found = selected(tab)
+    found = selected(trees_of(page))
     assert found["locations"] == [1]
     names = found["calls"][0]
     assert names[-1] == page.view(f"view.about.regions[{inner['name']}]")
@@ -777,8 +772,7 @@ def test_cursor__extends_a_range_with_shift(page):
     page.press("g")
     first = page.view("view.cursorCell")
     page.press("Shift+ArrowRight", "Shift+ArrowRight")
-    last = page.view("view.cursorCell")
-    assert page.view("view.range") == [first["begin"], last["end"]]
+    assert page.view("view.range") == [first["begin"], page.view("view.cursorCell")["end"]]
     assert "selected range" in heard(page)
     page.press("Shift+ArrowLeft", "Shift+ArrowLeft", "Shift+ArrowLeft")
     assert page.view("view.range") == [page.view("view.cursorCell.begin"), first["end"]]
@@ -1038,8 +1032,7 @@ def test_two_runs__lead_to_the_trees_of_their_own(two):
     tab = found.value
     tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls")
     assert "/b/trees?" in tab.url
-    length = two.of("b.withinRun[1] - b.withinRun[0]")
-    assert selected(tab)["time"] == 4 * length
+    assert selected(tab)["time"] == 4 * two.of("b.withinRun[1] - b.withinRun[0]")
 
 
 @pytest.mark.slow

@@ -49,8 +49,7 @@ def test_recording_costs__of_times_whose_sum_exceeds_64_bits():
     for one in program.masters:
         one.call(0, 3 << 61, "main")
     with program.trace() as trace:
-        table = trace.recording_costs()
-        assert table.mean_seconds.tolist() == [float(3 << 61)]
+        assert trace.recording_costs().mean_seconds.tolist() == [float(3 << 61)]
         assert recording_of(trace.model).all_ticks == 3 << 62
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -73,8 +74,7 @@ def several(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["exact", "scalasca", "expert"])
 def test_analyze__workers_find_what_threads_find(conventions, trace, client, several):
-    cube = trace.analyze(conventions, cluster=client)
-    assert differences(trace.analyze(conventions), cube) == []
+    assert differences(trace.analyze(conventions), trace.analyze(conventions, cluster=client)) == []
     assert not list(trace.path.parent.glob(f"{SCRATCH}*"))
 
 
@@ -101,8 +101,6 @@ def test_small_traces__cubes_and_stores_are_those_of_threads(name, data, client,
 
 @pytest.mark.slow
 def test_convert__salvages_what_threads_salvage(data, client, tmp_path, several):
-    import shutil
-
     shutil.copytree(data / "hybrid_2x3", tmp_path / "damaged")
     damaged = sorted((tmp_path / "damaged").rglob("*.evt"))[2]
     damaged.write_bytes(damaged.read_bytes()[: damaged.stat().st_size // 2])
@@ -220,8 +218,7 @@ def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, tmp_
             time.sleep(0.02)
         process.kill()
         process.wait()
-    left = list((tmp_path / "s").iterdir())
-    assert len(left) == 1
+    assert len(list((tmp_path / "s").iterdir())) == 1
     assert not (tmp_path / "x.severity").exists()
     again = subprocess.run([*words, "--workers", "1"], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr

@@ -16,7 +16,6 @@ from click.testing import CliRunner
 from conftest import LONG
 from support.command_line import executed
 
-import tracecols
 from tracecols.cli import group
 from tracecols.enhance.dataflow import spill
 from tracecols.enhance.dataflow.columns import Columns
@@ -45,24 +44,19 @@ def test_sizes__in_bytes(given, n):
 
 
 @pytest.mark.parametrize("given", ["4Gb", "4", "-1GB", "lots", "nanGB", 3.5, True, 0, "399MB", b"4GB"])
-def test_sizes__that_are_none_or_too_small(given, small):
+def test_sizes__that_are_none_or_too_small(given, trace):
     with pytest.raises(ValueError, match=r"not an amount of memory|too little memory"):
         as_memory(given)
     with pytest.raises(AnalysisError, match=r"not an amount of memory|too little memory"):
-        small.analyze(memory=given)
+        trace.analyze(memory=given)
     if isinstance(given, str):
-        output = executed("analyze", small.path, "--memory", given, code=2)
+        output = executed("analyze", trace.path, "--memory", given, code=2)
         assert "amount of memory" in output or "too little memory" in output
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory, data):
-    return tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("memory") / "h.trace"))
-
-
-def test_memory__is_not_for_clusters(small):
+def test_memory__is_not_for_clusters(trace):
     with pytest.raises(AnalysisError, match="a cluster is given"):
-        small.analyze(memory="1GB", cluster=object())
+        trace.analyze(memory="1GB", cluster=object())
 
 
 # -- free memory -------------------------------------------------------------------------------------------------------
@@ -201,24 +195,24 @@ def test_within__gives_back_what_is_free():
 
 
 @pytest.mark.slow
-def test_memory__changes_nothing(small):
-    wanted, found = small.analyze(), small.analyze(memory="400MB")
+def test_memory__changes_nothing(trace):
+    wanted, found = trace.analyze(), trace.analyze(memory="400MB")
     assert found.facts == wanted.facts
     for p, cells in wanted.cells.items():
         assert np.array_equal(found.cells[p].value, cells.value), p
 
 
 @pytest.mark.slow
-def test_root_causes__for_which_there_may_be_no_room_are_named_before_the_work_begins(small, tmp_path, monkeypatch):
+def test_root_causes__for_which_there_may_be_no_room_are_named_before_the_work_begins(trace, tmp_path, monkeypatch):
     def analyze(*more):
-        found = CliRunner().invoke(group, ["analyze", str(small.path), "-o", str(tmp_path / "x.severity"), *more])
+        found = CliRunner().invoke(group, ["analyze", str(trace.path), "-o", str(tmp_path / "x.severity"), *more])
         assert found.exit_code == 0
         return found.stderr
 
     monkeypatch.setattr("tracecols.work.executors.free_for_files", lambda folder: 0)
     assert "root causes" not in analyze("--memory", "400MB", "-q")
     # 70 MB for all tasks
-    n = small.store.manifest["events_by_kind"][str(int(EventKind.ENTER))]
+    n = trace.store.manifest["events_by_kind"][str(int(EventKind.ENTER))]
     monkeypatch.setattr("tracecols.search.limits.CALL_BYTES", 71_000_000 // n + 1)
     said = analyze("--memory", "400MB", "-q", "--force")
     assert said.startswith("note: root causes may take 71 MB") and "--scratch FOLDER" in said
@@ -227,12 +221,12 @@ def test_root_causes__for_which_there_may_be_no_room_are_named_before_the_work_b
     assert "may take" not in analyze("--memory", "400MB", "-q", "--force")
 
 
-def test_memory_errors__name_the_option(small, monkeypatch):
+def test_memory_errors__name_the_option(trace, monkeypatch):
     def fail(*_: object) -> None:
         raise MemoryError("Unable to allocate 7.45 GiB")
 
     monkeypatch.setattr("tracecols.analysis.run.run", fail)
-    output = executed("analyze", small.path, code=1)
+    output = executed("analyze", trace.path, code=1)
     assert "not enough memory: Unable to allocate 7.45 GiB\n" in output
     assert "--memory 2GB" in output
 
@@ -260,33 +254,33 @@ group(sys.argv[3:])
 """
 
 
-def analyze(at, what, small, folder, scratch):
-    words = [str(at), what, "analyze", str(small.path), "-o", "x.severity", "--scratch", str(scratch), "--jobs", "1"]
+def analyze(at, what, trace, folder, scratch):
+    words = [str(at), what, "analyze", str(trace.path), "-o", "x.severity", "--scratch", str(scratch), "--jobs", "1"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run([sys.executable, "-c", ANALYZE, *words], cwd=folder, env=env, capture_output=True, text=True)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals and locks on folders")
-def test_scratch__of_a_killed_analysis_goes_with_the_next(small, tmp_path):
+def test_scratch__of_a_killed_analysis_goes_with_the_next(trace, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     # killed at the beginning, and after some steps have left files
     for at in (2, 9):
-        assert analyze(at, "kill", small, tmp_path, scratch).returncode == -signal.SIGKILL
+        assert analyze(at, "kill", trace, tmp_path, scratch).returncode == -signal.SIGKILL
         assert len(list(scratch.iterdir())) == 1
         assert not (tmp_path / "x.severity").exists()
-    done = analyze(-1, "", small, tmp_path, scratch)
+    done = analyze(-1, "", trace, tmp_path, scratch)
     assert done.returncode == 0, done.stderr
     assert not list(scratch.iterdir())
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
-def test_scratch__that_is_full(small, tmp_path):
+def test_scratch__that_is_full(trace, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    done = analyze(5, "full", small, tmp_path, scratch)
+    done = analyze(5, "full", trace, tmp_path, scratch)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: cannot write the temporary file {scratch}")
     assert "--scratch FOLDER of tracecols analyze" in done.stderr
