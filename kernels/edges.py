@@ -34,6 +34,7 @@ from tracecols.kernels.segments import (
     has_room,
     meaning_at,
     owner_of_time,
+    what_happens,
 )
 from tracecols.kernels.segments import FORK as FORK_TEAM
 
@@ -231,13 +232,14 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
                 return i
         mark = state[N_MARKS]
         here = mark < marks.row.size and marks.row[mark] == base_row + j
-        what, mine = action[kind[j]], np.int64(marks.what[mark]) if here else np.int64(-1)
+        what = action[kind[j]]
         now, before, nothing = time[j], last[0], last.dtype.type(0)
         n, segment = state[N_LISTED], state[N_SEGMENTS]
         c = number[node[j]] if node[j] >= 0 else np.int64(-1)
         above = parent[c] if c >= 0 else np.int64(-1)
         if what == ON_OFF:
             what = np.uint8(PUSH) if region[j] >= 0 else np.uint8(POP)
+        mine = what_happens(marks.what[mark], what) if here else np.int64(-1)
         own = owner_of_time(what, mine, c, above, fills, state, tasks)
         forked = marks.value[mark] if mine == FORK_TEAM or mine == JOIN_TEAM else nothing
         if mine == CUT:

@@ -21,8 +21,11 @@ REQUEST = 255
 """Action besides those of `kernels.actions`: a receive is posted, and the reference makes a cut."""
 
 # what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region; the same on a thread
-# that another one has forked, which idles outside
-CUT, FORK, LEAVE_TEAM, JOIN_TEAM, END_IN_TEAM = range(5)
+# that another one has forked, which idles outside; a cut after it if it is an ENTER, otherwise in front of it
+CUT, FORK, LEAVE_TEAM, JOIN_TEAM, END_IN_TEAM, CUT_INSIDE = range(6)
+
+INSIDE = -1
+"""Used instead of the kind of points that lie inside of the call even if their event is its ENTER."""
 
 # contributions of an event, in this order
 CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_AFTER, AFTER_FORK = range(8)
@@ -55,7 +58,7 @@ class Marks(NamedTuple):
 
     row: NDArray[np.int64]
     what: NDArray[np.int8]
-    """`row` and `what`: (n_marks,) int64, int8, CUT, FORK, LEAVE_TEAM, JOIN_TEAM or END_IN_TEAM."""
+    """`row` and `what`: (n_marks,) int64, int8, CUT, FORK, LEAVE_TEAM, JOIN_TEAM, END_IN_TEAM or CUT_INSIDE."""
     value: NDArray[Any]
     """(n_marks,) float64 or int64: FORK and JOIN_TEAM: time since the FORK; LEAVE_TEAM and END_IN_TEAM: time to the
     JOIN."""
@@ -72,7 +75,7 @@ class OwnPoints(NamedTuple):
     """(n,): number of points up to the end of each location."""
     event: NDArray[np.int64]
     kind: NDArray[np.int8]
-    """`event` and `kind`: (n_points,) int64, int8"""
+    """`event` and `kind`: (n_points,) int64, int8; INSIDE for some kinds."""
 
 
 class Others(NamedTuple):
@@ -87,6 +90,12 @@ class Others(NamedTuple):
     at_enter: NDArray[np.int8]
     fork: NDArray[Any]
     """`at_enter` and `fork`: (n_regions,) int8, as `value`, the kind of mark there, and the time since the FORK."""
+
+
+@part
+def what_happens(mine, what):
+    """Return what happens at an event with the action `what` that has the mark `mine`."""
+    return np.int64(CUT if mine == CUT_INSIDE and what != PUSH else mine)
 
 
 @part
@@ -128,7 +137,7 @@ def list_marks(points, fork, end, others, marks, of_point):
                 while other < others.row.size and others.row[other] < row:
                     n = _put_mark(n, others.row[other], others.what[other], others.value[other], marks)
                     other += 1
-                what, value = np.int8(CUT), nothing
+                what, value = np.int8(CUT_INSIDE if kind == INSIDE else CUT), nothing
                 if kind == fork:
                     while entered < others.enter.size and others.enter[entered] < row:
                         entered += 1
@@ -537,9 +546,9 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
         while k < nested_stop and nested.row[k] <= base_row + i:
             k += 1
         is_nested = k < nested_stop and nested.time[k] < now
-        mine = np.int64(mark_what[mark]) if here else np.int64(-1)
+        mine = what_happens(mark_what[mark], what) if here else np.int64(-1)
         is_plain = (what == PUSH or what == POP or what == NOTHING) and above != OUTERMOST_OF_TASK
-        if is_plain and not is_nested and (not here or (mine == CUT and what != PUSH)):
+        if is_plain and not is_nested and (not here or mine == CUT):
             # the fast path: nearly all events and points
             if here:
                 n_entries = take_out(n, open_sum, segments, n_entries, first_entry)
@@ -573,7 +582,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
             cut = False
             x, y = np.int64(-1), nothing
             if step == CUT_BEFORE:
-                cut = what == REQUEST or (mine == CUT and what != PUSH)
+                cut = what == REQUEST or mine == CUT
             elif step == BEFORE_JOIN and mine == LEAVE_TEAM:
                 x, y = above, -mark_value[mark]
             elif step == OF_JOIN and (mine == LEAVE_TEAM or mine == END_IN_TEAM):
@@ -609,8 +618,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                 if x < 0 and fills:
                     x = c
             elif step == CUT_AFTER:
-                # a point at an ENTER, as of a barrier that is never left, is the cause of what was done before it
-                cut = mine == FORK or mine == JOIN_TEAM or what == JOIN or (mine == CUT and what == PUSH)
+                cut = mine == FORK or mine == JOIN_TEAM or mine == CUT_INSIDE or what == JOIN
                 if mine == FORK and forgets:
                     open_sum.state[EPOCH] += 1
                     n, epoch = np.int64(0), epoch + np.int32(1)

@@ -353,6 +353,24 @@ UNKNOWN_TO_REFERENCE = [
 ]
 
 
+def test_exact__who_lets_several_go_on_has_synchronised_with_each_of_them():
+    """Ranks 0 and 1 wait for rank 2 to start a barrier at 10, and rank 1 for its message at 30."""
+    program = Program(3)
+    for rank, start in zip(program.masters, (0, 0, 10), strict=True):
+        rank.enter(0, "main").enter(start, "MPI_Ibarrier").start_collective(start).leave(start + 1)
+        rank.enter(start + 1, "MPI_Wait").complete_collective(12, "barrier").leave(12)
+    _, receiver, sender = program.masters
+    sender.enter(12, "B").leave(30).enter(30, "MPI_Send").send(30, 1).leave(31)
+    receiver.enter(20, "MPI_Recv").receive(31, 2).leave(31)
+    for rank in program.masters:
+        rank.leave(40)
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+    # nothing that rank 2 did before 10 is a cause: it has synchronised with rank 1 since
+    assert severities(cube, "delay_latesender") == {("main/MPI_Ibarrier", 2): 1, ("main/B", 2): 9}
+
+
 @pytest.mark.parametrize("name", [*list(UNKNOWN_TO_REFERENCE)[:3], *slow(list(UNKNOWN_TO_REFERENCE)[3:])])
 def test_exact__charges_operations_to_the_one_that_the_picture_names(name):
     """Waits on windows, for non-blocking collective operations, in the management of communicators."""

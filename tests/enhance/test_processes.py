@@ -95,6 +95,20 @@ def test_spawn__waits_for_the_last_process_that_starts(enclosed):
     }  # fmt: skip
 
 
+def test_spawn__time_before_the_call_that_creates_is_not_that_of_the_call():
+    program, inter = two_worlds(1, 1)
+    creator, child = program.masters
+    creator.enter(0, "main").call(1, 3, "MPI_Init").enter(15, "MPI_Comm_spawn")
+    create(creator, 30, inter).leave(30).leave(40)
+    child.enter(20, "child").enter(22, "MPI_Init")
+    create(child, 30, inter).leave(30).leave(80)
+    with program.trace() as trace:
+        cube = trace.analyze()
+        check_path(trace.model, cube)
+    path = {("main", 0): 13, ("main/MPI_Init", 0): 2, (SPAWN, 0): 5, ("child", 1): 52, (INIT, 1): 8}
+    assert severities(cube, "critical_path") == path
+
+
 def test_spawn__laws_hold_however_it_is_divided(monkeypatch):
     with spawned().trace() as trace:
         whole = trace.analyze()

@@ -140,6 +140,16 @@ def test_barrier__of_a_team_without_fork_has_its_delay(archive, analyze):
     assert cells(cube, "delay_ompbarrier") == {("work", 0, 1): 5}
 
 
+def test_barrier__that_is_never_left_has_no_part_of_the_time_before_it(archive, analyze):
+    region = Region(archive, 2)
+    for i in range(2):
+        region.begin(i, 12).enter(20 + 5 * i, EXPLICIT)
+    region.threads[0].leave(40, EXPLICIT)
+    cube = analyze(archive)
+    assert cells(cube, "delay_ompbarrier") == {(PARALLEL, 0, 1): 5}
+    assert (EXPLICIT, 0, 1) not in cells(cube, "critical_path")
+
+
 def test_barrier__outside_a_parallel_region_is_no_wait(archive, analyze):
     threads, _ = archive.openmp(2)
     threads[0].enter(0, "main").call(20, 60, EXPLICIT).leave(100, "main")

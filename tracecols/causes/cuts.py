@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.index import PointIndex, Ranges
 from tracecols.causes.near import KeptTable
-from tracecols.causes.pairs import CREATED, END, FORK
+from tracecols.causes.pairs import CREATED, END, FORK, THREAD_BARRIER
 from tracecols.causes.points import ParallelRegions, Times, clock, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.distinct import distinct
@@ -32,6 +32,10 @@ from tracecols.work.large import LargeArrays, blocks
 NEIGHBOURS = 1 << 12
 """Number of consecutive points whose earliest begin of a call is known: if none of their calls begins in a batch, they
 are not read for it."""
+
+INSIDE = np.isin(np.arange(len(POINTS)), (THREAD_BARRIER, POINTS.index("creates")))
+"""Mask of the kinds of points whose event may be the ENTER of their call: barriers that are never left, and calls that
+create processes."""
 
 EARLIEST = np.iinfo(np.int64).min
 
@@ -428,7 +432,7 @@ def _marks(
     n, dtype = at.event.size + others.row.size, others.value.dtype
     marks = kernels.Marks(*(np.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
     of_point = np.empty(at.event.size, np.int64)
-    own = kernels.OwnPoints(end, at.event, at.kind)
+    own = kernels.OwnPoints(end, at.event, np.where(INSIDE[at.kind], np.int8(kernels.INSIDE), at.kind))
     marks = first(marks, int(kernels.list_marks(own, FORK, END, others, marks, of_point)))
     return marks, np.searchsorted(marks.row, first_row), of_point
 

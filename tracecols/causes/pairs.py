@@ -63,9 +63,11 @@ AT_END = np.iinfo(np.int64).max
 
 FORK, THREAD_BARRIER, END, CREATED = (POINTS.index(k) for k in ("fork", "thread barrier", "end", "created"))
 IDLE = DELAYS.index("idle")
-OF_TWO = np.isin(DELAYS, ("late_sender", "late_receiver", "one_sided", "nonblocking", "file", "shmem", "polling"))
-"""Mask of the kinds of delays whose intervals begin where the waiting and the causing process last synchronised with
-each other. Intervals of other MPI operations begin where all of their members did."""
+OF_OPERATIONS = np.isin(DELAYS, ("one_sided", "nonblocking", "file", "shmem", "polling"))
+OF_TWO = np.isin(DELAYS, ("late_sender", "late_receiver")) | OF_OPERATIONS
+"""Masks of the kinds of delays of which one event may let several processes go on, one by one, and of those whose
+intervals begin where the waiting and the causing process last synchronised with each other. Intervals of other MPI
+operations begin where all of their members did."""
 
 OF_THREADS = np.isin(DELAYS, ("thread_barrier", "lock", "join", "condition"))
 THREADS_MEET = np.isin(np.arange(len(POINTS)), (FORK, THREAD_BARRIER, CREATED))
@@ -505,7 +507,7 @@ def _intervals_of_processes(
 ) -> None:
     """Find where the intervals of pairs of processes begin: at the last point with the other side or, for the cause of
     a collective operation, with each other member."""
-    groups = _groups(facts, points, pairs.communicator, large)
+    groups = _groups(facts, points, pairs, large)
     last = _LastSynchronisations(location_starts_of(rows), points, groups, facts.process, large)
     cause, waiting = pairs.cause, pairs.waiting
     mpi = large.chosen(len(pairs), lambda here: ~(OF_THREADS[pairs.kind[here]] | (pairs.kind[here] == IDLE)))
@@ -619,10 +621,10 @@ def _intervals_of_members(
     since_of["counts_from"][many] = np.where(own_since >= 0, later, -1)
 
 
-def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: LargeArrays) -> kernels.Groups:
-    """Collect the groups of processes that points synchronise with: communicators, and the participants of one
-    operation."""
-    used = [_met(of[here]) for of in (points.communicator, more) for here in blocks(of.size)]
+def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -> kernels.Groups:
+    """Collect the groups of processes that points synchronise with: communicators, the participants of one operation,
+    and the processes that one event lets go on besides its partner."""
+    used = [_met(of[here]) for of in (points.communicator, pairs.communicator) for here in blocks(of.size)]
     channel = distinct(np.concatenate([np.zeros(0, np.int64), *used]))
     channel = channel[channel != NOBODY]
     everybody = distinct(facts.process[facts.locations.is_cpu]).astype(np.int64)
@@ -633,15 +635,21 @@ def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: Large
     process = facts.process[points.location[in_set]]
     numbers, first = number(points.at("set", in_set))
     by_set = np.lexsort((process, numbers))
-    sizes = np.append([m.size for m in members], np.bincount(numbers, minlength=first.size)).astype(np.int64)
-    member = np.concatenate([np.zeros(0, np.int64), *members, process[by_set]])
+    of_operations = large.chosen(len(pairs), lambda here: OF_OPERATIONS[pairs.kind[here]])
+    lets_go_on, goes_on = pairs.cause[of_operations], facts.process[points.location[pairs.waiting[of_operations]]]
+    others = (points.communicator[lets_go_on] == NOBODY) & (points.partner[lets_go_on] != goes_on)
+    # pairs are ordered by cause
+    lets_go_on, n_others = np.unique(lets_go_on[others], return_counts=True)
+    sizes = np.concatenate([[m.size for m in members], np.bincount(numbers, minlength=first.size), n_others])
+    member = np.concatenate([np.zeros(0, np.int64), *members, process[by_set], goes_on[others]])
     # NOBODY is not among the channels
     of_point = large.empty(len(points), np.int32)
     with in_order(points.communicator):
         kernels.find_places(points.communicator, channel, of_point)
     several = points.partner[in_set] < 0
     of_point[in_set[several]] = numbers[several] + channel.size
-    start = np.concatenate([[0], np.cumsum(sizes)])
+    of_point[lets_go_on] = np.arange(lets_go_on.size) + channel.size + first.size
+    start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
     return kernels.Groups(of_point, channel, np.arange(sizes.size) >= channel.size, start, member)
 
 
