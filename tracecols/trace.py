@@ -1273,6 +1273,10 @@ class RegionInstances(pd.DataFrame):  # type: ignore[misc]
         """Return the rows of some locations; `Trace.frame` computes only those."""
         return self if locations is None else self.make(locations)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # pickled as a plain data frame: `make` needs the trace
+        return pd.DataFrame, (pd.DataFrame(self),)
+
 
 class _Analyzed(RewrittenTrace):
     """A trace with changed times that can be analysed like a trace."""
