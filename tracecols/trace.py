@@ -612,7 +612,7 @@ class Trace(OpenedTrace):
         raw : bool, optional
             Return the integer columns, with -1 for null and times in ticks. By default, readable columns replace them:
             `rank` and `thread` for locations, names and call paths as categories, `..._seconds` for times; null is
-            null.
+            null. Definition tables, except `markers`, have their stored columns in both forms.
         locations : int, str, or iterable of them, optional
             Rows of locations, or texts such as `rank 0` and `rank 0-3 thread 1`: only rows on one of them; a message is
             on both of its locations.
@@ -1272,6 +1272,10 @@ class RegionInstances(pd.DataFrame):  # type: ignore[misc]
     def __call__(self, locations: Selection = None) -> pd.DataFrame:
         """Return the rows of some locations; `Trace.frame` computes only those."""
         return self if locations is None else self.make(locations)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # pickled as a plain data frame: `make` needs the trace
+        return pd.DataFrame, (pd.DataFrame(self),)
 
 
 class _Analyzed(RewrittenTrace):

@@ -3,6 +3,7 @@ refuse wrong input."""
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -147,6 +148,11 @@ def test_readable_names__do_not_collide_and_enumerations_are_columns():
         assert len(set(names)) == len(names), table.name
         assert not set(names) & set(table.names), table.name
         assert not any(c.enum and c.target for c in table.columns)
+
+
+def test_region_instances__are_pickled_as_a_data_frame(trace):
+    found = pickle.loads(pickle.dumps(trace.region_instances))
+    assert type(found) is pd.DataFrame and found.equals(trace.region_instances)
 
 
 def test_region_instances__are_a_table_and_can_still_be_called(trace):

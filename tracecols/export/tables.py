@@ -167,7 +167,7 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
     for i, name in enumerate(p.id):
         found = cube.cells[name]
         scale = cube.scale(name)
-        values = (found.value * scale).tolist()
+        values = finite((found.value * scale).tolist())
         cells += [
             [i, a, b, v] for a, b, v in zip(found.call_path.tolist(), found.location.tolist(), values, strict=True)
         ]
@@ -267,7 +267,7 @@ def export(
             write_cube(cube, output, force=force)
         elif output.suffix == ".json":
             with text_output(output, "a severity cube", TREES.encode(), force=force).new() as file:
-                file.write_text(json.dumps(finite(trees(cube))), encoding="utf-8")
+                file.write_text(json.dumps(trees(cube)), encoding="utf-8")
         else:
             by_period = cube.periods is not None
             frame = cube.wide(subdomains=subdomains) if wide else cube.frame(by_period=by_period, subdomains=subdomains)

@@ -357,7 +357,7 @@ def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "Wait at Finalize",
     "Time in MPI finalisation until the last process has reached it.",
     Pattern("startups", since="enter_time", cause=last_to_finalize),
-    advice="Balance the work before the end: who waits here has nothing left to do.",
+    advice="Balance the work before the end of the program: processes that wait here have none left.",
     delay="delay_startup_aggregate",
     is_lost_in_reference=True,
 )

@@ -198,7 +198,7 @@ def in_state(model: Model, m: CompoundTable, parent: Matches, *, state: int) -> 
     expert={},
     needs="devices",
     is_wait=False,
-    advice="Expand the property: kernels are use, copies and idle time are loss.",
+    advice="Expand the property: kernels are useful time, copies and idle time are losses.",
 )
 def device_time(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """All intervals."""

@@ -147,7 +147,7 @@ for what, parent, title, waits in (
         f"{what}_longterm",
         f"{what}_aggregate",
         "Long-term",
-        f"Waiting time {waits} that goes back to earlier waits, charged to the call paths that caused those.",
+        f"Waiting time {waits}, as far as earlier waits cause it, charged to the call paths that caused those.",
         charged(f"{what}_longterm"),
         **only or {"scalasca": {"needs": "mpi"}, "exact": {}},
     )
@@ -156,7 +156,7 @@ for what, title, where in (
     (
         "delay_device_latency",
         "Launch Latency",
-        "passed between what an operation on a stream, or a host, comes after and its begin",
+        "lies between the event that an operation on a stream, or a host, has to wait for and its begin",
     ),
     (
         "delay_device_unrecorded",
@@ -188,21 +188,21 @@ declare(
     "mpi_wait_propagating",
     "waitstates_propagating_vs_terminal",
     "Propagating wait states",
-    "Waiting time that lets others wait later.",
+    "Waiting time that makes others wait later.",
     SumOf(),
 )
 declare(
     "mpi_wait_propagating_ls",
     "mpi_wait_propagating",
     "Late Sender",
-    "Late Sender time that lets others wait in point-to-point communication later.",
+    "Late Sender time that makes others wait in point-to-point communication later.",
     charged("mpi_wait_propagating_ls"),
 )
 declare(
     "mpi_wait_propagating_lr",
     "mpi_wait_propagating",
     "Late Receiver",
-    "Late Receiver time that lets others wait in point-to-point communication later.",
+    "Late Receiver time that makes others wait in point-to-point communication later.",
     charged("mpi_wait_propagating_lr"),
 )
 declare(
@@ -303,7 +303,7 @@ declare(
     charged("critical_path"),
     scalasca={"needs": "root causes"},
     exact={},
-    advice="Only what lies on it makes the program faster.",
+    advice="Make these call paths faster: changes elsewhere do not shorten the run.",
     part="root causes",
 )
 
@@ -498,7 +498,7 @@ class Imbalance:
     "imbalance",
     "",
     "Computational imbalance",
-    "Differences of computation from the mean of all locations: an estimate that knows nothing of waits.",
+    "Differences of computation from the mean of all locations: an estimate that does not consider waits.",
     Derived(uses=("comp", "visits")),
     needs="several locations",
     advice=BALANCE,
@@ -544,7 +544,7 @@ def imbalance_above_single(model: Model, findings: Findings) -> Cells:
     "imbalance_below",
     "imbalance",
     "Underload",
-    "Computation that is lacking to the mean of all locations.",
+    "Computation by which locations fall short of the mean of all locations.",
     Derived(uses=("comp", "visits")),
 )
 def imbalance_below(model: Model, findings: Findings) -> Cells:
@@ -556,7 +556,7 @@ def imbalance_below(model: Model, findings: Findings) -> Cells:
     "imbalance_below_bypass",
     "imbalance_below",
     "Non-participation",
-    "Computation that is lacking where a location takes no part at all.",
+    "Underload of locations that take no part in the computation at all.",
     Derived(uses=("comp", "visits")),
 )
 def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
@@ -569,7 +569,7 @@ def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
     "imbalance_below_singularity",
     "imbalance_below_bypass",
     "Singularity",
-    "Computation that is lacking where only one other location takes part.",
+    "Underload where only one other location takes part in the computation.",
     Derived(uses=("comp", "visits")),
 )
 def imbalance_below_singularity(model: Model, findings: Findings) -> Cells:

@@ -49,7 +49,7 @@ _ONE_SIDED = shmem(
 
 ADVICE = {
     "shmem": "Compare with the number of operations and what they transfer; overlap transfers with computation.",
-    "shmem_init_exit": "It happens once: measure a longer run, or leave it out of account.",
+    "shmem_init_exit": "It happens once: measure a longer run, or ignore it.",
     "shmem_memory_management": (
         "Allocate once and use the memory again: allocation of symmetric memory synchronises all processes."
     ),

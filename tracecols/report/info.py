@@ -232,10 +232,12 @@ def _communicators(d: Mapping[str, pa.Table]) -> list[list[Any]]:
 def _topologies(d: Mapping[str, pa.Table]) -> list[list[Any]]:
     """List topologies: name and dimensions."""
     t = d["topologies"].to_pydict()
-    return [
-        [name, " x ".join(f"{s} {n}{' (periodic)' if p else ''}" for s, n, p in zip(*of, strict=True))]
-        for name, *of in zip(*(t[c] for c in ("name", "sizes", "dimensions", "periodic")), strict=True)
-    ]
+    of = zip(*(t[c] for c in ("name", "sizes", "dimensions", "periodic")), strict=True)
+    return [[name, _dimensions(*grid)] for name, *grid in of]
+
+
+def _dimensions(sizes: Sequence[int], names: Sequence[str], periodic: Sequence[bool]) -> str:
+    return " x ".join(f"{s} {n}{' (periodic)' if p else ''}" for s, n, p in zip(sizes, names, periodic, strict=True))
 
 
 def _trouble(m: Mapping[str, Any]) -> list[list[Any]]:
@@ -290,7 +292,8 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
     listed = [[f"{value:.1%}", name.replace("_", " ")] for name, value in efficiencies.items() if name != "devices"]
     notes = [[n, singular(what) if n == 1 else what] for what, n in (cube.facts.get("counts") or {}).items()]
     parts: list[RenderableType] = [_pairs(rows), ""]
-    parts.append(_listing("Topologies", ["name"], shorten([[repr(t)] for t in cube.topologies])))
+    topologies = [[t.name, _dimensions(t.sizes, t.dimensions, t.periodic)] for t in cube.topologies]
+    parts.append(_listing("Topologies", ["name", "dimensions"], shorten(topologies)))
     if listed:
         n = len(efficiencies["devices"])
         parts += ["", _listing(f"Efficiencies of {counted(n, 'device')}", ["", "efficiency"], listed, 1)]

@@ -62,7 +62,7 @@ CHARGED = (
 
 SYNC_POINTS = Table(
     "sync_points",
-    "one event at which a location synchronises with others: it waits, or it lets others wait",
+    "one event at which a location synchronises with others: it waits, or it makes others wait",
     (
         reference("location", "locations", "location"),
         event("event", "the event; beyond all events for the end of the trace"),
@@ -80,7 +80,7 @@ DELAY_PAIRS = Table(
     "one wait and who caused it, in the order of the causing points",
     (
         Column("kind", "int8", "what is waited in, `DELAYS`", enum=DELAYS),
-        Column("cause", "int64", "the point that lets others wait", "", "sync_points"),
+        Column("cause", "int64", "the point that makes others wait", "", "sync_points"),
         Column("waiting", "int64", "the point that waits; null for threads that idle", "", "sync_points"),
         Column("wait", "float64", "how long", "sec"),
         Column(

@@ -125,7 +125,7 @@ def start_of_devices(cube: Severities, name: str, cells: Cells, seconds: float) 
         return
     if name == IDLE:
         cells = not_negative(cells)
-    advice = "It happens once: measure a longer run, or leave it out of account."
+    advice = "It happens once: measure a longer run, or ignore it."
     for f in finding_of(
         cube, name, f"{cube.properties.full_title[name]} at the start of devices", cells, seconds, advice, None
     ):
