@@ -575,14 +575,13 @@ def test_idle_regions_of_streams__are_no_kernels(archive, enhance):
     assert (ticks(cube, "device_kernels"), ticks(cube, "device_copies"), ticks(cube, "device_idle")) == (20, 10, 70)
 
 
-def opencl(archive, names, comm_locations=True):
+def opencl(archive, names):
     """Make a process with OpenCL queues as Score-P records them: named after their devices, and not referred to by
     calls."""
     process = archive.process()
     host = archive.location("Master thread", process)
     queues = [archive.location(name, process, "gpu") for name in names]
-    if comm_locations:
-        archive.group("comm_locations", [host, *queues], "opencl")
+    archive.group("comm_locations", [host, *queues], "opencl")
     kernel = archive.region("$vector_add", "function", "opencl")
 
     def call(begin, end, name, role="wrapper"):
