@@ -641,10 +641,8 @@ class Trace(OpenedTrace):
         >>> trace.frame("region_instances", locations="rank 0-3 thread 1", raw=True)  # doctest: +SKIP
         """
         check_conventions(conventions)
-        return self._form(name, "raw" if raw else "people", self._narrowed_rows(locations, rank, thread), conventions)
-
-    def _narrowed_rows(self, locations: Selection, rank: int | None, thread: int | None) -> list[int] | None:
-        return find_locations(self.store, locations, rank, thread)
+        chosen = find_locations(self.store, locations, rank, thread)
+        return self._form(name, "raw" if raw else "people", chosen, conventions)
 
     def _both(self, name: str) -> pd.DataFrame:
         """Return a table with readable and integer columns."""

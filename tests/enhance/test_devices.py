@@ -45,6 +45,13 @@ def check_sums(cube, model):
     assert ticks(cube, "device_copies") == ticks(cube, "device_copies_hidden") + ticks(cube, "device_copies_exposed")
 
 
+def analyzed(model, *conventions):
+    """Return the cube of a model, after `check_sums`."""
+    cube = analyze_model(model, *conventions)
+    check_sums(cube, model)
+    return cube
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """Return a function that makes the enhanced model of a recorded trace with accelerators, once per name."""
@@ -70,8 +77,7 @@ def recorded(tmp_path_factory):
 def test_recorded_devices__agree_with_a_plain_twin(recorded, name, conventions):
     model = recorded(name)
     twin = find_devices(model.store)
-    cube = analyze_model(model, conventions)
-    check_sums(cube, model)
+    cube = analyzed(model, conventions)
     of_xeonphi = name == "xeonphi_jacobi"  # its copies overlap: the twin models queues only and omits them
     for property_id in TWIN if not of_xeonphi else ("device_kernels",):
         assert ticks(cube, property_id) == twin.totals[property_id], property_id
@@ -101,7 +107,7 @@ def test_recorded_kernels__all_have_their_launch(recorded, name, n):
 
 def test_cuda_simple__transfers_cost_five_times_what_kernels_do(recorded):
     model = recorded("cuda_simple")
-    cube = analyze_model(model)
+    cube = analyzed(model)
     twin = find_devices(model.store)
     copies, kernels = (sum(a.end - a.begin for a in x) for x in (twin.copies, twin.kernels))
     assert ticks(cube, "device_copies") == copies == 143468068
@@ -117,7 +123,7 @@ def test_cuda_simple__transfers_cost_five_times_what_kernels_do(recorded):
 @pytest.mark.slow
 def test_jacobi_gpu__starves_the_device_because_the_host_is_late(recorded):
     model = recorded("jacobi_gpu")
-    cube = analyze_model(model)
+    cube = analyzed(model)
     time, late = ticks(cube, "device_time"), ticks(cube, "device_idle_before_launch")
     assert late == find_devices(model.store).totals["device_idle_before_launch"]
     # 89.6 of 90.7 s; kernels take less than 1 %
@@ -134,7 +140,7 @@ def test_jacobi_gpu__starves_the_device_because_the_host_is_late(recorded):
 
 def test_sptc__hides_two_thirds_of_its_copies_behind_kernels(recorded):
     model = recorded("sptc")
-    cube = analyze_model(model)
+    cube = analyzed(model)
     twin = find_devices(model.store)
     hidden = sum(c.hidden for c in twin.copies)
     assert ticks(cube, "device_copies_hidden") == hidden
@@ -145,7 +151,7 @@ def test_sptc__hides_two_thirds_of_its_copies_behind_kernels(recorded):
 
 def test_mi300__waits_for_each_of_two_devices_in_turn(recorded):
     model = recorded("mi300")
-    cube = analyze_model(model)
+    cube = analyzed(model)
     # the host blocks for as long as kernels run
     wait, kernels = ticks(cube, "device_early_wait"), ticks(cube, "device_kernels")
     assert wait == find_devices(model.store).totals["device_early_wait"]
@@ -162,7 +168,7 @@ def test_mi300__waits_for_each_of_two_devices_in_turn(recorded):
 
 def test_xeonphi_jacobi__copies_more_than_it_computes(recorded):
     model = recorded("xeonphi_jacobi")
-    cube = analyze_model(model)
+    cube = analyzed(model)
     assert ticks(cube, "device_copies_to_device") > ticks(cube, "device_kernels")
     note = "kernels whose launches are not recorded: late hosts and launch latency are not known"
     assert cube.facts["counts"][note] == len(model.kernels) == 201
@@ -185,7 +191,7 @@ def totals(cube):
 def test_small_program__has_what_is_on_paper(archive, enhance):
     small(archive)
     model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     assert totals(cube) == {
         "device_api": 39, "device_launch": 3, "device_late_launch": 3, "device_synchronization": 5,
         "device_useless_sync": 5, "device_copy_calls": 31, "device_copy_wait": 20, "device_blocking_copy": 8,
@@ -206,7 +212,6 @@ def test_small_program__has_what_is_on_paper(archive, enhance):
     assert idle.location.tolist() == [1, 1, 1]
     kernels = cube.cells["device_kernels"]
     assert [cube.call_paths.path[i] for i in kernels.call_path.tolist()] == ["kernel"]
-    check_sums(cube, model)
     # computation is the rest of the time
     assert ticks(cube, "comp") == 61
 
@@ -225,7 +230,7 @@ def test_early_wait__is_for_what_was_pending_and_ended_last(archive, enhance):
     assert table.stream.tolist() == [1, -1]
     assert table.cause_location.tolist() == [1, 2]
     assert model.device_syncs.wait_begin_time.tolist() == [20, 40]
-    assert ticks(analyze_model(model), "device_early_wait") == 10 + 10
+    assert ticks(analyzed(model), "device_early_wait") == 10 + 10
 
 
 def test_event_synchronisation__waits_for_what_came_before_the_event(archive, enhance):
@@ -239,7 +244,7 @@ def test_event_synchronisation__waits_for_what_came_before_the_event(archive, en
     p.host.leave(100, "main")
     model = enhance(archive)
     assert model.device_syncs.cause_end_time.tolist() == [30]
-    assert ticks(analyze_model(model), "device_early_wait") == 20
+    assert ticks(analyzed(model), "device_early_wait") == 20
 
 
 def test_call_sites__join_launches_with_kernels_without_a_stream(archive, enhance):
@@ -302,11 +307,10 @@ def test_copies__beside_kernels_of_another_stream_are_hidden(archive, enhance):
     model = enhance(archive)
     assert model.copies.hidden_time.tolist() == [10]
     assert model.copies.copy_enter_time.tolist() == [3]
-    cube = analyze_model(model)
+    cube = analyzed(model)
     assert (ticks(cube, "device_copies_hidden"), ticks(cube, "device_copies_exposed")) == (10, 10)
     # the call returns at once
     assert ticks(cube, "device_blocking_copy") == 0
-    check_sums(cube, model)
 
 
 # -- what is not recorded, and damage ----------------------------------------------------------------------------------
@@ -318,7 +322,7 @@ def test_launches_without_references__are_told_in_a_note(archive, enhance):
     p.call(1, 2, "cuLaunchKernel").call(3, 4, "cuLaunchKernel")
     p.kernel(5, 20, 0).kernel(5, 30, 1)
     p.host.leave(40, "main")
-    cube = analyze_model(enhance(archive))
+    cube = analyzed(enhance(archive))
     note = "kernels whose launches are not recorded: late hosts and launch latency are not known"
     assert cube.facts["counts"][note] == 2
     # idle time before the launch can still be distinguished
@@ -338,12 +342,11 @@ def test_damaged_references__are_counted(archive, enhance, jobs):
     p.streams[0].record(20, "RmaGet", window=p.window, remote=17, received=8, matching=1)
     p.host.leave(40, "main")
     model = enhance(archive, jobs)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     counts = cube.facts["counts"]
     assert counts["references of calls to streams that do not exist in their process"] == 2
     assert counts["kernels without a launch"] == 1
     assert counts["copies that never end"] == 1
-    check_sums(cube, model)
 
 
 def test_launches__without_a_kernel_and_after_it_are_counted(archive, enhance):
@@ -355,7 +358,7 @@ def test_launches__without_a_kernel_and_after_it_are_counted(archive, enhance):
     model = enhance(archive)
     assert model.kernels.counts["launches without a kernel"] == 1
     assert model.kernels.counts["kernels that begin before their launch"] == 1
-    check_sums(analyze_model(model), model)
+    analyzed(model)
 
 
 def test_kernels_that_never_end__run_until_the_end_of_their_stream(archive, enhance):
@@ -366,7 +369,7 @@ def test_kernels_that_never_end__run_until_the_end_of_their_stream(archive, enha
     p.host.leave(40, "main")
     model = enhance(archive)
     assert model.kernels.exit.tolist() == [-1]
-    check_sums(analyze_model(model), model)
+    analyzed(model)
 
 
 def test_overlapping_and_nested_regions__count_once(archive, enhance):
@@ -380,13 +383,12 @@ def test_overlapping_and_nested_regions__count_once(archive, enhance):
     archive.locations[1].items.sort(key=lambda item: item[0])
     p.host.leave(100, "main")
     model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     kernels = cube.cells["device_kernels"]
     paths = [cube.call_paths.path[i] for i in kernels.call_path.tolist()]
     assert dict(zip(paths, kernels.value.tolist(), strict=True)) == {"outer": 30, "outer/inner": 10}
     # the part of the copy during a kernel does not count
     assert ticks(cube, "device_copies") == 10
-    check_sums(cube, model)
 
 
 # -- efficiencies ------------------------------------------------------------------------------------------------------
@@ -403,7 +405,7 @@ def test_efficiencies__are_those_of_talp(archive, enhance):
     stream.record(50, "RmaGet", window=p.window, remote=0, received=8, matching=1)
     stream.record(60, "RmaOpCompleteBlocking", window=p.window, matching=1)
     p.host.leave(100, "main")
-    found = analyze_model(enhance(archive)).facts["device_efficiencies"]
+    found = analyzed(enhance(archive)).facts["device_efficiencies"]
     assert found == {
         "devices": ["CUDA[0]", "CUDA[1]"],
         "device_parallel_efficiency": 60 / 200,
@@ -424,7 +426,7 @@ def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
     small(archive)
     console = Console(width=120)
     with console.capture() as text:
-        console.print(describe_cube(analyze_model(enhance(archive))))
+        console.print(describe_cube(analyzed(enhance(archive))))
     # kernels run for 26 of 100 ticks
     assert "26.0%" in text.get()
     assert "device parallel efficiency" in text.get()
@@ -441,12 +443,12 @@ def test_partitions__change_nothing(archive, enhance, monkeypatch):
         p.call(20, 51, "cuMemcpyDtoH_v2").copy(42, 50, "to host", 64, k % 2)
         p.call(60, 65 + k, "cuCtxSynchronize")
         p.host.leave(100, "main")
-    one = analyze_model(enhance(archive))
+    one = analyzed(enhance(archive))
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 4)
     model = enhance(archive, 2)
     with model.divided() as run:
         assert len(run.division) == 3
-    many = analyze_model(model)
+    many = analyzed(model)
     assert many.facts["device_efficiencies"] == one.facts["device_efficiencies"]
     same(one, many)
 
@@ -471,7 +473,7 @@ def test_opencl__queues_are_streams_and_calls_refer_to_them(archive, enhance):
     host.leave(60, "main")
     queue.call(13, 48, kernel)
     model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     assert model.kernels.launch_enter_time.tolist() == [10]
     assert ticks(cube, "device_launch") == 2
     assert ticks(cube, "device_early_wait") == 34
@@ -488,12 +490,11 @@ def test_openacc__calls_enclose_those_of_the_driver(archive, enhance):
     p.host.leave(33, region["acc_wait@a.c:7"]).leave(40, "main")
     p.kernel(9, 30)
     model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     # the wait belongs to the call of the driver; it counts once
     assert ticks(cube, "device_early_wait") == 16
     assert ticks(cube, "device_synchronization") == 21
     assert ticks(cube, "device_management") == 3
-    check_sums(cube, model)
 
 
 def test_streams_of_rocprof__copies_are_regions_without_bytes(archive, enhance):
@@ -505,7 +506,7 @@ def test_streams_of_rocprof__copies_are_regions_without_bytes(archive, enhance):
     compute.call(20, 60, archive.region("kernel", "function", "hip"))
     copies.call(10, 30, archive.region("MEMORY_COPY_HOST_TO_DEVICE", "data_transfer", "hip"))
     model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     assert (len(model.kernels), len(model.copies)) == (1, 1)
     assert ticks(cube, "device_time") == 200
     assert (ticks(cube, "device_kernels"), ticks(cube, "device_copies"), ticks(cube, "device_copies_hidden")) == (
@@ -517,14 +518,13 @@ def test_streams_of_rocprof__copies_are_regions_without_bytes(archive, enhance):
     assert counts["copies without bytes"] == 1
     assert ticks(cube, "device_copies_to_device") == 20
     assert counts["kernels whose launches are not recorded: late hosts and launch latency are not known"] == 1
-    check_sums(cube, model)
 
 
 def test_waits_on_streams__are_idle_time(archive, enhance):
     p = Offload(archive)
     p.host.call(0, 100, "main")
     p.streams[0].call(10, 30, p.region("kernel")).call(30, 60, archive.region("wait", "task_wait", "cuda"))
-    cube = analyze_model(enhance(archive))
+    cube = analyzed(enhance(archive))
     assert (ticks(cube, "device_kernels"), ticks(cube, "device_idle")) == (20, 80)
 
 
@@ -547,7 +547,7 @@ def test_counters__of_streams_and_of_mere_counters_stand_at_their_locations(arch
     sample(p.streams[0], 40, 20)
     for time, value in ((0, 100), (50, 130), (90, 170)):
         sample(board, time, value)
-    cube = analyze_model(enhance(archive))
+    cube = analyzed(enhance(archive))
     cells = cube.cells["joules"]
     found = {
         (cube.call_paths.path[c], int(at)): int(v)
@@ -570,20 +570,18 @@ def test_idle_regions_of_streams__are_no_kernels(archive, enhance):
     p.copy(50, 60, "to host", 64)
     p.streams[0].leave(100, idle)
     model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     assert len(model.kernels) == 1
     assert (ticks(cube, "device_kernels"), ticks(cube, "device_copies"), ticks(cube, "device_idle")) == (20, 10, 70)
-    check_sums(cube, model)
 
 
-def opencl(archive, names, comm_locations=True):
+def opencl(archive, names):
     """Make a process with OpenCL queues as Score-P records them: named after their devices, and not referred to by
     calls."""
     process = archive.process()
     host = archive.location("Master thread", process)
     queues = [archive.location(name, process, "gpu") for name in names]
-    if comm_locations:
-        archive.group("comm_locations", [host, *queues], "opencl")
+    archive.group("comm_locations", [host, *queues], "opencl")
     kernel = archive.region("$vector_add", "function", "opencl")
 
     def call(begin, end, name, role="wrapper"):
@@ -604,11 +602,10 @@ def test_opencl__waiting_in_score_p_before_clfinish_is_that_of_clfinish(archive,
     host.leave(57, finish).leave(100, "main")
     queue.call(13, 50, kernel)
     model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     assert ticks(cube, "device_early_wait") == 29
     assert ticks(cube, "device_useless_sync") == 0
     assert model.locations.device_names == ("Tesla K20Xm",)
-    check_sums(cube, model)
 
 
 def test_opencl__a_call_inside_of_another_one_is_for_the_same_queue(archive, enhance):
@@ -625,7 +622,7 @@ def test_opencl__a_call_inside_of_another_one_is_for_the_same_queue(archive, enh
     queues[0].call(13, 30, kernel)
     queues[1].call(17, 50, kernel)
     # the other queue is not waited for
-    assert ticks(analyze_model(enhance(archive)), "device_early_wait") == 30 - 21
+    assert ticks(analyzed(enhance(archive)), "device_early_wait") == 30 - 21
 
 
 def test_opencl__queues_of_different_devices_are_told_apart_by_their_names(archive, enhance):
@@ -636,7 +633,7 @@ def test_opencl__queues_of_different_devices_are_told_apart_by_their_names(archi
     c.call(20, 40, kernel)
     model = enhance(archive)
     assert model.locations.device_names == ("Tesla K20Xm", "Intel(R) Xeon(R) CPU")
-    assert analyze_model(model).facts["device_efficiencies"]["device_parallel_efficiency"] == 0.5
+    assert analyzed(model).facts["device_efficiencies"]["device_parallel_efficiency"] == 0.5
 
 
 def test_calls_that_name_no_stream__wait_for_what_ended_in_them(archive, enhance):
@@ -652,7 +649,7 @@ def test_calls_that_name_no_stream__wait_for_what_ended_in_them(archive, enhance
     p.host.leave(100, "main")
     model = enhance(archive)
     assert model.device_syncs.cause_end_time.tolist() == [30, 90]
-    assert ticks(analyze_model(model), "device_early_wait") == 20 + 50
+    assert ticks(analyzed(model), "device_early_wait") == 20 + 50
 
 
 @pytest.mark.parametrize(("properties", "wait"), [((), 0), ((0,), 40), ((0, 1), 0)])
@@ -666,7 +663,7 @@ def test_null_stream__is_waited_for_with_all_streams_that_block(archive, enhance
     p.call(1, 2, "hipLaunchKernel", p.streams[1]).kernel(5, 60, 1)
     p.call(20, 61, "hipStreamSynchronize", p.streams[0])
     p.host.leave(100, "main")
-    assert ticks(analyze_model(enhance(archive)), "device_early_wait") == wait
+    assert ticks(analyzed(enhance(archive)), "device_early_wait") == wait
 
 
 def test_launches__inside_of_launches_are_part_of_them(archive, enhance):
@@ -682,7 +679,7 @@ def test_launches__inside_of_launches_are_part_of_them(archive, enhance):
         p.kernel(begin + 7, begin + 12)
     p.call(50, 51, "cuLaunchKernel", p.streams[0]).kernel(52, 53)
     p.host.leave(100, "main")
-    cube = analyze_model(enhance(archive))
+    cube = analyzed(enhance(archive))
     cells = cube.cells["device_launches"]
     names = [cube.call_paths.name[i] for i in cells.call_path.tolist()]
     assert dict(zip(names, cells.value.tolist(), strict=True)) == {
@@ -715,7 +712,7 @@ def test_calls_inside_of_others__are_for_their_stream(archive, enhance):
     model = enhance(archive)
     # the wait lasts until the end of the kernel on A, the referenced queue
     assert model.device_syncs.cause_end_time.tolist() == [30]
-    assert ticks(analyze_model(model), "device_early_wait") == 10
+    assert ticks(analyzed(model), "device_early_wait") == 10
 
 
 LIBRARIES = (
@@ -735,7 +732,7 @@ def test_libraries__are_known_by_the_names_of_their_functions(archive, enhance, 
     p = Offload(archive)
     p.host.enter(0, "main").call(10, 30, archive.region(name, "function", paradigm)).leave(100, "main")
     model = enhance(archive)
-    cube = analyze_model(model)
+    cube = analyzed(model)
     assert ticks(cube, f"device_{group}") == ticks(cube, "device_api") == 20
     assert ticks(cube, "comp") == 80
     assert not model.locations.are_created
@@ -748,7 +745,7 @@ def test_libraries__are_known_by_the_names_of_their_functions(archive, enhance, 
 def test_functions_of_the_program__are_no_calls_for_devices(archive, enhance, name):
     p = Offload(archive)
     p.host.enter(0, "main").call(10, 30, archive.region(name, "function", "compiler")).leave(100, "main")
-    cube = analyze_model(enhance(archive))
+    cube = analyzed(enhance(archive))
     assert "device_api" not in cube.cells or not ticks(cube, "device_api")
     assert ticks(cube, "comp") == 100
 

@@ -278,10 +278,10 @@ def test_counts__by_who_sends_and_who_receives(archive, analyze):
 # -- operations on handles ---------------------------------------------------------------------------------------------
 
 
-def with_handles(mpi, begins=(20, 50), ends=(60, 60), call="MPI_Comm_split", op="create_handle"):
+def with_handles(mpi, ends=(60, 60), call="MPI_Comm_split", op="create_handle"):
     """Start MPI, split a communicator and end MPI, as Score-P 8 records it: with collective records for operations on
     handles."""
-    for rank, init, begin, end in zip(mpi.ranks, (0, 4), begins, ends, strict=True):
+    for rank, init, begin, end in zip(mpi.ranks, (0, 4), (20, 50), ends, strict=True):
         rank.collective(init, 10, mpi.world, "create_handle", region="MPI_Init")
         rank.collective(begin, end, mpi.world, op, region=call)
         rank.collective(70, 90, mpi.world, "destroy_handle", region="MPI_Finalize")
@@ -329,19 +329,17 @@ def test_handles__say_who_lets_others_wait(archive, tmp_path):
 # -- non-blocking operations -------------------------------------------------------------------------------------------
 
 
-def started(archive, op, root=None, requests=(3, 3, 3), starts=(10, 40, 70), last=2):
+def started(archive, op, root=None, last=2):
     """Let three processes start an operation at 10, 40, 70 and complete it from 20, 50, 80 to 75, 76, 90; the second
     sends."""
     mpi = archive.mpi(3)
-    for p, (rank, request, start) in enumerate(zip(mpi.ranks, requests, starts, strict=True)):
-        rank.enter(0, "main").enter(start, "MPI_Istart").record(
-            start + 1, "NonBlockingCollectiveRequest", request=request
-        )
+    for p, (rank, start) in enumerate(zip(mpi.ranks, (10, 40, 70), strict=True)):
+        rank.enter(0, "main").enter(start, "MPI_Istart").record(start + 1, "NonBlockingCollectiveRequest", request=3)
         rank.leave(start + 2, "MPI_Istart").enter(start + 10, "MPI_Wait")
         end = (75, 76, 90)[p]
         if p <= last:
             given = {"root": root, "sent": 8 * (p == 1), "received": 8, "communicator": mpi.world}
-            rank.complete_collective(end - 1, op, request, **given)
+            rank.complete_collective(end - 1, op, 3, **given)
         rank.leave(end, "MPI_Wait").leave(100, "main")
     return mpi
 

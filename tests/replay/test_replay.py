@@ -966,7 +966,6 @@ def two_tasks():
     """Return a program in which both threads execute a task in the barrier, for 1000 and 600 s."""
     program = Program(1, 2)
     main, worker = program.locations
-    program.team(0)
     main.enter(0, "main").fork(0)
     for i, (one, end) in enumerate(((main, 1010), (worker, 610))):
         one.begin_team(0).enter(0, PARALLEL).enter(10, BARRIER)
@@ -998,7 +997,6 @@ def test_tasks__that_are_created_after_a_barrier_may_be_executed_by_a_thread_tha
     """The worker leaves the barrier first, creates a task, and waits for main, which executes it in the barrier."""
     program = Program(1, 2)
     main, worker = program.locations
-    program.team(0)
     main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL).enter(5, BARRIER)
     worker.begin_team(0).enter(0, PARALLEL).enter(10, BARRIER).leave(20).enter(20, "spawn").leave(30)
     of_task(worker, 30, K.THREAD_TASK_CREATE, 1, 1).enter(31, TASKWAIT).leave(52).leave(60).end_team(60)
@@ -1014,7 +1012,6 @@ def test_tasks__begin_after_their_creation_and_are_waited_for():
     """Main creates a task at 50, which the worker executes, and waits for it; main comes last to the barrier."""
     program = Program(1, 2)
     main, worker = program.locations
-    program.team(0)
     main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL).enter(0, "own").leave(50)
     of_task(main, 50, K.THREAD_TASK_CREATE, 0, 1).enter(50, TASKWAIT).leave(163).enter(163, "more").leave(183)
     worker.begin_team(0).enter(0, PARALLEL).enter(0, BARRIER)
@@ -1044,7 +1041,6 @@ def test_tasks__wait_for_the_children_of_their_own():
     is not its child."""
     program = Program(1, 2)
     main, worker = program.locations
-    program.team(0)
     main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL)
     worker.begin_team(0).enter(0, PARALLEL)
     of_task(main, 0, K.THREAD_TASK_CREATE, 0, 9).enter(0, BARRIER)
@@ -1078,7 +1074,6 @@ class TaskRun:
         rng = np.random.default_rng(seed)
         n_threads, n_tasks = int(rng.integers(2, 5)), int(rng.integers(1, 9))
         program = Program(1, n_threads)
-        program.team(0)
         main, *_ = program.locations
         main.enter(0, "main").fork(0)
         created, time = [], 0

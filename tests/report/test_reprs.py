@@ -7,12 +7,12 @@ import re
 from html import unescape
 
 import pytest
+from support.late_senders import late_once
 
 import tracecols
 from tracecols.converters.otf2.write import write_archive
 from tracecols.errors import SeverityError, StoreError
 from tracecols.patterns.registry import properties
-from tracecols.testing import Program
 
 OBJECTS = {
     "Trace": lambda t, c: t,
@@ -107,17 +107,8 @@ def test_sql__suggests_tables_of_the_trace(trace):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """A trace with names that are HTML, and counters."""
-
-    program = Program(processes=2)
-    first, second = program.masters
-    for rank in program.masters:
-        rank.enter(0, "<script>alert(1)</script>").enter(1, "MPI_Init").leave(5)
-    first.enter(15, "MPI_Recv").receive(66, source=1).leave(66)
-    second.enter(5, "vector<int>\u202e").leave(65).enter(65, "MPI_Send").send(65, to=0).leave(66)
-    for rank in program.masters:
-        rank.enter(70, "MPI_Finalize").leave(72).leave(73)
     folder = tmp_path_factory.mktemp("hostile")
-    write_archive(program, folder / "traces.otf2")
+    write_archive(late_once("<script>alert(1)</script>", "vector<int>\u202e"), folder / "traces.otf2")
     return tracecols.open(tracecols.convert(folder, folder / "<b>x.trace", jobs=1), jobs=1)
 
 

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from conftest import slow
-from support.browser import Report, chromium, copied, encoded, link, new_page, small
+from support.browser import Report, chromium, copied, encoded, header_of, link, new_page, small
 from support.command_line import executed
 from support.small_cubes import small_cube
 
@@ -696,12 +696,6 @@ def test_command__of_a_report_names_a_store_that_is_there(data, tmp_path, monkey
     shutil.copytree(tmp_path / "run1.severity", tmp_path / "run2.severity")
     executed("report", "run2.severity")
     assert header_of(tmp_path / "run2.html")["store"] == ""  # the store of another run is not used
-
-
-def header_of(path):
-    """Return the header of a report."""
-    encoded = re.search(r'id="tracecols-header">([^<]*)<', path.read_text(encoding="utf-8"))[1]
-    return json.loads(zlib.decompress(base64.b64decode(encoded), -15))
 
 
 @pytest.mark.slow

@@ -16,11 +16,11 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import DATA, LONG, SHARED
+from support.late_senders import late_once
 
 from benchmarks import generate
 from tracecols.converters.otf2.write import write_archive
 from tracecols.serve.pages import MOST, count_tokens
-from tracecols.testing import Program
 
 # the import takes a second, and is left to the tests that need it
 pytestmark = pytest.mark.skipif(
@@ -47,19 +47,6 @@ KEPT = {"late_sender": "mpi_latesender", "hybrid_2x3": "omp_ibarrier_wait", "col
 def simulated(program: str) -> generate.Generated:
     """Return a simulated program, which includes its true waits."""
     return generate.make(program, 4, 2 if program == "multizone" else 1, 3_000, seed=5)
-
-
-def by_hand() -> Program:
-    """Return two ranks: rank 1 computes for 60 s in solve, and then sends; by then rank 0 has waited for 50 s."""
-    program = Program(processes=2)
-    first, second = program.masters
-    for rank in program.masters:
-        rank.enter(0, "main").enter(1, "MPI_Init").leave(5)
-    first.enter(15, "MPI_Recv").receive(66, source=1).leave(66)
-    second.enter(5, "solve").leave(65).enter(65, "MPI_Send").send(65, to=0, length=1024).leave(66)
-    for rank in program.masters:
-        rank.enter(70, "MPI_Finalize").leave(72).leave(73)
-    return program
 
 
 @dataclass(frozen=True)
@@ -141,9 +128,9 @@ def of_kept() -> list[Question]:
     return found
 
 
-def of_by_hand() -> list[Question]:
+def of_late_once() -> list[Question]:
     """Return questions on a program that is worked out by hand: 12."""
-    path = {"path": "by_hand"}
+    path = {"path": "late_once"}
     waits = ("property", "rank", "path", "cause_rank", "cause_path", "n_waits", "seconds", "longest_begin_seconds")
     late = ("mpi_latesender", 0, "main/MPI_Recv", 1, "main/MPI_Send", 1, 50, 15)
 
@@ -207,15 +194,15 @@ def of_injected() -> list[Question]:
     ]
 
 
-QUESTIONS = [*of_by_hand(), *of_compared(), *of_kept(), *of_simulated(), *of_injected()]
+QUESTIONS = [*of_late_once(), *of_compared(), *of_kept(), *of_simulated(), *of_injected()]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with archives of the program worked out by hand and of the simulated programs."""
     folder = tmp_path_factory.mktemp("serve")
-    (folder / "by_hand").mkdir()
-    write_archive(by_hand(), folder / "by_hand" / "traces.otf2")
+    (folder / "late_once").mkdir()
+    write_archive(late_once(), folder / "late_once" / "traces.otf2")
     for program in SIMULATED:
         generate.write(simulated(program), folder / program)
     return folder
@@ -281,7 +268,7 @@ def test_questions__are_sixty():
     assert {q.tool for q in QUESTIONS} == {"open", "diagnose", "show", "waits", "sql", "compare", "what_if"}
 
 
-OFTEN = len(of_by_hand())
+OFTEN = len(of_late_once())
 
 
 @pytest.mark.parametrize(
@@ -310,9 +297,9 @@ def test_tools__are_described_and_read_only(client):
     ("tool", "arguments", "words"),
     [
         ("open", {"path": "/etc/passwd"}, ("may not be opened", "ask for a path in there")),
-        ("show", {"path": "by_hand", "property": "late sendr"}, ("no property 'late sendr'", "did you mean")),
-        ("sql", {"path": "by_hand", "query": "drop table events"}, ("DROP", "give one select")),
-        ("show", {"path": "by_hand", "first": "many"}, ("first", "integer")),
+        ("show", {"path": "late_once", "property": "late sendr"}, ("no property 'late sendr'", "did you mean")),
+        ("sql", {"path": "late_once", "query": "drop table events"}, ("DROP", "give one select")),
+        ("show", {"path": "late_once", "first": "many"}, ("first", "integer")),
         ("diagnose", {}, ("path", "required")),
     ],
 )

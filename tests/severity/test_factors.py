@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import re
 import shutil
-import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, slow
+from support.browser import header_of
 from support.recordings import convert, name_of, recordings
 
 import tracecols
@@ -58,12 +56,6 @@ def run(*arguments) -> str:
 def by_metric(rows) -> dict[tuple[str, str], float | None]:
     """Return values by model and metric; None where they are not defined."""
     return {(r["model"], r["metric"]): None if r["value"] != r["value"] else r["value"] for r in rows}
-
-
-def header_of(report: Path) -> dict:
-    """Return the contents of a report except for its cells."""
-    packed = re.search(r'id="tracecols-header">([^<]*)<', report.read_text(encoding="utf-8"))[1]
-    return json.loads(zlib.decompress(base64.b64decode(packed), -15))
 
 
 def check_screens(cube: SeverityCube, folder: Path, printed: str) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
+import re
 import shutil
+import zlib
 from contextlib import contextmanager
 from urllib.parse import quote
 
@@ -153,6 +157,12 @@ class Report:
             self.page.keyboard.press(key)
             self.settle()
             self.page.wait_for_timeout(20)
+
+
+def header_of(path):
+    """Return the contents of a report except for its cells."""
+    packed = re.search(r'id="tracecols-header">([^<]*)<', path.read_text(encoding="utf-8"))[1]
+    return json.loads(zlib.decompress(base64.b64decode(packed), -15))
 
 
 def encoded(name):

@@ -51,7 +51,7 @@ def shmem() -> Recording:
     return r
 
 
-def write_all(folder: Path, *, archives: bool = True) -> list[Path]:
+def write_all(folder: Path) -> list[Path]:
     """Write the recordings as merged traces, one of them compressed, and as archives; return their paths."""
     anchors = []
     for i, (name, r) in enumerate(recordings()):
@@ -61,7 +61,7 @@ def write_all(folder: Path, *, archives: bool = True) -> list[Path]:
             w.events[at:at] = [w.record(61, bytes([2]) + w.u4(at)), w.record(60, bytes([1, 7]))]
         ending = ".elg.gz" if name == "messages" else ".elg"
         anchors.append(w.write(folder / name / f"trace{ending}", compress=ending.endswith("gz")))
-        if archives and name != "odd":
+        if name != "odd":
             offsets = {0: [(0.0, 0.0), (1.0, 0.0)], 1: [(0.0, 1e-3), (1.0, 2e-3)]} if i % 2 else None
             path = folder / f"{name} archive"
             write_archive(

@@ -5,6 +5,19 @@ from __future__ import annotations
 from tracecols.testing import Program
 
 
+def late_once(main: str = "main", solve: str = "solve") -> Program:
+    """Return two ranks: rank 1 computes for 60 s in `solve`, and then sends; by then rank 0 has waited for 50 s."""
+    program = Program(processes=2)
+    first, second = program.masters
+    for rank in program.masters:
+        rank.enter(0, main).enter(1, "MPI_Init").leave(5)
+    first.enter(15, "MPI_Recv").receive(66, source=1).leave(66)
+    second.enter(5, solve).leave(65).enter(65, "MPI_Send").send(65, to=0, length=1024).leave(66)
+    for rank in program.masters:
+        rank.enter(70, "MPI_Finalize").leave(72).leave(73)
+    return program
+
+
 def late_twice():
     """Return a program of three ranks: 0 computes for long and makes 1 wait, which makes 2 wait.
 

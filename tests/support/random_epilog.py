@@ -335,6 +335,16 @@ class RandomEpilog:
         """Leave the current region."""
         return self.record(at, kind, **fields)
 
+    def step_in(self, at: int, name: str) -> Script:
+        """Enter a region, and pause."""
+        self.enter(at, name)
+        yield self.pause()
+
+    def step_out(self, at: int, kind: str = "EXIT", **fields: int) -> Script:
+        """Pause, and leave the current region."""
+        yield self.pause()
+        self.exit(at, kind, **fields)
+
     def pause(self) -> float:
         """Return a short random duration, often 0."""
         return self.rng.choice((0.0, 0.0, self.rng.expovariate(5e5), self.rng.expovariate(1e5)))
@@ -377,8 +387,7 @@ class RandomEpilog:
     def send(self, m: Message, at: int, call: str | None = None) -> Script:
         """Send a message; a synchronous send ends after its receive has been posted."""
         if call is None:
-            self.enter(at, f"MPI_{m.call}")
-            yield self.pause()
+            yield from self.step_in(at, f"MPI_{m.call}")
         fields = {"dest": self.master(m.dst), "comm": m.comm, "tag": m.tag, "length": self.rng.randrange(1, 5000)}
         self.record(at, "MPI_SEND", **fields)
         self.pending[m.src, m.dst, m.comm, m.tag] += 1
@@ -388,8 +397,7 @@ class RandomEpilog:
             blocks = {"Ssend": 1.0, "Send": 0.5}.get(m.call, 0.2)
             if not m.is_late and self.maybe(blocks):
                 yield from self.sim.wait(("posted", m.src), lambda: m.is_posted)
-            yield self.pause()
-            self.exit(at)
+            yield from self.step_out(at)
 
     def arrive(self, m: Message, at: int) -> Script:
         """Receive the oldest message of the same source, communicator and tag, as soon as there is one."""
@@ -422,18 +430,15 @@ class RandomEpilog:
             self.enter(at, f"MPI_{m.how}")
             yield from self.arrive(m, at)
         else:
-            self.enter(at, f"MPI_{m.how}")
-            yield self.pause()
+            yield from self.step_in(at, f"MPI_{m.how}")
             yield from self.arrive(m, at)
-        yield self.pause()
-        self.exit(at)
+        yield from self.step_out(at)
         if self.maybe(0.1):
             yield from self.call(at, "MPI_Get_count")
 
     def irecv(self, m: Message, at: int) -> Script:
         """Post a receive."""
-        self.enter(at, "MPI_Irecv")
-        yield self.pause()
+        yield from self.step_in(at, "MPI_Irecv")
         self.post(m)
         self.exit(at)
 
@@ -469,8 +474,7 @@ class RandomEpilog:
             if m.how in ("Waitall", "Waitsome"):
                 together = [m, *(x for x in late if x.how == m.how)]
                 late = [x for x in late if x not in together]
-                self.enter(at, f"MPI_{m.how}")
-                yield self.pause()
+                yield from self.step_in(at, f"MPI_{m.how}")
                 for x in together:
                     yield from self.arrive(x, at)
                     yield self.pause()
@@ -487,13 +491,11 @@ class RandomEpilog:
         i = members.index(p)
         out = Message(p, members[(i + step) % len(members)], comm, 5, "Sendrecv", "Sendrecv", True)
         into = Message(members[(i - step) % len(members)], p, comm, 5, "Sendrecv", "Sendrecv", True)
-        self.enter(at, "MPI_Sendrecv")
-        yield self.pause()
+        yield from self.step_in(at, "MPI_Sendrecv")
         yield from self.send(out, at, "Sendrecv")
         yield self.pause()
         yield from self.arrive(into, at)
-        yield self.pause()
-        self.exit(at)
+        yield from self.step_out(at)
 
     # -- collective operations -----------------------------------------------------------------------------------------
 
@@ -516,8 +518,9 @@ class RandomEpilog:
             yield from self.function(at)
         is_rooted = kind in ("from root", "to root")
         others = [n for n, k in COLLECTIVE.items() if (k in ("from root", "to root")) == is_rooted]
-        self.enter(at, f"MPI_{self.rng.choice(others) if self.given.violations and self.maybe(0.05) else name}")
-        yield self.pause()
+        yield from self.step_in(
+            at, f"MPI_{self.rng.choice(others) if self.given.violations and self.maybe(0.05) else name}"
+        )
         # the members that a process waits for: in rooted and prefix operations some may leave early
         needed: Callable[[set[int]], bool] | None = None
         if kind == "from root" and self.maybe(0.5):
@@ -552,28 +555,24 @@ class RandomEpilog:
     def thread(self, team: Team, t: int, region: str) -> Script:
         """Execute a parallel region as one of its threads."""
         at = self.master(team.process) + t
-        self.enter(at, region)
-        yield self.pause()
+        yield from self.step_in(at, region)
         for i, (construct, choice) in enumerate(team.plan):
             yield from self.construct(team, at, t, i, construct, choice)
             yield self.pause()
         yield from self.barrier(team, at, t, "end", "!$omp ibarrier")
-        yield self.pause()
-        self.exit(at, team.ends[2:])
+        yield from self.step_out(at, team.ends[2:])
         team.done += 1
         self.sim.wake(("join", team.process))
 
     def barrier(self, team: Team, at: int, t: int, key: object, region: str) -> Script:
         """Wait for the team."""
-        self.enter(at, region)
-        yield self.pause()
+        yield from self.step_in(at, region)
         meeting, name = team.meetings[key], (id(team), key)
         meeting.entered.add(t)
         self.sim.wake(name)
         if not self.given.violations or self.maybe(0.8):
             yield from self.sim.wait(name, lambda: len(meeting.entered) == self.given.n_threads)
-        yield self.pause()
-        self.exit(at, "OMP_COLLEXIT")
+        yield from self.step_out(at, "OMP_COLLEXIT")
 
     def construct(self, team: Team, at: int, t: int, i: int, construct: str, choice: int) -> Script:
         """Execute one construct; decisions by `choice` are the same for all threads."""
@@ -583,8 +582,7 @@ class RandomEpilog:
             yield self.long()
             yield from self.barrier(team, at, t, i, "!$omp barrier")
         elif construct in ("for", "workshare", "sections", "single"):
-            self.enter(at, f"!$omp {construct}")
-            yield self.pause()
+            yield from self.step_in(at, f"!$omp {construct}")
             if construct == "sections" and self.maybe(0.5):
                 self.enter(at, "!$omp section")
                 yield self.long()
@@ -634,8 +632,7 @@ class RandomEpilog:
             yield from self.ordered(team, at, t, i)
             self.exit(at)
         elif construct in ("flush", "atomic"):
-            self.enter(at, f"!$omp {construct}")
-            yield self.pause()
+            yield from self.step_in(at, f"!$omp {construct}")
             self.exit(at)
         elif construct == "api":
             yield from self.call(at, "omp_get_thread_num")
@@ -679,8 +676,7 @@ class RandomEpilog:
         at, to = self.master(p), self.master(target)
         self.rma_ids[p] += 1
         rma, length = self.rma_ids[p], self.rng.randrange(8, 4000)
-        self.enter(at, f"MPI_{kind}")
-        yield self.pause()
+        yield from self.step_in(at, f"MPI_{kind}")
         if kind != "Get":
             self.record(at, "MPI_PUT_1TS", dest=to, window=window, rma=rma, length=length)
             yield self.pause()
@@ -743,21 +739,17 @@ class RandomEpilog:
     def locked(self, p: int, window: int, target: int) -> Script:
         """Access a window under a lock."""
         at, to = self.master(p), self.master(target)
-        self.enter(at, "MPI_Win_lock")
-        yield self.pause()
+        yield from self.step_in(at, "MPI_Win_lock")
         self.record(at, "MPI_WIN_LOCK", target=to, window=window, exclusive=self.rng.randrange(2))
-        yield self.pause()
-        self.exit(at)
+        yield from self.step_out(at)
         for _ in range(self.rng.randrange(3)):
             yield from self.transfer(p, window, target, self.rng.choice(("Put", "Get", "Accumulate")))
         yield self.pause()
-        self.enter(at, "MPI_Win_unlock")
-        yield self.pause()
+        yield from self.step_in(at, "MPI_Win_unlock")
         self.end_gets(window, at)
         self.end_puts(window, to, [at], "access", at)
         self.record(at, "MPI_WIN_UNLOCK", target=to, window=window)
-        yield self.pause()
-        self.exit(at)
+        yield from self.step_out(at)
 
     def epoch(self, p: int, key: object, window: int, targets: dict[int, list[int]]) -> Script:
         """Take part in a general active target synchronisation, as origin, target or both."""
@@ -776,8 +768,7 @@ class RandomEpilog:
             if self.maybe(0.6):
                 yield from self.function(at)
             group = self.group_of(origins)
-            self.enter(at, "MPI_Win_post")
-            yield self.pause()
+            yield from self.step_in(at, "MPI_Win_post")
             for o in origins:
                 self.epochs["exposure", window, at, self.master(o)] += 1
             self.meetings[key, "post", p].entered.add(p)
@@ -790,8 +781,7 @@ class RandomEpilog:
             # a library may wait for the targets in any of these calls
             blocks = self.rng.choice(("start", "transfer", "complete", "never"))
             group = self.group_of(mine)
-            self.enter(at, "MPI_Win_start")
-            yield self.pause()
+            yield from self.step_in(at, "MPI_Win_start")
             if blocks == "start":
                 yield from wait_for_posts()
             for t in mine:
@@ -806,8 +796,7 @@ class RandomEpilog:
                     yield from self.transfer(p, window, self.rng.choice(mine), self.rng.choice(("Put", "Put", "Get")))
             if self.maybe(0.4):
                 yield from self.function(at)
-            self.enter(at, "MPI_Win_complete")
-            yield self.pause()
+            yield from self.step_in(at, "MPI_Win_complete")
             if blocks == "complete":
                 yield from wait_for_posts()
             self.meetings[key, "complete", p].entered.add(p)
@@ -828,12 +817,10 @@ class RandomEpilog:
             if self.maybe(0.3):
                 call = "MPI_Win_test"
                 while not all_complete():
-                    self.enter(at, call)
-                    yield self.pause()
+                    yield from self.step_in(at, call)
                     self.exit(at, "MPI_WINEXIT", window=window, comm=group, synex=0)
                     yield self.long()
-            self.enter(at, call)
-            yield self.pause()
+            yield from self.step_in(at, call)
             yield from self.sim.wait(("completes", window), all_complete)
             yield self.pause()
             self.end_puts(window, at, [self.master(o) for o in origins], "exposure", at)
@@ -844,8 +831,7 @@ class RandomEpilog:
         at, to = self.master(p), self.master(target)
         self.rma_ids[p] += 1
         rma = self.rma_ids[p]
-        self.enter(at, "MPI_Put")
-        yield self.pause()
+        yield from self.step_in(at, "MPI_Put")
         self.record(at, "MPI_PUT_1TS", dest=to, window=window, rma=rma, length=8)
         yield from wait()
         yield self.pause()
@@ -950,8 +936,7 @@ class RandomEpilog:
         at = self.master(p)
         everyone = list(range(self.given.n_processes))
         if self.has_main:
-            self.enter(at, "main")
-            yield self.pause()
+            yield from self.step_in(at, "main")
         if self.given.n_processes > 1:
             yield from self.call(at, "MPI_Init")
         if self.given.n_threads > 1 and self.maybe(0.5):
@@ -981,11 +966,9 @@ class RandomEpilog:
         if self.given.n_processes > 1:
             self.enter(at, "MPI_Finalize")
             yield from self.meet("finalize", p, everyone)
-            yield self.pause()
-            self.exit(at)
+            yield from self.step_out(at)
         if self.has_main:
-            yield self.pause()
-            self.exit(at)
+            yield from self.step_out(at)
 
     # -- the recording -------------------------------------------------------------------------------------------------
 

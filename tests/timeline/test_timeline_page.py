@@ -75,6 +75,11 @@ class Page:
         self.page.goto(f"{self.server.url}{fragment}")
         self.settle()
 
+    def close(self):
+        """Close the page, which had no trouble."""
+        self.context.close()
+        assert self.trouble == []
+
     def follow(self, fragment):
         """Change the fragment of the address, as a link does."""
         self.page.evaluate(
@@ -125,8 +130,7 @@ def server(path):
 def page(browser, server):
     found = Page(browser, server)
     yield found
-    found.context.close()
-    assert found.trouble == []
+    found.close()
 
 
 def test_page__shows_rows_and_the_whole_run(page):
@@ -156,8 +160,7 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
         page.settle()
         assert page.page.locator(".rest").count() == 0
         assert page.view("[view.state.from, view.state.to]") == [20_000_000, 90_000_000]
-        page.context.close()
-        assert page.trouble == []
+        page.close()
 
 
 @pytest.mark.slow
@@ -245,8 +248,7 @@ def test_address__is_what_is_shown(page, browser, server):
     other = Page(browser, server, fragment)
     assert other.view("view.state") == before
     assert other.view("view.explained.cause") == page.view("view.explained.cause")
-    other.context.close()
-    assert other.trouble == []
+    other.close()
 
 
 @pytest.mark.slow
@@ -269,8 +271,7 @@ def test_address__of_the_command_shows_what_is_asked_for(browser, server, path):
     found = Page(browser, server, f"#{server.run.timeline.address(0.3, 0.35, 'late sender')}")
     assert found.view("[view.state.from, view.state.to]") == [trace.ticks(t) - first for t in (0.3, 0.35)]
     assert found.view("view.state.severity") == "mpi_latesender"
-    found.context.close()
-    assert found.trouble == []
+    found.close()
 
 
 @pytest.mark.slow
@@ -427,8 +428,7 @@ def test_narrow__window_has_all_of_it(browser, server, scheme):
     assert found.view("view.width") > 400
     found.press("t")
     assert found.page.evaluate("() => document.documentElement.dataset.theme") != scheme
-    found.context.close()
-    assert found.trouble == []
+    found.close()
 
 
 def distance(a, b):
@@ -550,8 +550,7 @@ def test_trees__of_a_long_range_say_how_far_they_are_and_can_be_cancelled(browse
     # the button has the focus
     tab.keyboard.press("Enter")
     tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls")
-    found.context.close()
-    assert found.trouble == []
+    found.close()
 
 
 @pytest.mark.slow
@@ -618,8 +617,7 @@ def test_regions__that_stand_out_are_kept_by_the_address(page, browser, server):
     assert page.view("view.state.region") == region
     other = Page(browser, server, page.page.evaluate("() => location.hash"))
     assert other.view("view.state.region") == region
-    other.context.close()
-    assert other.trouble == []
+    other.close()
     page.press("h")
     assert page.view("view.state.region") == -1
 
@@ -650,8 +648,7 @@ def test_cells__lead_to_the_trees_of_their_call_path(page):
 def fold(browser, server):
     found = Page(browser, server, "fold?phase=h_region")
     yield found
-    found.context.close()
-    assert found.trouble == []
+    found.close()
 
 
 @pytest.mark.slow
@@ -863,8 +860,7 @@ def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path
         assert found.view("view.state.counters") and found.view("view.counters.says.counters.length") == 8
         found.press("k")
         assert found.view("view.layout.map((line) => line.height)") == heights
-        found.context.close()
-        assert found.trouble == []
+        found.close()
     without = Page(browser, server)
     without.press("k")
     assert heard(without) == "this trace has no counters"
@@ -908,8 +904,7 @@ class TwoRuns(Page):
 def two(browser, both):
     found = TwoRuns(browser, both, width=900, height=700)
     yield found
-    found.context.close()
-    assert found.trouble == []
+    found.close()
 
 
 AT = "[(a.state.from - pair.found.first) / a.about.resolution, (b.state.from - pair.found.second) / b.about.resolution]"
@@ -1016,8 +1011,7 @@ def test_two_runs__colours_of_the_difference_are_told_apart(browser, both, who):
         colours = found.page.evaluate(
             "() => [...document.querySelectorAll('.difference i')].map((i) => getComputedStyle(i).backgroundColor)"
         )
-        found.context.close()
-        assert found.trouble == []
+        found.close()
         values = [np.array([int(v) for v in c[c.index("(") + 1 : -1].split(",")]) for c in colours]
         seen = [np.clip(BLIND[who] @ v, 0, 255) for v in values]
         assert len(seen) == 4
@@ -1075,8 +1069,7 @@ def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
         assert found.page.evaluate("() => window.hit") is None
         assert found.page.locator("img").count() == 0
         assert found.page.locator("h1").text_content() == name.removesuffix(".trace")
-        found.context.close()
-        assert found.trouble == []
+        found.close()
 
 
 @pytest.mark.slow
@@ -1090,8 +1083,7 @@ def test_reload__and_closed_tabs_are_survived(browser, server):
     last.page.reload()
     last.settle()
     assert last.view("view.answer.says.level") >= 0
-    last.context.close()
-    assert last.trouble == []
+    last.close()
 
 
 @pytest.mark.slow

@@ -340,11 +340,6 @@ def _outermost(model: Model, findings: Findings, is_chosen: Callable[[Property],
     return result
 
 
-def axis_of(model: Model) -> CallAxis:
-    """Return the axis of the call tree along which cells are summed."""
-    return CallAxis.of(model.call_paths.whole, model.regions)
-
-
 @declare(
     "critical_path_imbalance",
     "critical_path",
@@ -362,7 +357,7 @@ def critical_path_imbalance(
     by_period = findings.cells["critical_path"]
     path = of_all_periods(model, by_period)
     work = of_all_periods(model, findings.cells["time"]) - not_worked(model, findings)
-    axis = axis_of(model)
+    axis = CallAxis.of(model.call_paths.whole, model.regions)
     n, n_locations = len(axis), int(model.locations.is_cpu.sum())
 
     def subtrees(cells: Cells) -> NDArray[np.float64]:

@@ -161,7 +161,9 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     by_location = np.bincount(own.location, own.value, cube.system.n_locations) * cube.scale(name)
     paying, paid_by = payers(cube, by_location, total)
     who = [int(i) for i in facts["locations"]]
-    words = _culprits(cube, who, bool(facts["is_process"]))
+    words = wording.culprits(
+        who, bool(facts["is_process"]), cube.system.rank, cube.system.thread, lambda i: location_in_words(cube, i)
+    )
     name_of_cause = str(facts["evidence"].get("phases") or cube.call_paths.name[at])
     region_of_cause = wording.short(name_of_cause)
     several = bool((cube.system.thread > 0).any())
@@ -215,13 +217,6 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
 def _known(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Return the quantities that are not None."""
     return {name: value for name, value in evidence.items() if value is not None}
-
-
-def _culprits(cube: Severities, locations: list[int], is_process: bool) -> str:
-    """Name the locations that cause something, or their process."""
-    return wording.culprits(
-        locations, is_process, cube.system.rank, cube.system.thread, lambda i: location_in_words(cube, i)
-    )
 
 
 def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) -> str:

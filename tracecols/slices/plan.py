@@ -445,11 +445,9 @@ class SlicePlanner:
             if event.kind == EventKind.ENTER:
                 stop = min((r for r in entered if r > event.row), default=planned.start)
                 at = row[(row > event.row) & (row < stop)][:1].tolist()
-                before += [AddedEvent(r, self._kind_of(location, r), -1) for r in at]
+                kinds = [self.store.read("events", location, ["kind"], r, r + 1)["kind"].item() for r in at]
+                before += [AddedEvent(r, kind, -1) for r, kind in zip(at, kinds, strict=True)]
         planned.before = before
-
-    def _kind_of(self, location: int, row: int) -> int:
-        return int(self.store.read("events", location, ["kind"], row, row + 1)["kind"][0])
 
     def _copies(self, location: int, planned: LocationSlice) -> None:
         """Repeat the begins of a stream's copies that are underway at the start, and end those that are underway at the
