@@ -174,6 +174,11 @@ class Archive:
                 "in burst mode only long computation is recorded: all other time counts as MPI, and what is waited "
                 "for, serialisation and transfer are not known"
             )
+        if d.regions.has_messages and len(d.first) > 1 and not self._index.messages.columns.size + self._index.n_within:
+            notes.append(
+                "no communications are recorded, though the program calls functions that send or receive: messages and "
+                "waits for them are not known"
+            )
         last, end = self._index.last, header.duration
         if self._index.n_records and end - last > end * LEAST_GAP:
             notes.append(
