@@ -169,6 +169,8 @@ class Archive:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"
             )
+        if not any(types.names_region(*named) for named in self._index.named):
+            notes.append("no events say what threads do: all of their time counts as computation")
         if d.regions.outside >= 0:
             notes.append(
                 "in burst mode only long computation is recorded: all other time counts as MPI, and what is waited "
