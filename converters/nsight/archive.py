@@ -266,6 +266,11 @@ class Archive:
                     "ns in all: "
                     "they were shortened or moved"
                 )
+        communicating = ("point2point", "barrier", "coll_")
+        if not self._recording.mpi_calls.n_operations and any(
+            paradigm == "mpi" and role.startswith(communicating) for *_, role, paradigm in self._recording.regions.rows
+        ):
+            yield "calls of MPI are recorded as ranges only: messages, collective operations and waits are not known"
         if mpi.n_unknown:
             yield (
                 f"partners or communicators of {counted(mpi.n_unknown, 'call')} of MPI are not recorded "

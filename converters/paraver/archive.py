@@ -169,10 +169,17 @@ class Archive:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"
             )
+        if not any(types.names_region(*named) for named in self._index.named):
+            notes.append("no events say what threads do: all of their time counts as computation")
         if d.regions.outside >= 0:
             notes.append(
                 "in burst mode only long computation is recorded: all other time counts as MPI, and what is waited "
                 "for, serialisation and transfer are not known"
+            )
+        if d.regions.has_messages and len(d.first) > 1 and not self._index.messages.columns.size + self._index.n_within:
+            notes.append(
+                "no communications are recorded, though the program calls functions that send or receive: messages and "
+                "waits for them are not known"
             )
         last, end = self._index.last, header.duration
         if self._index.n_records and end - last > end * LEAST_GAP:

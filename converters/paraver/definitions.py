@@ -23,6 +23,7 @@ _POSTS, _STARTS = (
 _COPY = re.compile(r"[Mm]emcpy|(Read|Write|Copy)Buffer")
 """Calls that copy, and what they cause on streams."""
 
+_MESSAGE = re.compile("send|recv", re.IGNORECASE)
 _LINE = re.compile(r"(\d+) \(([^,)]*)[,)].*")
 _MANGLED = re.compile(r"(.*\S)\s*\[(\S+)\]")
 _COUNTER = re.compile(r"(\S+)\s*(?:\[(.*)\])?.*")
@@ -59,6 +60,11 @@ class Regions:
 
     def _row(self, name: str, role: str, paradigm: str, file: str = "", line: int = 0) -> int:
         return self.rows.setdefault((name, role, paradigm, file, line), len(self.rows))
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether there are calls of MPI that send or receive messages."""
+        return any(role == "point2point" and _MESSAGE.search(name) for name, role, *_ in self.rows)
 
     def fixed(self, number: int) -> int:
         """Return the region that a type enters whatever its value; -1 if it depends on the value."""

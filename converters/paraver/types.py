@@ -186,6 +186,12 @@ def types_of(number: int) -> Types | None:
     return next((t for t in TYPES if t.first <= number <= t.last), None)
 
 
+def names_region(number: int, value: int) -> bool:
+    """Return whether an event of a type and value says what a thread does."""
+    found = types_of(number)
+    return found is not None and found.action in WITH_REGIONS and (found.action != MODE or value == BURSTS)
+
+
 def is_call(number: int, value: int) -> bool:
     """Return whether events of a type and value are MPI calls, or say that these are not recorded."""
     found = types_of(number)

@@ -540,6 +540,11 @@ def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
     assert pids == ["2", "1"]
     regions = source.definitions["regions"]
     assert ("MPI_Barrier", "barrier", "mpi") in zip(regions["name"], regions["role"], regions["paradigm"], strict=True)
+    noted = [
+        any(note.startswith("calls of MPI are recorded as ranges") for note in one.properties["notes"])
+        for one in (source, opened(messages(), tmp_path))
+    ]
+    assert noted == [True, False]
 
 
 # -- several reports ---------------------------------------------------------------------------------------------------

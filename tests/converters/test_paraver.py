@@ -470,6 +470,21 @@ def test_files_that_end_between_lines__are_told(tmp_path):
     assert not any("header" in note for note in whole.properties["notes"])
 
 
+def test_messages_that_are_filtered_out__are_noted(tmp_path):
+    call, message = "2:1:1:1:1:10:50000001:3\n2:1:1:1:1:12:50000001:0\n", "3:1:1:1:1:10:12:2:1:2:1:7:30:64:5\n"
+    for tasks, records, expected in (([1, 1], call + message, False), ([1, 1], call, True), ([1], call, False)):
+        text = header(100, tasks, [[*range(len(tasks))]]) + records
+        notes = registry.open_source(write(tmp_path / "x.prv", text)).properties["notes"]
+        assert any(note.startswith("no communications") for note in notes) == expected
+
+
+def test_traces_of_states_only__are_noted(tmp_path):
+    records = "1:1:1:1:1:0:60:1\n1:1:1:1:1:60:100:3\n"
+    for events, expected in (("2:1:1:1:1:60:40000018:1:42000050:7\n", True), ("2:1:1:1:1:60:50000001:3\n", False)):
+        source = registry.open_source(write(tmp_path / "x.prv", header(100, [1, 1], [[0, 1]]) + records + events))
+        assert any(note.startswith("no events say") for note in source.properties["notes"]) == expected
+
+
 def test_types_without_meaning__are_counted(tmp_path):
     text = HEAD + "2:1:1:1:1:5:77000001:1:77000001:2:30000001:9\n1:1:1:1:1:5:10:1\n"
     store = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace")).store
