@@ -566,14 +566,27 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Postpone interrupts and termination signals to the end of the context; threads and processes that are started in
-    it never get them. A terminal sends Ctrl-C to worker processes, too, which end with the command that started them.
-    """
+    """Postpone an interrupt or a termination signal to the end of the context; a second one is not postponed. Threads
+    and processes that are started in the context never get such signals: a terminal sends Ctrl-C to worker processes,
+    too, which end with the command that started them."""
     signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    came, before, mask = list[int](), {}, None
+    came, before, mask = list[int](), dict[int, Any](), None
+
+    def come(number: int, _frame: object) -> None:
+        came.append(number)
+        if len(came) > 1:
+            restore()
+            signal.raise_signal(number)
+
+    def restore() -> None:
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for one, handler in before.items():
+            signal.signal(one, signal.SIG_DFL if handler is None else handler)
+
     if current_thread() is main_thread():
         # another thread may get the signal
-        before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in signals}
+        before = {one: signal.signal(one, come) for one in signals}
     if hasattr(signal, "pthread_sigmask"):
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         # the process that removes semaphores inherits the mask; starting it unblocks signals
@@ -582,12 +595,9 @@ def _uninterrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        if mask is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for one, handler in before.items():
-            signal.signal(one, signal.SIG_DFL if handler is None else handler)
-        for number in came[:1]:
-            signal.raise_signal(number)
+        restore()
+        if len(came) == 1:
+            signal.raise_signal(came[0])
 
 
 @contextmanager
