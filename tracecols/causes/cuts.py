@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.index import PointIndex, Ranges
 from tracecols.causes.near import KeptTable
-from tracecols.causes.pairs import CREATED, END, FORK, THREAD_BARRIER
+from tracecols.causes.pairs import CREATED, END, FORK
 from tracecols.causes.points import ParallelRegions, Times, clock, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.distinct import distinct
@@ -33,8 +33,8 @@ NEIGHBOURS = 1 << 12
 """Number of consecutive points whose earliest begin of a call is known: if none of their calls begins in a batch, they
 are not read for it."""
 
-INSIDE = np.isin(np.arange(len(POINTS)), (THREAD_BARRIER, POINTS.index("creates")))
-"""Mask of the kinds of points whose event may be the ENTER of their call: barriers that are never left, and calls that
+INSIDE = np.isin(POINTS, ("thread barrier", "creates", "MPI_Init", "MPI_Finalize"))
+"""Mask of the kinds of points whose event may be the ENTER of their call: calls that are never left, and those that
 create processes."""
 
 EARLIEST = np.iinfo(np.int64).min
