@@ -530,6 +530,13 @@ def test_computation__of_one_who_does_nearly_all_of_it_has_no_ratio():
     assert wording.what(facts, one) == "rank 0 computes late_sender nearly alone: 80.2 ms, the others 701 ns"
 
 
+def test_calls__that_take_long_are_counted():
+    facts = {"kind": "calls", "evidence": {"n_calls": 4000, "call": "MPI_Put"}}
+    assert (
+        wording.what(facts, wording.Subject("put_cells", "", "", "")) == "4,000 calls of MPI_Put in put_cells take long"
+    )
+
+
 @pytest.mark.parametrize(
     ("call", "n_long", "advice"),
     [

@@ -335,8 +335,10 @@ def _collectives(f: Facts, s: Subject) -> str:
 
 
 def _calls(f: Facts, s: Subject) -> str:
-    most = f", most of all on {s.who}" if s.who else ""
-    return f"{f['evidence'].get('call', 'a call of MPI')} in {s.region} takes long{most}"
+    e, most = f["evidence"], f", most of all on {s.who}" if s.who else ""
+    n = e.get("n_calls", 0)
+    calls = f"{number_of(n, 'call')} of {e['call']}" if "call" in e else number_of(n, "call")
+    return f"{calls} in {s.region} {'takes' if n == 1 else 'take'} long{most}"
 
 
 def _lock(f: Facts, s: Subject) -> str:
