@@ -82,7 +82,7 @@ def test_wait_before_the_host_computes__is_needed():
 def test_advice__for_many_short_gaps_asks_who_makes_them(regions, in_calls, words):
     e = {"n_gaps": 1000, "idle": 0.1, "in_memory": 0.0, "in_calls": in_calls}
     e |= {"regions": list(regions), "region_shares": list(regions.values())}
-    subject = wording.Subject("step", "rank 0", "", "")
+    subject = wording.Subject("step", "rank 0")
     assert wording.advice({"kind": "idle", "evidence": e}, subject).startswith(words)
 
 
@@ -202,7 +202,7 @@ def test_slow_device_of_several_of_a_process__is_named_with_its_gain():
 def test_kernels_that_are_uneven__are_on_streams():
     first = of_steps((50, 50, 130))[0]
     assert first.evidence["on_streams"]
-    subject = wording.Subject("k", "", "", "", "thread")
+    subject = wording.Subject("k", "", "thread")
     uneven = wording.what({"kind": "imbalance", "evidence": first.evidence}, subject)
     assert uneven.startswith("k is distributed unevenly over 3 streams")
 
