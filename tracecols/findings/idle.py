@@ -302,7 +302,7 @@ def _needless_waits(s: Scenarios, here: NDArray[np.bool_], hosts: Ints) -> Ints:
     latency[s.tail[launches]], launched_on[s.tail[launches]] = s.lag[launches], stream[edges.head[launches]]
     end, leave = nodes.at(model.kernels.exit), nodes.at(model.device_syncs.exit)
     leave = leave[(leave >= 0) & (leave + 1 < n)]
-    leave = leave[here[s.call_path[leave]] & np.isin(nodes.location[leave], hosts)]
+    leave = leave[np.append(here, False)[s.call_path[leave]] & np.isin(nodes.location[leave], hosts)]
     leave = leave[s.weight[leave + 1] < latency[leave + 1]]
     next_on, is_end = np.full(s.weight.size, -1), np.zeros(s.weight.size, bool)
     next_on[leave], is_end[end[end >= 0]] = launched_on[leave + 1], True
