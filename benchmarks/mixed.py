@@ -481,6 +481,21 @@ def too_few_tasks(rng: random.Random, late: bool) -> Made:
     return w, Truth(("subtree",), 0)
 
 
+def pieces_in_turn(rng: random.Random, late: bool) -> Made:
+    """Rank 0 cuts a piece of a mesh for each process and sends it; those that have theirs compute meanwhile."""
+    w = World(rng, processes(rng, 4), noise=0.05)
+    w.open("distribute_mesh")
+    for r in range(1, w.ranks):
+        w.work(0, "cut_piece", 40 + 1800 * late)
+        w.message(0, r, 1 << 16, cost=20)
+    w.close()
+    for _ in range(15):
+        w.everyone("solve", 700)
+        w.halo()
+        w.allreduce()
+    return w, Truth(("cut_piece", "distribute_mesh"), 0)
+
+
 MIXED: dict[str, Make] = {
     make.__name__: make
     for make in (
@@ -489,7 +504,7 @@ MIXED: dict[str, Make] = {
         serial_part_of_all, compensating, large_reduction, partly_hidden, locks_without_contention, small_writes,
         receives_one_by_one, uneven_threads_of_uneven_ranks, barrier_in_front_of_reduction, alternating_slow_rank,
         slow_half_of_threads, atomic_updates, panel_in_turn, long_last_chunk, long_last_task, tree_by_hand,
-        stalls_of_one_process, too_few_tasks,
+        stalls_of_one_process, too_few_tasks, pieces_in_turn,
     )
 }  # fmt: skip
 """Makers of programs by name of the kind."""

@@ -78,7 +78,7 @@ def test_delay_before_the_recording__is_said():
         "is_kernel": False,
     }
     facts = {"kind": "straggler", "evidence": evidence}
-    subject = wording.Subject("forward", "rank 7", "", "")
+    subject = wording.Subject("forward", "rank 7")
     assert "late when its recording begins" in wording.what(facts, subject)
     assert wording.advice(facts, subject).startswith("Record the step before, too")
     assert "80% what is before the recording" in wording.evidence(facts, subject)

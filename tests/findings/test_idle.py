@@ -11,7 +11,7 @@ from support.severities import cube_of
 import tracecols
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.definitions.regions import PHASE
-from tracecols.findings.idle import GAP, find_gaps
+from tracecols.findings.idle import find_gaps
 from tracecols.findings.mended import mended_of
 from tracecols.findings.starts import usual
 from tracecols.severity import wording
@@ -63,6 +63,20 @@ def test_wait_after_each_tiny_kernel__gains_what_launching_ahead_does():
     assert found.gain == pytest.approx(ends[0] - ends[1], abs=2)
 
 
+def test_launches_that_take_longer_than_kernels__gain_the_difference():
+    program = Program(processes=1)
+    (master,), stream = program.masters, program.stream(0)
+    master.enter(0, "main").enter(0, "step")
+    for t in range(0, 280, 7):
+        master.launch(t, t + 7, stream)
+        stream.kernel(t + 6, t + 10)
+    master.synchronize(280, 285).leave(285).leave(285)
+    with program.trace() as trace:
+        first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.cause_region) == ("idle", "cuLaunchKernel")
+    assert first.gain == pytest.approx(40 * 3, rel=0.1)
+
+
 def test_wait_before_the_host_computes__is_needed():
     host = Rank()
     for _ in range(30):
@@ -82,7 +96,7 @@ def test_wait_before_the_host_computes__is_needed():
 def test_advice__for_many_short_gaps_asks_who_makes_them(regions, in_calls, words):
     e = {"n_gaps": 1000, "idle": 0.1, "in_memory": 0.0, "in_calls": in_calls}
     e |= {"regions": list(regions), "region_shares": list(regions.values())}
-    subject = wording.Subject("step", "rank 0", "", "")
+    subject = wording.Subject("step", "rank 0")
     assert wording.advice({"kind": "idle", "evidence": e}, subject).startswith(words)
 
 
@@ -201,7 +215,7 @@ def test_slow_device_of_several_of_a_process__is_named_with_its_gain():
 def test_kernels_that_are_uneven__are_on_streams():
     first = of_steps((50, 50, 130))[0]
     assert first.evidence["on_streams"]
-    subject = wording.Subject("k", "", "", "", "thread")
+    subject = wording.Subject("k", "", "thread")
     uneven = wording.what({"kind": "imbalance", "evidence": first.evidence}, subject)
     assert uneven.startswith("k is distributed unevenly over 3 streams")
 
@@ -412,14 +426,14 @@ def test_first_launch_of_a_kernel__loads_its_code():
     assert start.where.call_path == "more/cuLaunchKernel"
 
 
-def gaps_of(rows, last=1000):
-    """Return begins and ends of the gaps of device 0 with operations (begin, end, launch)."""
+def gaps_of(rows, last=1000, until="launch"):
+    """Return begins of the gaps of device 0 with operations (begin, end, launch), and the launches that end them."""
     begin, end, launch = (np.array(of, np.int64) for of in zip(*rows, strict=True))
     nothing = np.zeros(begin.size, np.int64)
     columns = {"process": nothing, "host": nothing, "location": nothing, "row": np.arange(begin.size)}
     columns |= {"begin": begin, "end": end, "launch_time": launch}
     found = find_gaps(Columns(begin.size, columns), np.zeros(1, np.int32), np.array([0]), np.array([last]))
-    return list(zip(*(found[name].tolist() for name in GAP[1:3]), strict=True))
+    return list(zip(found.begin.tolist(), found[until].tolist(), strict=True))
 
 
 def test_gaps__end_with_the_first_launch():
@@ -429,6 +443,12 @@ def test_gaps__end_with_the_first_launch():
 def test_gaps__what_is_launched_before_but_begins_later_is_pending():
     # the third was launched at 110, before the second, on another stream
     assert gaps_of([(50, 100, 20), (200, 210, 150), (220, 300, 110)]) == [(0, 20), (100, 110), (300, 1000)]
+
+
+def test_gaps__what_was_launched_a_little_before_begins_late_by_its_latency():
+    # launches take 30 ticks to begin what they launch
+    rows = [(50, 100, 20), (110, 150, 90), (165, 200, 105)]
+    assert gaps_of(rows, until="end") == [(0, 50), (100, 110), (200, 1000)]
 
 
 def test_gaps__of_devices_without_launches_nothing_is_known():

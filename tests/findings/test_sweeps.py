@@ -141,7 +141,7 @@ def test_shape__of_an_exchange_is_none(archive, enhance, is_exchange):
 def test_wording__of_a_pipeline_that_is_too_short():
     evidence = Shape(4, 2, 12, 10_000, 80, 5_000).evidence(1_000_000)
     facts = {"kind": "pipeline", "evidence": {**evidence, "passed_on": 1.0}}
-    subject = wording.Subject("recv_inflow", "", "Late Sender", "MPI_Recv")
+    subject = wording.Subject("recv_inflow", "")
     assert wording.what(facts, subject) == "a pipeline of 2 blocks in recv_inflow is too short for 4 ranks in turn"
     parts = evidence["parts"]
     assert f"blocks 1/{parts} of their size" in wording.advice(facts, subject)

@@ -22,19 +22,19 @@ DRAWN = [(seed, SCALES[seed % 4], (("allreduce", "barrier"), OPS)[seed // 4 % 2]
 
 @pytest.mark.parametrize(("seed", "scale", "ops"), [*DRAWN[:8], *slow(DRAWN[8:])])
 def test_random_programs__are_predicted_as_they_are_simulated(seed, scale, ops):
-    recorded = random_ranks(seed, always_late=True, ops=ops)
+    recorded = random_ranks(seed, ops=ops)
     with recorded.program.trace() as trace:
         known = set(trace.call_paths.path.str.split("/").str[-1])
         chosen = {name: factor for name, factor in scale.items() if name in known}
         first = trace.manifest["first_time"]
         predicted = trace.what_if(chosen).runtime
-    expected = random_ranks(seed, always_late=True, ops=ops, scale=chosen)
+    expected = random_ranks(seed, ops=ops, scale=chosen)
     assert predicted == expected.end - first
 
 
 @pytest.mark.parametrize("seed", [0, *slow(range(1, 6))])
 def test_random_programs__half_of_what_is_blamed_shortens_run_and_waits(seed):
-    given = {"always_late": True, "ops": OPS, "delay": 1000}
+    given = {"ops": OPS, "delay": 1000}
     recorded, faster = random_ranks(seed, **given), random_ranks(seed, **given, scale={"delay": 0.5})
     with recorded.program.trace() as trace:
         first = trace.manifest["first_time"]

@@ -90,8 +90,7 @@ def waited_for(op: str, rank: int, root: int, n: int) -> tuple[list[int], list[i
 
 
 class Simulation:
-    """The execution of ranks with some streams each. Launched work begins at least `LATENCY` after its launch, or, if
-    `always_late`, `LATENCY` after everything that it waits for.
+    """The execution of ranks with some streams each. Launched work begins at least `LATENCY` after its launch.
 
     Attributes
     ----------
@@ -104,10 +103,8 @@ class Simulation:
         Time at which the last host ends.
     """
 
-    def __init__(
-        self, ranks: list[Rank], n_streams: int = 1, starts: tuple[int, ...] = (), always_late: bool = False
-    ) -> None:
-        n, self.always_late = len(ranks), always_late
+    def __init__(self, ranks: list[Rank], n_streams: int = 1, starts: tuple[int, ...] = ()) -> None:
+        n = len(ranks)
         self.program = program = Program(processes=n)
         self.streams = [[program.stream(r, f"CUDA[0:{7 + s}]") for s in range(n_streams)] for r in range(n)]
         self.world = program.nccl_communicator("world", [of[0] for of in self.streams])
@@ -144,8 +141,6 @@ class Simulation:
         asked = self.now[r]
         self.program.masters[r].launch(asked, asked + CALL, self.streams[r][stream])
         self.now[r] += CALL
-        if self.always_late:
-            return max(asked, self.free[r][stream], self.depends[r][stream]) + LATENCY
         return max(asked + LATENCY, self.free[r][stream], self.depends[r][stream])
 
     def _step(self, r: int, step: tuple) -> None:
@@ -220,7 +215,6 @@ def random_ranks(
     n: int = 3,
     n_streams: int = 2,
     n_steps: int = 12,
-    always_late: bool = False,
     scale: dict | None = None,
     ops: Sequence[str] = ("allreduce", "barrier"),
     delay: int = 0,
@@ -262,4 +256,4 @@ def random_ranks(
         root = (late + 1) % n if op == "reduce" else late
         for rank in ranks:
             rank.collective(op, root=root).sync()
-    return Simulation(ranks, n_streams, tuple(int(t) for t in random.integers(0, 30, n)), always_late)
+    return Simulation(ranks, n_streams, tuple(int(t) for t in random.integers(0, 30, n)))

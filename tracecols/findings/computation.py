@@ -447,7 +447,8 @@ class Computing:
         peers = _peers(cells.call_path[kept], unit[kept], cells.ticks[kept])
         mine = np.flatnonzero(peers.unit == one)
         function, _ = number(self.scenarios.call_paths.region[peers.call_path[mine]].astype(np.int64))
-        return _is_everywhere(*(np.bincount(function, of[mine]) for of in (peers.mean, peers.others)))
+        own, others = (np.bincount(function, of[mine]).astype(np.float64) for of in (peers.mean, peers.others))
+        return _is_everywhere(own, others)
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Merge causes of the same kind and locations that are in the same region on several call paths."""

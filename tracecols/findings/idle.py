@@ -1,10 +1,11 @@
 """Causes in programs whose devices have nothing to do: what their hosts do meanwhile, and the gain if that took no
 time.
 
-A device has nothing to do while no operation runs on any of its streams, and none is pending that was launched before;
-the latency of the launch that ends this belongs to it. The activity of its host meanwhile is found in the line of the
-host (`causes.host_lines`), and is mended by removing that time, and waits of hosts for devices right before they launch
-the next operation. The creation of contexts is not a fault of the program and is left out.
+A device has nothing to do while no operation runs on any of its streams, and none is pending that was launched before,
+by more than the usual latency; the latency of the launch that ends this belongs to it. The activity of its host
+meanwhile is found in the line of the host (`causes.host_lines`), and is mended by removing that time, and waits of
+hosts for devices right before they launch the next operation. The creation of contexts is not a fault of the program
+and is left out.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tracecols.findings.cause import CLEARLY, PHASES, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import Merged
+from tracecols.replay.graph import usual_latencies
 from tracecols.replay.nodes import NodeClass
 
 IDLE = "idle"
@@ -156,6 +158,10 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     asked = -running_max(device[::-1], -asked[::-1])[::-1]
     tail = np.flatnonzero(np.append(head[1:], True)[: head.size])
     host, row, of_tail = of.host[order], of.row[order], process[tail]
+    is_late = (asked > since) | ((asked == since) & (launch >= 0))
+    # what was launched a little before begins late, too, as it takes the usual latency
+    usual = usual_latencies((begin - launch)[is_late], process[is_late], first.size)
+    is_late |= (launch >= 0) & (launch + usual[process] >= begin)
     stop = np.append(last[process], last[of_tail])
     values = (
         np.append(host, host[tail]),
@@ -166,7 +172,8 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     )
     found = Columns(row.size + tail.size, dict(zip(GAP, values, strict=True)))
     knows = np.isin(np.append(device, device[tail]), device[launch != -1])
-    return found.take(np.flatnonzero((found.launch > found.begin) & knows))
+    is_gap = np.append(is_late, np.ones(tail.size, bool)) & (found.end > found.begin)
+    return found.take(np.flatnonzero(is_gap & knows))
 
 
 # -- what hosts do meanwhile -------------------------------------------------------------------------------------------
@@ -295,7 +302,7 @@ def _needless_waits(s: Scenarios, here: NDArray[np.bool_], hosts: Ints) -> Ints:
     latency[s.tail[launches]], launched_on[s.tail[launches]] = s.lag[launches], stream[edges.head[launches]]
     end, leave = nodes.at(model.kernels.exit), nodes.at(model.device_syncs.exit)
     leave = leave[(leave >= 0) & (leave + 1 < n)]
-    leave = leave[here[s.call_path[leave]] & np.isin(nodes.location[leave], hosts)]
+    leave = leave[np.append(here, False)[s.call_path[leave]] & np.isin(nodes.location[leave], hosts)]
     leave = leave[s.weight[leave + 1] < latency[leave + 1]]
     next_on, is_end = np.full(s.weight.size, -1), np.zeros(s.weight.size, bool)
     next_on[leave], is_end[end[end >= 0]] = launched_on[leave + 1], True

@@ -56,4 +56,4 @@ def _in_words(replay: Replay, cause: Cause) -> str:
 
     who = wording.culprits(cause.locations.tolist(), cause.is_process, of.rank, of.thread, name)
     region = wording.short(str(model.regions.name[replay.call_paths.region[cause.call_path]]))
-    return wording.what(cause.facts(), wording.Subject(region, who, "", "", "thread" if several else "rank"))
+    return wording.what(cause.facts(), wording.Subject(region, who, "thread" if several else "rank"))

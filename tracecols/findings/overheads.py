@@ -237,7 +237,12 @@ def of_copies(s: Scenarios) -> list[Cause]:
     begin, end, path, size = begin[known], end[known], path[known], np.maximum(m.bytes[known], 0)
     # calls that wait for their copies end with nodes of their own, others with computation
     leave = nodes.at(m.copy_exit[known])
-    asks = nodes.at(m.copy_enter[known])
+    # what begins a stream has to begin some time
+    later, asks = begin[~nodes.is_first[begin]], nodes.at(m.copy_enter[known])
+    launched = np.flatnonzero(np.isin(s.graph.edges.head, later) & np.isin(s.tail, asks))
+    is_copying = np.zeros(len(s.call_paths), bool)
+    is_copying[path] = True
+    in_copies = np.flatnonzero(is_copying[c.call_path] & s.in_window[c.node])
     found = []
     for where, of, family in largest(s, np.arange(end.size), s.weight[end], s.user_call_path[path]):
         evidence = {
@@ -245,14 +250,13 @@ def of_copies(s: Scenarios) -> list[Cause]:
             "bytes": int(size[of].sum()),
             "copying": int(s.weight[end[of]].sum()) / s.model.resolution,
         }
-        waits = distinct(leave[of][nodes.kind[leave[of]] == NodeClass.DEVICE])
-        row = np.flatnonzero(np.isin(c.call_path, path[of]) & s.in_window[c.node])
+        waits = distinct(leave[of][leave[of] >= 0])
+        waits = waits[nodes.kind[waits] == NodeClass.DEVICE]
+        row = in_copies[np.isin(c.call_path[in_copies], path[of])]
         in_calls = s.less_computation(c.node[row], c.ticks[row].astype(np.float64))
         without = together([s.without_weight(distinct(end[of])), s.without_weight(waits), in_calls])
-        # what begins a stream has to begin some time
-        later = begin[of][~nodes.is_first[begin[of]]]
-        launched = np.flatnonzero(np.isin(s.tail, asks[of]) & np.isin(s.graph.edges.head, later))
-        change = Change(without.node, without.less, cut=launched)
+        cut = launched[np.isin(s.graph.edges.head[launched], begin[of])]
+        change = Change(without.node, without.less, cut=cut)
         found.append(Cause("copies", where, _outstanding(s, end[of]), change, evidence=evidence | family))
     return tried(s, found)
 

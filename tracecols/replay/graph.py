@@ -363,23 +363,35 @@ class GraphBuilder:
         self._counts.update(_not_known(self.model, nodes, edges))
         counts = {k: n for k, n in self._counts.items() if n}
         graph = Graph(nodes, edges, n_hubs, time, counts).without_contradictions()
-        _hide_latencies(graph, self.model.locations.is_device)
+        _hide_latencies(graph, self.model.locations.is_device, np.asarray(self.model.facts.process, np.int64))
         return graph
 
 
-def _hide_latencies(graph: Graph, is_device: NDArray[np.bool_]) -> None:
+def _hide_latencies(graph: Graph, is_device: NDArray[np.bool_], process: Rows) -> None:
     """Turn the latency of a launch, if an operation waits for nothing else, into the lag of its edge: it passes while
-    the stream is still busy, if the launch comes earlier."""
+    the stream is still busy, if the launch comes earlier. Other launches of the process take the median of these
+    latencies, unless the operation began sooner. `process` is that of each location."""
     if not is_device.any():
         return
     e, n = graph.edges, len(graph.nodes)
     on_device = np.append(is_device[graph.nodes.location], np.zeros(graph.n_hubs, bool))
     edge = np.flatnonzero(on_device[e.head] & ~on_device[e.tail] & (e.tail < n))
-    head, tail = e.head[edge], e.tail[edge]
-    binds = graph.time[head] - graph.weight[head] == graph.time[tail]
+    head, since = e.head[edge], np.maximum(graph.time[e.head[edge]] - graph.time[e.tail[edge]], 0)
+    binds, of = graph.weight[head] == since, process[graph.nodes.location[head]]
+    usual = usual_latencies(since[binds], of[binds], process.size)
+    lag = np.where(binds, since, np.minimum(since, usual[of]))
     graph.lag = graph.lags
-    graph.lag[edge[binds]] = graph.weight[head[binds]]
-    graph.weight[head[binds]] = 0
+    graph.lag[edge] += lag
+    graph.weight[head] = np.minimum(graph.weight[head], since - lag)
+
+
+def usual_latencies(latency: Rows, process: Rows, n_processes: int) -> Rows:
+    """Return the median of the latencies of launches by process, in ticks, 0 without any; (n_processes,) int64, given
+    latency and process of each launch."""
+    n, result = np.bincount(process, minlength=n_processes), np.zeros(n_processes, np.int64)
+    has_some = n > 0
+    result[has_some] = latency[np.lexsort((latency, process))][(np.cumsum(n) - n + (n - 1) // 2)[has_some]]
+    return result
 
 
 def find_graph(model: Model) -> GraphBuilder:

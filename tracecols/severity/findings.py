@@ -169,10 +169,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     several = bool((cube.system.thread > 0).any())
     unit = "thread" if several else "rank"
     path_of_cause = cube.call_paths.paths_of([at])[0]
-    where = str(cube.call_paths.name[best])
-    subject = wording.Subject(
-        region_of_cause, words, cube.properties.full_title[name], where, unit, "!$omp" in path_of_cause
-    )
+    subject = wording.Subject(region_of_cause, words, unit, "!$omp" in path_of_cause)
     # if no waiting is recorded, a replay predicts no gain
     gain = float(facts["gain"]) / resolution or None
     ranks = distinct(cube.system.rank[who])

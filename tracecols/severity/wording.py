@@ -52,10 +52,6 @@ class Subject(NamedTuple):
     """The region it is in."""
     who: str
     """The location or the process that causes it, in words; empty if all do."""
-    waits: str
-    """Title of the property that has most of the time lost."""
-    where: str
-    """The region in which most of it is lost."""
     unit: str = "thread"
     """Name of locations in the singular: `rank` if each process has one thread, otherwise `thread`."""
     in_openmp: bool = False
@@ -88,12 +84,6 @@ def size(n_bytes: float) -> str:
         if n_bytes >= factor:
             return f"{n_bytes / factor:.3g} {unit}"
     return f"{n_bytes:.0f} bytes" if n_bytes != 1 else "1 byte"
-
-
-def in_wrong_order(s: Subject) -> bool:
-    """Return whether most time is lost in waits for messages received in another order than sent, and order matters."""
-    at_once = ("mpi_waitall", "mpi_waitsome", "mpi_testall", "mpi_testsome")
-    return "Source" in s.waits and s.where.lower() not in at_once
 
 
 def has_large_share(f: Facts) -> bool:
@@ -162,8 +152,6 @@ def culprits(
 def _computation(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     others = e.get("others")
-    if in_wrong_order(s):
-        return f"{s.where} receives messages in another order than they are sent; {s.who} in {s.region} sends late"
     if others is None:
         executes, it = ("execute", "them") if _are_several(f, s) else ("executes", "it")
         # others may execute the region, too, where it is called by something else
@@ -335,8 +323,10 @@ def _collectives(f: Facts, s: Subject) -> str:
 
 
 def _calls(f: Facts, s: Subject) -> str:
-    most = f", most of all on {s.who}" if s.who else ""
-    return f"{f['evidence'].get('call', 'a call of MPI')} in {s.region} takes long{most}"
+    e, most = f["evidence"], f", most of all on {s.who}" if s.who else ""
+    n = e.get("n_calls", 0)
+    calls = f"{number_of(n, 'call')} of {e['call']}" if "call" in e else number_of(n, "call")
+    return f"{calls} in {s.region} {'takes' if n == 1 else 'take'} long{most}"
 
 
 def _lock(f: Facts, s: Subject) -> str:
@@ -510,8 +500,6 @@ def advice(f: Facts, s: Subject) -> str:
     """Return the advice for a cause."""
     kind, e = f["kind"], f["evidence"]
     if kind == "computation":
-        if in_wrong_order(s):
-            return ADVICE["order"]
         if e.get("trend") == "once":
             return (
                 "Find out what happened then: input, output, another program on the node, or special work of "
