@@ -28,6 +28,7 @@ from tracecols.kernels import causes, segments
 from tracecols.kernels.periods import Labels
 from tracecols.model.model import enhance
 from tracecols.patterns.registry import CONVENTIONS, by_id
+from tracecols.schema import EventKind as K
 from tracecols.schema.causes import DELAY_IDS, UNKNOWN_DELAYS
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.schema.severity import DEFAULT
@@ -341,6 +342,30 @@ UNKNOWN_TO_REFERENCE = [
     for id, shown in EXAMPLES.items()
     if shown.conventions == "scalasca" and by_id()[id].delay in DELAYS_OF_OPERATIONS and by_id()[id].says_cause
 ]
+
+
+def test_exact__who_waits_for_a_lock_of_a_window_passes_its_wait_on():
+    """Ranks 1 and 2 get the lock in the call that unlocks: from rank 0 at 40, and from rank 1 at 45."""
+    program = Program(3)
+    window = program.define("windows", name="w", communicator=0, flags=0)
+    given = {"window": window, "remote": 0, "lock": 0}
+    for rank, lock, unlock, release in zip(program.masters, (10, 12, 14), (38, 20, 30), (40, 45, 50), strict=True):
+        rank.enter(0, "main").enter(lock, "MPI_Win_lock")
+        rank.record(lock, K.RMA_REQUEST_LOCK, rma={**given, "lock_type": 0}).leave(lock + 1)
+        rank.enter(unlock, "MPI_Win_unlock").record(release, K.RMA_RELEASE_LOCK, rma=given).leave(release).leave(
+            release + 5
+        )
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+        path = trace.critical_path(raw=True)
+    assert severities(cube, "mpi_rma_sync_lock_competition") == {
+        ("main/MPI_Win_unlock", 1): 20,
+        ("main/MPI_Win_unlock", 2): 15,
+    }
+    assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 40], [1, 40, 45], [2, 45, 55]]
+    # rank 2 waits because rank 1 has waited for rank 0
+    assert {rank for _, rank in severities(cube, "delay_onesided_longterm")} == {0}
 
 
 def test_exact__who_lets_several_go_on_has_synchronised_with_each_of_them():
