@@ -648,7 +648,8 @@ NONBLOCKING_MEMBERS = Table(
         ticks("root_begin_time", "when the root started; null if there is none", nullable=True),
         ticks(
             "latest_sender_begin_time",
-            "when the last that sends, but the root, started; null if none does",
+            "when the last that sends, but the root, started (for MPI_Iscan and MPI_Iexscan, of the ranks up to this "
+            "one); null if none does",
             nullable=True,
         ),
         *_call("done", "the call that completes it", exit_row=False),
