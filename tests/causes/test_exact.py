@@ -28,6 +28,7 @@ from tracecols.kernels import causes, segments
 from tracecols.kernels.periods import Labels
 from tracecols.model.model import enhance
 from tracecols.patterns.registry import CONVENTIONS, by_id
+from tracecols.schema import EventKind as K
 from tracecols.schema.causes import DELAY_IDS, UNKNOWN_DELAYS
 from tracecols.schema.enums import PARADIGMS
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
@@ -330,7 +331,9 @@ def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
     assert severities(cube, "delay_polling") == {("main/work", 0): 18}
 
 
-def test_exact__series_of_tests_wait_for_the_last_to_start_an_operation():
+@pytest.mark.parametrize("at", [0, -1000])
+def test_exact__series_of_tests_wait_for_the_last_to_start_an_operation(at):
+    """Clock offsets may make times negative."""
     program = Program(processes=3)
     for i, rank in enumerate(program.masters):
         begin = 40 if i == 2 else 10
@@ -338,6 +341,7 @@ def test_exact__series_of_tests_wait_for_the_last_to_start_an_operation():
         rank.enter(begin, "MPI_Ibarrier").start_collective(begin + 1, 7).leave(begin + 2)
         poll(rank, range(begin + 2, 42, 6)).enter(42 + i, "MPI_Test").complete_collective(47, "barrier", 7).leave(48)
         rank.leave(60)
+        rank.events[:] = [(time + at, *event) for time, *event in rank.events]
     with program.trace() as trace:
         cube = lawful(trace)
         check_path(trace.model, cube)
@@ -351,6 +355,30 @@ UNKNOWN_TO_REFERENCE = [
     for id, shown in EXAMPLES.items()
     if shown.conventions == "scalasca" and by_id()[id].delay in DELAYS_OF_OPERATIONS and by_id()[id].says_cause
 ]
+
+
+def test_exact__who_waits_for_a_lock_of_a_window_passes_its_wait_on():
+    """Ranks 1 and 2 get the lock in the call that unlocks: from rank 0 at 40, and from rank 1 at 45."""
+    program = Program(3)
+    window = program.define("windows", name="w", communicator=0, flags=0)
+    given = {"window": window, "remote": 0, "lock": 0}
+    for rank, lock, unlock, release in zip(program.masters, (10, 12, 14), (38, 20, 30), (40, 45, 50), strict=True):
+        rank.enter(0, "main").enter(lock, "MPI_Win_lock")
+        rank.record(lock, K.RMA_REQUEST_LOCK, rma={**given, "lock_type": 0}).leave(lock + 1)
+        rank.enter(unlock, "MPI_Win_unlock").record(release, K.RMA_RELEASE_LOCK, rma=given).leave(release).leave(
+            release + 5
+        )
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+        path = trace.critical_path(raw=True)
+    assert severities(cube, "mpi_rma_sync_lock_competition") == {
+        ("main/MPI_Win_unlock", 1): 20,
+        ("main/MPI_Win_unlock", 2): 15,
+    }
+    assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 40], [1, 40, 45], [2, 45, 55]]
+    # rank 2 waits because rank 1 has waited for rank 0
+    assert {rank for _, rank in severities(cube, "delay_onesided_longterm")} == {0}
 
 
 def test_exact__who_lets_several_go_on_has_synchronised_with_each_of_them():

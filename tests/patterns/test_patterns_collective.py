@@ -365,6 +365,14 @@ def test_nonblocking__waits_count_in_the_call_that_completes(archive, analyze, o
     assert [note for note in cube.facts["counts"] if not note.startswith(DIFFERENCES)] == []
 
 
+def test_nonblocking__prefix_operations_wait_for_lower_ranks_that_send(archive, analyze):
+    # rank 1 sends and starts at 40; rank 2 waits from 20 on. Rank 0 starts at 60 and sends nothing
+    started(archive, "scan", starts=(60, 40, 10))
+    cube = analyze(archive)
+    assert cells(cube, "mpi_nonblocking_collective_wait") == {("MPI_Wait", 2): 20}
+    assert cells(cube, "delay_nonblocking_aggregate") == {("main", 1): 20}
+
+
 def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze):
     mpi = archive.mpi(2)
     for rank, starts in zip(mpi.ranks, ((10, 12), (40, 60)), strict=True):

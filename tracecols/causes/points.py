@@ -35,7 +35,6 @@ from tracecols.enhance.mpi.waits import (
     ONE_TO_N,
     SCAN,
     Participants,
-    latest_of_lower_ranks,
     of_operations,
     synchronised,
     wait_for_locks,
@@ -318,7 +317,7 @@ def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Sh
         takes_part = synchronised(p)[2] & (is_whole | (p.begin < pick(p.begin, cause)) | (at == cause))
         return _Shares(cause, takes_part, everyone, is_whole)
     if kind == "scan":
-        until, cause = latest_of_lower_ranks(p)
+        until, cause = p.latest_of_lower_ranks()
         waits = ((p.sent > 0) | (p.received > 0)) & (p.begin < until)
         lets_wait = np.zeros(at.size, bool)
         lets_wait[cause[waits]] = True

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FOLDER = "enhanced"
 """Where enhanced tables are in a store."""
 
-VERSION = 2
+VERSION = 3
 """Incremented when the meaning of columns changes."""
 
 ROWS = 1 << 18

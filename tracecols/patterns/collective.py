@@ -26,7 +26,6 @@ from tracecols.enhance.mpi.waits import (
     ONE_TO_N,
     SCAN,
     Participants,
-    latest_of_lower_ranks,
     of_operations,
     synchronised,
 )
@@ -117,7 +116,7 @@ def last_to_exchange(
 def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     """Find the last senders of scans among the ranks up to the own one; of equals the one with the lowest rank."""
     c = Chosen(model, m, SCAN, None)
-    return c.causes(m, matches, latest_of_lower_ranks(c)[1])
+    return c.causes(m, matches, c.latest_of_lower_ranks()[1])
 
 
 def last_to_manage(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -227,7 +226,7 @@ def early_reduce(
 def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin of the senders among the ranks up to the own one."""
     c = Chosen(model, m, SCAN, None)
-    until, _ = latest_of_lower_ranks(c)
+    until, _ = c.latest_of_lower_ranks()
     return c.matches(parent, np.where((c.sent > 0) | (c.received > 0), c.wait(until), 0))
 
 
@@ -480,8 +479,8 @@ def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches
     """From entering the completing call to the last start among the participants that the own one depends on; of
     several waits in one call the largest.
 
-    These are the root in one-to-all operations, the senders at the root of all-to-one operations, and all in barriers
-    and others.
+    These are the root in one-to-all operations, the senders at the root of all-to-one operations, the senders of lower
+    ranks in prefix operations, and all in barriers and others.
     """
     wait, waits = wait_for_starts(m)
     return parent.where(waits, severity=wait)

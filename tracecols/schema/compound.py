@@ -594,7 +594,7 @@ LOCK_EPOCHS = Table(
         Column("lock", "int64", "lock of SHMEM; 0 for the locks of windows"),
         Column("is_exclusive", "bool", "whether the lock is exclusive"),
         *_call("lock", "the call that locks", exit_row=False),
-        *_call("unlock", "the call that unlocks", exit_row=False),
+        *_call("unlock", "the call that unlocks"),
         event("request", "the event that asks for the lock; of SHMEM the one that takes it"),
         event("release", "the event that releases the lock"),
         ticks("release_time", "when the lock is released"),
@@ -648,7 +648,8 @@ NONBLOCKING_MEMBERS = Table(
         ticks("root_begin_time", "when the root started; null if there is none", nullable=True),
         ticks(
             "latest_sender_begin_time",
-            "when the last that sends, but the root, started; null if none does",
+            "when the last that sends, but the root, started (for MPI_Iscan and MPI_Iexscan, of the ranks up to this "
+            "one); null if none does",
             nullable=True,
         ),
         *_call("done", "the call that completes it", exit_row=False),

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
 from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.mpi.waits import SCAN, latest_of_lower_ranks
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import NONBLOCKING_MEMBERS
+from tracecols.schema.enums import COLLECTIVE_OPS
 
 KINDS = (K.NON_BLOCKING_COLLECTIVE_REQUEST, K.NON_BLOCKING_COLLECTIVE_COMPLETE)
 
@@ -54,7 +56,10 @@ def match_nonblocking(
     never = np.iinfo(np.int64).min
     of_these = (np.ones(start.size, bool), is_root, (e.sent[done] > 0) & ~is_root)
     begins = (of.max(np.where(mask, begin, never)) for mask in of_these)
-    latest, root, senders = (np.where(complete & (found > never), found, -1) for found in begins)
+    latest, root, senders = (np.where(complete & (found > never), found, -1)[operation] for found in begins)
+    # of prefix operations, the last of the lower ranks
+    at = np.flatnonzero(np.isin(e.op[done], [COLLECTIVE_OPS.index(op) for op in SCAN]) & complete[operation])
+    senders[at], _ = latest_of_lower_ranks(operation[at], rank[at], begin[at], e.sent[done][at] > 0)
     # only the call that completes an operation can wait
     held = np.flatnonzero(e.call[done] >= 0)
     call, done, operation = e.call[done][held], done[held], operation[held]
@@ -73,9 +78,9 @@ def match_nonblocking(
             "begin_time": begin[held],
             "begin_call_path": pick(call_instances.call_path, e.call[start][held]),
             "done": e.row[done],
-            "latest_begin_time": latest[operation],
-            "root_begin_time": root[operation],
-            "latest_sender_begin_time": senders[operation],
+            "latest_begin_time": latest[held],
+            "root_begin_time": root[held],
+            "latest_sender_begin_time": senders[held],
             "done_enter": call_instances.enter[call],
             "done_enter_time": call_instances.enter_time[call],
             "done_exit_time": call_instances.exit_time[call],

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import CompoundTable
-from tracecols.enhance.dataflow.grouping import Segments, lookup
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, lookup
 from tracecols.enhance.mpi.waits import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import called, either, is_in, named
@@ -86,8 +86,8 @@ def wait_for_starts(m: CompoundTable) -> Waits:
     """Find the waits of calls that complete non-blocking collective operations (`nonblocking_members`) for a
     participant to start the operation; only the longest wait of a call counts.
 
-    One-to-all operations wait for the root, all-to-one operations wait at the root for the senders, barriers and others
-    for all participants.
+    One-to-all operations wait for the root, all-to-one operations wait at the root for the senders, prefix operations
+    for the senders of lower ranks, barriers and others for all participants.
     """
     until = awaited_start(m)
     wait = np.where(depends_on_others(m) & (until != -1), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
@@ -96,8 +96,7 @@ def wait_for_starts(m: CompoundTable) -> Waits:
 
 def depends_on_others(m: CompoundTable) -> NDArray[np.bool_]:
     """Return a mask of the rows of `nonblocking_members` whose participants wait for others; (n,) bool."""
-    one_to_all, all_to_one, prefix = (are_of(m, ops) for ops in (ONE_TO_N, N_TO_ONE, SCAN))
-    return np.where(one_to_all, ~m.is_root, np.where(all_to_one, m.is_root, ~prefix))
+    return np.where(are_of(m, ONE_TO_N), ~m.is_root, ~are_of(m, N_TO_ONE) | m.is_root)
 
 
 def wait_in_series(m: CompoundTable) -> Waits:
@@ -109,7 +108,7 @@ def wait_in_series(m: CompoundTable) -> Waits:
 def awaited_start(m: CompoundTable) -> NDArray[np.int64]:
     """Return the latest start of the participants that each row of `nonblocking_members` depends on; (n,) int64,
     -1 for none."""
-    all_or_senders = np.where(are_of(m, N_TO_ONE), m.latest_sender_begin_time, m.latest_begin_time)
+    all_or_senders = np.where(are_of(m, (*N_TO_ONE, *SCAN)), m.latest_sender_begin_time, m.latest_begin_time)
     return np.where(are_of(m, ONE_TO_N), m.root_begin_time, all_or_senders)
 
 
@@ -137,9 +136,10 @@ def awaited_at_windows(m: CompoundTable) -> NDArray[np.int64]:
 def awaited_starters(m: CompoundTable) -> NDArray[np.int64]:
     """Return the awaited rows in non-blocking collective operations (`nonblocking_members`); (n,) int64, -1 for
     none."""
-    sends = ~are_of(m, N_TO_ONE) | ((m.sent > 0) & ~m.is_root)
-    counts = np.where(are_of(m, ONE_TO_N), m.is_root, sends)
-    return _first_of_each(m.operation, counts & (m.begin_time == awaited_start(m)))
+    sends = ~are_of(m, (*N_TO_ONE, *SCAN)) | ((m.sent > 0) & ~m.is_root)
+    rows = np.flatnonzero(np.where(are_of(m, ONE_TO_N), m.is_root, sends))
+    key = combine(np.append(m.operation[rows], m.operation), np.append(m.begin_time[rows], awaited_start(m)))
+    return pick(rows, lookup(key[: rows.size], key[rows.size :]))
 
 
 def awaited_at_files(m: CompoundTable) -> NDArray[np.int64]:

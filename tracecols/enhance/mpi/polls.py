@@ -142,7 +142,7 @@ def match_polls(
     if len(m):
         polls = joined_columns(every_polling_calls)
         cause = awaited_starters(m)
-        of = np.flatnonzero(depends_on_others(m) & (awaited_start(m) >= 0) & (cause >= 0))
+        of = np.flatnonzero(depends_on_others(m) & (awaited_start(m) != -1) & (cause >= 0))
         by = cause[of]
         of_cause = (m.location, m.begin, m.begin_call_path, m.begin_time, m.begin_time)
         found = _awaited(polls, m.done_enter[of], awaited_start(m)[of], [column[by] for column in of_cause])

@@ -237,6 +237,10 @@ class Participants:
         rank; -1 none."""
         return self._lowest(among & (self.begin == self.earliest_begin(among)))
 
+    def latest_of_lower_ranks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find the rank that each participant of a scan waits for, as `waits.latest_of_lower_ranks` does."""
+        return latest_of_lower_ranks(self.segments.group, self.rank, self.begin, self.sent > 0)
+
     def _lowest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Find the one with the lowest rank among some participants of the operation of each participant; -1 none."""
         n = self.begin.size
@@ -245,18 +249,20 @@ class Participants:
         return np.where(found < n, found, -1)
 
 
-def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the rank that each participant of a scan waits for: the last to begin among the sending ranks up to its own;
-    ties go to the lowest rank.
+def latest_of_lower_ranks(
+    operation: NDArray[np.int64], rank: NDArray[np.integer], begin: NDArray[np.int64], sends: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the rank that each participant of scans (of any operations, numbered from 0) waits for: the last to begin
+    among the sending ranks up to its own; ties go to the lowest rank.
 
     Returns the begin of that rank, and its position among the participants; if there is none, the begin and position of
     the participant itself.
     """
-    n = c.row.size
-    order = np.lexsort((c.rank, c.segments.group))
+    n = begin.size
+    order = np.lexsort((rank, operation))
     # a running maximum over ranks of the indices of begin times, which are small; n + 1 is added with every operation
-    times, step = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
-    base = c.segments.group[order] * (n + 1)
+    times, step = np.unique(np.where(sends, begin, EARLY), return_inverse=True)
+    base = operation[order] * (n + 1)
     running = np.maximum.accumulate(step[order] + base)
     latest = np.empty(n, np.int64)
     latest[order] = times[running - base] if n else 0
@@ -264,7 +270,7 @@ def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[n
     cause = np.empty(n, np.int64)
     cause[order] = order[np.searchsorted(running, running)]
     is_known = latest != EARLY
-    return np.where(is_known, latest, c.begin), np.where(is_known, cause, np.arange(n))
+    return np.where(is_known, latest, begin), np.where(is_known, cause, np.arange(n))
 
 
 def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:

@@ -252,6 +252,7 @@ def match_lock_epochs(
                     ("call_path", call_instances.call_path),
                 )
             },
+            "unlock_exit": call_instances.exit[e.call[unlock]],
             "request": e.row[lock],
             "release": e.row[unlock],
             "release_time": release,
