@@ -158,10 +158,10 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     asked = -running_max(device[::-1], -asked[::-1])[::-1]
     tail = np.flatnonzero(np.append(head[1:], True)[: head.size])
     host, row, of_tail = of.host[order], of.row[order], process[tail]
-    is_late = (asked > since) | ((asked == since) & (launch >= 0))
+    is_late = (asked > since) | ((asked == since) & (launch != -1))
     # what was launched a little before begins late, too, as it takes the usual latency
     usual = usual_latencies((begin - launch)[is_late], process[is_late], first.size)
-    is_late |= (launch >= 0) & (launch + usual[process] >= begin)
+    is_late |= (launch != -1) & (launch + usual[process] >= begin)
     stop = np.append(last[process], last[of_tail])
     values = (
         np.append(host, host[tail]),
