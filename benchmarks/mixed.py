@@ -484,11 +484,10 @@ def too_few_tasks(rng: random.Random, late: bool) -> Made:
 def pieces_in_turn(rng: random.Random, late: bool) -> Made:
     """Rank 0 cuts a piece of a mesh for each process and sends it; those that have theirs compute meanwhile."""
     w = World(rng, processes(rng, 4), noise=0.05)
-    w.open("distribute_mesh")
-    for r in range(1, w.ranks):
-        w.work(0, "cut_piece", 40 + 1800 * late)
-        w.message(0, r, 1 << 16, cost=20)
-    w.close()
+    with w.inside("distribute_mesh"):
+        for r in range(1, w.ranks):
+            w.work(0, "cut_piece", 40 + 1800 * late)
+            w.message(0, r, 1 << 16, cost=20)
     for _ in range(15):
         w.everyone("solve", 700)
         w.halo()

@@ -329,11 +329,11 @@ def test_handles__say_who_lets_others_wait(archive, tmp_path):
 # -- non-blocking operations -------------------------------------------------------------------------------------------
 
 
-def started(archive, op, root=None, last=2):
-    """Let three processes start an operation at 10, 40, 70 and complete it from 20, 50, 80 to 75, 76, 90; the second
+def started(archive, op, root=None, starts=(10, 40, 70), last=2):
+    """Let three processes start an operation and complete it from 10 after their start to 75, 76, 90; the second
     sends."""
     mpi = archive.mpi(3)
-    for p, (rank, start) in enumerate(zip(mpi.ranks, (10, 40, 70), strict=True)):
+    for p, (rank, start) in enumerate(zip(mpi.ranks, starts, strict=True)):
         rank.enter(0, "main").enter(start, "MPI_Istart").record(start + 1, "NonBlockingCollectiveRequest", request=3)
         rank.leave(start + 2, "MPI_Istart").enter(start + 10, "MPI_Wait")
         end = (75, 76, 90)[p]
