@@ -986,23 +986,20 @@ def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
 
     The time of explicit tasks that were not completed is charged to their stubs.
     """
-    top = state[TOP]
     end = max(end, state[FLUSHED])
-    charge(state[LAST], end, top, state[TASK], frames, paths, tasks, charges)
+    charge(state[LAST], end, state[TOP], state[TASK], frames, paths, tasks, charges)
     for task in range(1, tasks.stub.size):
         if tasks.stub[task] >= 0:
             paths.exclusive[tasks.stub[task]] += tasks.time[task] - tasks.counted[task]
     if periods is not None and periods.mode != BY_TIME and state[PERIOD] >= 0:
         periods.end[state[PERIOD]] = end
-    while top >= 0:
-        state[OPEN] += 1
-        if frames.call[top] >= 0:
-            calls.exit_time[frames.call[top]] = end
-        top = pop_frame(top, state, frames)
     for task in range(tasks.top.size):
         # the entry of the running task is out of date
-        top = tasks.top[task] if task != state[TASK] else np.int64(-1)
+        top = state[TOP] if task == state[TASK] else tasks.top[task]
         while top >= 0:
+            state[OPEN] += 1
+            if frames.call[top] >= 0:
+                calls.exit_time[frames.call[top]] = end
             top = pop_frame(top, state, frames)
 
 

@@ -9,6 +9,7 @@ import tracecols
 from tracecols.schema import EventKind, enums
 from tracecols.search.cube import analyze_model
 from tracecols.search.matches import find_waits
+from tracecols.testing import Program, severities
 
 PTHREAD = enums.PARADIGMS.index("pthread")
 PARALLEL, IMPLICIT, EXPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9", "!$omp barrier @a.c:5"
@@ -603,3 +604,17 @@ def test_join_wait__of_threads_that_create_threads_detach_and_are_joined_twice(a
     cube = analyze_model(model)
     assert cells(cube, "pthread_join_wait") == {("pthread_join", 0): 37, ("pthread_join", 0, 1): 41}
     assert cells(cube, "omp_idle_threads") == {}
+
+
+def test_tasks__of_a_recording_that_ends_in_one_leave_open_what_is_around_it():
+    program = Program(processes=1)
+    (thread,) = program.locations
+    thread.enter(100, "main").fork(110).begin_team(110).enter(111, PARALLEL).enter(112, IMPLICIT)
+    thread.create_task(112, (0, 1)).switch_task(113, (0, 1)).enter(114, "!$omp task @a.c:7").call(116, 120, "work")
+    with program.trace() as trace:
+        cube = trace.analyze()
+        assert trace.frame("construct_members", raw=True).exit_time.tolist() == [120, 120]
+        assert trace.model.scans[0].open == 4
+    assert severities(cube, "omp_management") == {(f"main/{PARALLEL}", 0): 1}
+    assert severities(cube, "time")["main", 0] == 10
+    assert severities(cube, "time")[f"main/{PARALLEL}", 0] == 2

@@ -22,6 +22,7 @@ from tracecols.schema import EventKind
 from tracecols.search.cube import analyze_model
 from tracecols.slices import plan
 from tracecols.store import Store
+from tracecols.testing import Program
 
 PARALLEL, TASK = "!$omp parallel @a.c:1", "!$omp task @a.c:7"
 DISPLACED = "call paths counted outside their parallel region, as the reference does"
@@ -195,6 +196,20 @@ def test_piece__cuts_through_a_team_while_it_is_made_or_ended(archive, enhance, 
     for cube in cubes:
         management.update(cells(cube, "omp_management"))
     assert management == {(PARALLEL, 0): 20, (PARALLEL, 0, 1): 40}
+
+
+def test_piece__has_no_teams_of_processes_whose_recording_ended_before():
+    program = Program(processes=2, threads=2)
+    program.masters[0].enter(0, "main").call(10, 90, "work").leave(100)
+    master, worker = program.locations[2:]
+    master.enter(0, "main").fork(10)
+    for thread in master, worker:
+        thread.begin_team(10).enter(10, PARALLEL).enter(20, "!$omp implicit barrier @a.c:9")
+    # the recording of the process ends while the worker is in the barrier
+    master.leave(30).leave(30).end_team(30)
+    with program.trace() as trace, trace.piece(start=60) as piece:
+        assert [len(piece.frame("events", locations=i)) for i in range(4)] == [4, 0, 0, 0]
+        assert piece.what_if().runtime == 40
 
 
 @pytest.mark.slow

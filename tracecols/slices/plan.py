@@ -237,14 +237,16 @@ class TeamVisits:
         self.team, self.of = number_ascending(np.where(own < 0, -1 - location, own))
         self.turn = occurrence(self.of)
 
-    def at(self, border: int) -> TeamsAtBorder:
-        """Count the visits that begin before an end of the time range, given as a row."""
+    def at(self, border: int, n_events: int) -> TeamsAtBorder:
+        """Count the visits that begin before an end of the time range, given as a row of the location's events."""
+        # visits end with the recording
+        has_ended = border >= n_events
         border = int(np.searchsorted(self._row, border))
         begin, end = self._visits.begin, self._visits.end
         fork, join = (pick(events, self._fork) for events in (self._forks.begin, self._forks.end))
         is_before = np.where(fork >= 0, fork, begin) < border
         is_over = (end >= 0) & (end < border) & ((fork < 0) | ((join >= 0) & (join < border)))
-        opened = np.flatnonzero(is_before & ~is_over)
+        opened = np.flatnonzero(is_before & ~is_over & (not has_ended))
         begun, n = (np.bincount(of, minlength=self.team.size) for of in (self.of[is_before], self.of))
         return TeamsAtBorder(self.team, begun, n, TeamInstances(self.team[self.of[opened]], self.turn[opened]))
 
@@ -616,8 +618,8 @@ class SlicePlanner:
 
     def _said_of_teams(self, ends: list[str], location: int) -> list[TeamsAtBorder]:
         """Return the counts of a location's team visits at some ends of the time range."""
-        visits, planned = self._visits_of(location), self.slices[location]
-        return [visits.at(getattr(planned, which)) for which in ends]
+        visits, planned, n = self._visits_of(location), self.slices[location], self.store.n_rows("events", location)
+        return [visits.at(getattr(planned, which), n) for which in ends]
 
     def _visits_within(self, across: list[TeamInstances], location: int) -> list[dict[tuple[int, int], TeamVisit]]:
         """Return the visits of a location in the team instances that are open at each end of the time range."""
