@@ -838,3 +838,16 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
         plain = tracecols.open(store).analyze(conventions, properties=chosen)
     for name in compiled.properties.id:
         assert np.array_equal(compiled.cells[name].value, plain.cells[name].value), name
+
+
+@pytest.mark.parametrize("conventions", ["exact", "scalasca"])
+def test_idle_threads__of_a_team_that_never_joins_cost_the_same_in_any_partition(conventions, monkeypatch):
+    """Where no location of a partition has a JOIN, idle intervals began elsewhere."""
+    program = Program(processes=2, threads=3)
+    program.masters[0].enter(0, "main").fork(1).join(90).leave(91)
+    program.masters[1].enter(3, "MPI_Init").fork(17).begin_team(18).enter(18, "!$omp parallel @a.c:1")
+    with program.trace() as trace:
+        whole = trace.analyze(conventions).cells["delay_ompidle"]
+        monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+        divided = trace.analyze(conventions).cells["delay_ompidle"]
+    assert (whole.key.tolist(), whole.value.tolist()) == (divided.key.tolist(), divided.value.tolist())

@@ -68,8 +68,6 @@ class Intervals:
         """Return the segments after a JOIN: for the reference the first one after `since` (the beginning for -1), else
         the last one before `until` (the beginning if there is none)."""
         spent = self._spent
-        if not spent.join_row.size:
-            return np.where(since >= 0, self.first(since, until), spent.begin[self._points.location[until]])
         if not self._quirks.leaves_out_others:
             # the last JOIN before the end is not one of a nested region: idle intervals end outside of outer ones
             location = self._points.location.take(until)
