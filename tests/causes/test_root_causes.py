@@ -831,19 +831,14 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
         assert np.array_equal(compiled.cells[name].value, plain.cells[name].value), name
 
 
-def test_idle_threads__of_a_process_without_a_join_are_the_same_however_it_is_divided(monkeypatch):
-    program = Program(processes=2, threads=2)
-    for master, worker in zip(program.masters, program.locations[1::2], strict=True):
-        master.enter(0, "main")
-        for at in 10, 60:
-            master.fork(at)
-            for thread, enter in (master, at + 5), (worker, at + 15):
-                thread.begin_team(at).enter(at + 1, "!$omp parallel @a.c:1").enter(enter, "!$omp barrier @a.c:2")
-                thread.leave(at + 20).leave(at + 20).end_team(at + 20)
-            if master is program.masters[1]:
-                master.join(at + 21)
-        master.leave(100)
+@pytest.mark.parametrize("conventions", ["exact", "scalasca"])
+def test_idle_threads__of_a_team_that_never_joins_cost_the_same_in_any_partition(conventions, monkeypatch):
+    """Where no location of a partition has a JOIN, idle intervals began elsewhere."""
+    program = Program(processes=2, threads=3)
+    program.masters[0].enter(0, "main").fork(1).join(90).leave(91)
+    program.masters[1].enter(3, "MPI_Init").fork(17).begin_team(18).enter(18, "!$omp parallel @a.c:1")
     with program.trace() as trace:
-        expected = trace.analyze("scalasca")
-        divide(monkeypatch)
-        same(tracecols.open(trace.path, jobs=1).analyze("scalasca"), expected)
+        whole = trace.analyze(conventions).cells["delay_ompidle"]
+        monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+        divided = trace.analyze(conventions).cells["delay_ompidle"]
+    assert (whole.key.tolist(), whole.value.tolist()) == (divided.key.tolist(), divided.value.tolist())

@@ -94,6 +94,15 @@ def test_diagnosis__of_a_cube_without_losses_says_why_there_are_no_findings(prop
     assert "costs as much" in tracecols.open(store).analyze(properties="mpi_earlyreduce").diagnosis().text()
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("no.severity", "cannot read no.severity"), ("no.trace", "no such store: no.trace")]
+)
+def test_export__of_what_does_not_exist_says_so(name, words):
+    """It said that it is a store without severities."""
+    result = run("export", name, "x.cubex")
+    assert result.exit_code == 1 and words in result.output
+
+
 def test_diagnosis__of_no_rows_does_not_say_that_nothing_costs_time(store):
     cube = tracecols.open(store).analyze()
     none = cube.diagnosis(0)

@@ -57,6 +57,19 @@ def test_operations__of_one_communicator_on_several_streams_of_a_rank():
         assert found.communicator_name.tolist() == ["dp", "tp", "dp", "dp"]
 
 
+def test_operation__in_which_a_host_takes_part_damaged_is_analysed():
+    """Its stream has no points that the wait of the host could be charged to; the analysis failed with IndexError."""
+    program = Program(processes=2)
+    streams = [program.stream(0), program.stream(1)]
+    world = program.nccl_communicator("dp", streams)
+    program.masters[0].enter(0, "main").leave(60)
+    program.masters[1].enter(0, "main").collective(5, 50, world, "barrier", region="MPI_Barrier").leave(60)
+    streams[0].collective(10, 50, world, "barrier", region="ncclBarrier")
+    with program.trace() as trace:
+        cube = trace.analyze()
+    assert cube.total("mpi_barrier_wait") == cube.total("nccl_barrier_wait") == 0
+
+
 @pytest.mark.parametrize("lacks", ["launch", "kernel"])
 def test_launches__with_a_call_site_belong_to_kernels_with_the_same_only(lacks):
     program = Program(processes=1)

@@ -30,6 +30,7 @@ from tracecols.search.cube import analyze_model
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.periods import PeriodCells
 from tracecols.store import Store
+from tracecols.testing import Program
 from tracecols.timeline import answers, counters, folded, intervals, marks, regions, slices
 from tracecols.timeline import overview as overviews
 from tracecols.timeline import prepare as preparation
@@ -480,6 +481,17 @@ def test_prepare__of_a_read_only_store_is_temporary(tmp_path, path, monkeypatch)
     assert Timeline(store, prepared).about().says["rows"]
     del prepared
     assert not folder.exists()
+
+
+def test_timeline__of_a_trace_without_time_on_its_threads():
+    program = Program()
+    program.masters[0].enter(5, "main")
+    program.stream(0).enter(0, "kernel").leave(50)
+    with program.trace() as trace:
+        timeline = timeline_of(trace.path)
+        overview = timeline.prepared.content["overview"]
+        assert overview["properties"]["time"]["total"] == 0
+        timeline.view(0, timeline.last - timeline.first + 1, [0], 50, "time", lambda: None)
 
 
 def test_prepare__of_a_trace_without_events_is_refused(archive, tmp_path):

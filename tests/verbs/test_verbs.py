@@ -451,6 +451,15 @@ def test_flat_profile__equals_sums_over_region_instances(trace):
         assert found.inclusive_seconds.to_dict() == {name: n / resolution for name, n in inclusive.items()}
 
 
+def test_load_imbalance__of_long_traces_with_regions_that_take_no_time():
+    program = Program(processes=5)
+    for master in program.masters:
+        master.enter(0, "main").call(0, 0, "nothing").leave(1 << 61)
+    with program.trace() as trace:
+        (row,) = trace.load_imbalance().to_dict("records")
+    assert (row["region_name"], row["imbalance"]) == ("main", 1.0)
+
+
 def test_load_imbalance__equals_a_loop(trace):
     profile, names = trace.frame("profile", raw=True), trace.regions["name"]
     region, rank = trace.call_paths.region, trace.locations["rank"]

@@ -68,10 +68,6 @@ class Intervals:
         """Return the segments after a JOIN: for the reference the first one after `since` (the beginning for -1), else
         the last one before `until` (the beginning if there is none)."""
         spent = self._spent
-        # the reference finds no JOIN of a process that has none in a trace with threads, however that is divided
-        is_without = not spent.join_row.size
-        if is_without and not (self._quirks.leaves_out_others and self._facts.store.counts("threads").any()):
-            return np.where(since >= 0, self.first(since, until), spent.begin[self._points.location[until]])
         if not self._quirks.leaves_out_others:
             # the last JOIN before the end is not one of a nested region: idle intervals end outside of outer ones
             location = self._points.location.take(until)

@@ -34,7 +34,7 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.formulas import parse
 from tracecols.severity.storage import tree_tables
-from tracecols.store.layout import instead, is_made_here
+from tracecols.store.layout import CUBES, instead, is_made_here
 from tracecols.work.memory import physical
 
 MAX_XML = 4 << 30
@@ -69,14 +69,17 @@ EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
 
 
 def is_cube(path: Path) -> bool:
-    """Return whether a path is to be read as a cube (a file or a cube's folder); any other folder should be a store.
+    """Return whether a path is to be read as a cube (a file, a cube's folder, or the name of a cube that does not
+    exist); any other folder should be a store.
 
     Parameters
     ----------
     path : Path
         A file or folder.
     """
-    return (path.exists() and not path.is_dir()) or is_made_here(path, "a severity cube")
+    if not path.exists():
+        return path.name.endswith((".severity", *CUBES))
+    return not path.is_dir() or is_made_here(path, "a severity cube")
 
 
 def read_cube(path: str | Path) -> SeverityCube:

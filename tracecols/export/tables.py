@@ -273,13 +273,14 @@ def export(
             frame = cube.wide(subdomains=subdomains) if wide else cube.frame(by_period=by_period, subdomains=subdomains)
             write_table(frame, output, force=force)
         return
+    store = Store(source)
     if output.suffix in whole or wide or unfolds or subdomains is not None:
         raise ExportError(
             f"{source} is a store, and has no severities yet\n  analyze it first: tracecols analyze {source}"
         )
     from tracecols.trace import Trace
 
-    trace = Trace(Store(source).path)
+    trace = Trace(store.path)
     table = trace.catalog.check(EVENTS.name if table is None else table)
     declared = trace.catalog.declared(table)
     is_stored = table == CALL_PATHS.name or (table in DEFINITIONS and table != "markers")

@@ -88,7 +88,7 @@ def classes_of(axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]]) 
         parent = axis.parent[axis.number[name]]
         if parent and name in axis.parts(parent) and (of_parent := part_of(axis, parent)):
             _add(sums, of_parent, -mine)
-    found = [part for part in sums if sums[part].any()]
+    found = [part for part in sums if sums[part].any()] or [*sums]
     found.sort(key=lambda part: order.index(part) if part in order else len(order))
     titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
     ticks = np.array([sums[part] for part in found], np.int64).reshape(len(found), severities[TIME].size)
@@ -189,7 +189,7 @@ def _write_severities(
     keys, values, at = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], 0
     for i, name in enumerate(axis.id):
         filled = np.flatnonzero(severities[name]) if name in severities else np.zeros(0, np.int64)
-        if not filled.size:
+        if not filled.size and name != TIME:
             continue
         values.append(severities[name][filled])
         keys.append(filled.astype(np.int32))

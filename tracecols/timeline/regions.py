@@ -65,7 +65,8 @@ class RegionTimes:
 
     def __init__(self, n_locations: int, n_bins: int) -> None:
         self.n_bins, self._size = n_bins, (n_locations, n_bins)
-        self.severities: dict[str, NDArray[np.int64]] = {}
+        # there may be no time at all, as if threads record one event each
+        self.severities = {TIME: np.zeros(n_locations * n_bins, np.int64)}
         levels = [(n_locations, n_bins >> level) for level in range(n_bins.bit_length())]
         self._dominant = [(np.full(size, -1, np.int32), np.zeros(size, np.int64)) for size in levels]
 

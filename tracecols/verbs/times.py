@@ -179,7 +179,7 @@ def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
             "min_seconds": readable.duration(least),
             "max_seconds": readable.duration(most),
             "max_rank": readable.rank[worst],
-            "imbalance": np.asarray(most / mean, np.float64),
+            "imbalance": np.asarray(most, np.float64) / np.asarray(mean, np.float64),
             "lost_seconds": readable.duration(most * n - total),
         }
     if over == "thread":

@@ -159,8 +159,8 @@ def of_operations(
     """Return a mask of the participants in `collective_members` of some operations on communicators of two or more
     members: kernels on streams (NCCL) if `on_device`, else calls of hosts (MPI)."""
     wanted = np.isin(collectives.op, [COLLECTIVE_OPS.index(o) for o in ops]) & (collectives.size > 1)
-    wanted &= collectives.on_device == on_device
-    result: NDArray[np.bool_] = wanted[m.collective]
+    # of the participants, as a damaged trace may have both kinds in one operation
+    result: NDArray[np.bool_] = wanted[m.collective] & (m.on_device == on_device)
     return result
 
 
