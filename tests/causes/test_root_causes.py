@@ -578,7 +578,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
         monkeypatch.setattr(large, "BLOCK", 3)
         assert kept.at("y", first).tolist() == columns.y[first].tolist()
         assert kept.at("location", first).tolist() == columns.x[first].tolist()
-        assert kept.rows("y", 7, 200).tolist() == columns.y[7:].tolist() == kept.whole("y", LargeArrays())[7:].tolist()
+        assert kept.rows("y", 7, 200).tolist() == columns.y[7:].tolist()
         for a, b in zip(first.tolist(), stop.tolist(), strict=True):
             some = near.some_rows(source, "y", a, b, LargeArrays())
             assert some.tolist() == columns.y[a:b].tolist()

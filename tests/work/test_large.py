@@ -165,27 +165,6 @@ def test_files__where_no_disk_space_can_be_reserved_are_made_longer(tmp_path, mo
     assert large._file_of(found) is not None and found.size == 2 * 10**6 and not found.any()
 
 
-@pytest.mark.skipif(not hasattr(os, "pwrite"), reason="mapped files are written in their pages")
-def test_files__are_written_part_by_part(tmp_path, monkeypatch, small_blocks):
-    """The system may write fewer bytes than it is given, or none since the disk is full."""
-    write = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, data[:5], at))
-    arrays = LargeArrays(0, tmp_path)
-    first, second = arrays.zeros(10, np.int64), arrays.zeros(10, np.int8)
-    with arrays.to_fill(slice(3, 7), first, second) as some:
-        for of in some:
-            of[:] = np.arange(4) + 1
-    for of in (first, second):
-        assert of.tolist() == [0, 0, 0, 1, 2, 3, 4, 0, 0, 0]
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(AnalysisError, match=r"temporary file of 80 bytes in .*: No space left"):
-        arrays.full(10, 1, np.int64)
-
-
 @pytest.mark.slow
 @is_linux
 def test_files__of_a_killed_process_are_gone(tmp_path):

@@ -229,16 +229,16 @@ class BatchCuts(NamedTuple):
         made = np.flatnonzero((times.cut >= 0) & (resumes == is_resume))
         return NestedCuts(point[made], times.cut[made], times.at[made])
 
-    def put_cuts(self, cuts: Columns, row: int, stop: NDArray[np.int64], last: Times, large: LargeArrays) -> None:
-        """Write the cuts at the points to the columns of `Segments.cuts`, made by `large`, all of them as if nothing
-        were nested in their calls.
+    def put_cuts(self, cuts: Columns, row: int, stop: NDArray[np.int64], last: Times) -> None:
+        """Write the cuts at the points to the columns of `Segments.cuts`, all of them as if nothing were nested in
+        their calls.
 
         The first point belongs to `row`; `stop` is one past the last segment of each location, and `last` the time
         until which its time is counted, for locations that end here.
         """
         there = slice(row, row + self.of_point.size)
-        with large.to_fill(there, *(cuts[name] for name in ("cut", "left", "time"))) as written:
-            kernels.put_cuts(self.points.end, self.of_point, self.marks, stop, last, *written)
+        written = (cuts[name][there] for name in ("cut", "left", "time"))
+        kernels.put_cuts(self.points.end, self.of_point, self.marks, stop, last, *written)
 
 
 class _Long(NamedTuple):

@@ -108,17 +108,16 @@ def index_points(
     """Build the index of the points and the pairs of each location, and of the points that wait."""
     large, n = large_arrays(spill, jobs), len(sync_points)
     number, met = number_type(n), facts.call_paths.whole.met
-    waits_before, before = large.zeros(n + 1, number), 0
+    waits_before = large.zeros(n + 1, number)
     for here in blocks(n):
-        with large.to_fill(slice(here.start, here.stop + 1), waits_before) as (counts,):
-            kernels.count_waits(sync_points.rows("wait", here.start, here.stop), before, counts)
-            before = int(counts[-1])
+        wait = sync_points.rows("wait", here.start, here.stop)
+        kernels.count_waits(wait, int(waits_before[here.start]), waits_before[here.start : here.stop + 1])
     n_waits, dtype = int(waits_before[n]), sync_points.rows("wait", 0, 0).dtype
     waits, wait_path, waited = (large.empty(n_waits, of) for of in (number, met.dtype, dtype))
     for here in blocks(n):
         wait, listed = sync_points.rows("wait", here.start, here.stop), slice(*waits_before[[here.start, here.stop]])
-        with large.to_fill(listed, waits, wait_path, waited) as written:
-            kernels.list_waits(here.start, wait, sync_points.call_path[here], met, *written)
+        written = waits[listed], wait_path[listed], waited[listed]
+        kernels.list_waits(here.start, wait, sync_points.call_path[here], met, *written)
     start = location_starts(facts, sync_points.location)
     shift, n_points = np.zeros(facts.n_locations, np.int64), np.diff(start)
     for partition in division.partitions:

@@ -105,7 +105,3 @@ class KeptTable(CompoundTable):
         """Return the rows of a column with start <= row < stop."""
         stop = min(stop, len(self))
         return self._kept[name].rows(name, start, stop) if name in self._kept else super().rows(name, start, stop)
-
-    def whole(self, name: str, large: LargeArrays) -> NDArray[Any]:
-        """Return a column in an array that `large` makes, which the table does not keep."""
-        return some_rows(self._kept[name], name, 0, len(self), large) if name in self._kept else self[name]

@@ -55,8 +55,8 @@ columns of every range."""
 SEVERAL = 1 << 20
 """Number of events from which on points are put in order in several ranges, each of about this many rows or more."""
 
-POINT_BYTES = 104
-"""Maximum bytes per point in the columns of a range of rows while its points are put in order."""
+POINT_BYTES = 80
+"""Maximum bytes per point in columns that are not held in arrays of the whole trace."""
 
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
@@ -223,6 +223,7 @@ def _points(
     types = {name: dtype or time_type(quirks) for name, dtype in OF_POINT.items()}
     needed = [name for name in OF_POINT if is_divided or name not in WITHIN_CALL]
     held = {name: large.empty(n, types[name]) for name in HELD}
+    held["location"][:] = -1
     of_end = _ends(facts, scans, ends)
     at_end = location_starts_of(rows)[1:][ends] - 1
 
@@ -230,32 +231,30 @@ def _points(
         before, stop = _points_before(rows, here)
         apart = [name for name in needed if name not in HELD]
         columns = {name: np.empty(0, types[name]) for name in OF_POINT}
+        columns |= {name: held[name][before:stop] for name in HELD}
         columns |= {name: large.briefly().empty(stop - before, types[name]) for name in apart}
-        with large.to_fill(slice(before, stop), *held.values()) as of_held:
-            columns |= dict(zip(held, of_held, strict=True))
-            columns["location"][:] = -1
-            for part, (low, high) in zip(parts, spans, strict=True):
-                if low < here[1] and high > here[0]:
-                    of_found = part.between(*here, needed)
-                    if others:
-                        of_found["call_path"] = on_cpus(of_found["call_path"], of_found["location"])
-                    given = ranking.Points(**columns | of_found)
-                    ranking.place_points(given, rows, *here, before, ranking.Points(**columns))
-            of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())
-            for name in needed:
-                columns[name][at_end[of_here] - before] = of_end[name][of_here]
-            if not quirks.splits_path:
-                # only a critical path that splits goes on at all threads of a barrier
-                columns["set"][columns["kind"] == THREAD_BARRIER] = -1
-            of_threads = np.flatnonzero(THREADS_MEET[columns["kind"]])
-            columns["set"][of_threads] = points_at(rows, columns["set"][of_threads])
-            if is_divided:
-                # `label` is the call path in the period, `call_path` that of the whole time
-                label, path_of = columns["call_path"].copy(), facts.call_paths.path_of
-                columns["call_path"][:] = path_of(label)
-                columns["label"] = label
-                apart.append("label")
-            return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill, often=True)
+        for part, (low, high) in zip(parts, spans, strict=True):
+            if low < here[1] and high > here[0]:
+                of_found = part.between(*here, needed)
+                if others:
+                    of_found["call_path"] = on_cpus(of_found["call_path"], of_found["location"])
+                given = ranking.Points(**columns | of_found)
+                ranking.place_points(given, rows, *here, before, ranking.Points(**columns))
+        of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())
+        for name in needed:
+            columns[name][at_end[of_here] - before] = of_end[name][of_here]
+        if not quirks.splits_path:
+            # only a critical path that splits goes on at all threads of a barrier
+            columns["set"][columns["kind"] == THREAD_BARRIER] = -1
+        of_threads = np.flatnonzero(THREADS_MEET[columns["kind"]])
+        columns["set"][of_threads] = points_at(rows, columns["set"][of_threads])
+        if is_divided:
+            # `label` is the call path in the period, `call_path` that of the whole time
+            label, path_of = columns["call_path"].copy(), facts.call_paths.path_of
+            columns["call_path"][:] = path_of(label)
+            columns["label"] = label
+            apart.append("label")
+        return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill, often=True)
 
     ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, n, large)
     of_ranges = [*side_by_side(large.jobs, place, ranges)]
@@ -328,8 +327,7 @@ def _pairs(
 
     def place(k: int) -> int:
         of_found = ranking.Pairs(*(parts[k].column(c) for c in OF_PAIR))
-        with large.to_fill(slice(*start[k : k + 2]), *columns) as of_part:
-            return int(ranking.place_pairs(of_found, rows, ranking.Pairs(*of_part)))
+        return int(ranking.place_pairs(of_found, rows, arrays.after(pairs, start[k])))
 
     for at, n_placed in zip(start, side_by_side(large.jobs, place, range(len(parts))), strict=False):
         # pairs whose points are unknown leave gaps

@@ -241,7 +241,7 @@ def segments(
         second[here] = np.maximum(second[here], found.cut_at(facts.first_rows[mine[here]] + 1))
         left.append(found.nested_cuts(is_resume=False))
         resumed.append(found.nested_cuts(is_resume=True))
-        found.put_cuts(cuts, n_cuts, locations.stop[here], locations.last[here], large)
+        found.put_cuts(cuts, n_cuts, locations.stop[here], locations.last[here])
         n_cuts += len(found.points)
     nested = NestedCuts.joined(left, dtype)
     cuts.left[nested.point - point_index.shift[sync_points.location[nested.point]]] = nested.cut

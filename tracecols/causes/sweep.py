@@ -363,12 +363,9 @@ def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], 
             kernels.count_amounts(pair, passed.arrays.n, left)
     total = sum(passed.n_filled for _, passed in found)
     begin = large.zeros(n + 1, number_type(total))
-    before = begin.dtype.type(0)
     for here in blocks(n):
-        with large.to_fill(slice(here.start + 1, here.stop + 1), begin) as (counts,):
-            np.cumsum(left[here], dtype=begin.dtype, out=counts)
-            counts += before
-            before = counts[-1]
+        before = begin[here.start]
+        begin[here.start + 1 : here.stop + 1] = before + np.cumsum(left[here], dtype=begin.dtype)
     kind, amount = large.zeros(total, np.int8), large.zeros(total, found[0][1].arrays.amount.dtype)
     for pair, passed in found:
         with in_order(pair, passed.arrays.n, passed.arrays.kind, passed.arrays.amount):
@@ -409,10 +406,8 @@ class _Sums:
         if values.dtype == np.int64:
             self._before, total = large.zeros(n + 1, np.int64), np.int64(0)
             for here in blocks(n):
-                with large.to_fill(slice(here.start + 1, here.stop + 1), self._before) as (sums,):
-                    np.cumsum(values[here], out=sums)
-                    sums += total
-                    total = sums[-1]
+                self._before[here.start + 1 : here.stop + 1] = np.cumsum(values[here]) + total
+                total = self._before[here.stop]
 
     def between(self, start: NDArray[np.signedinteger[Any]], stop: NDArray[np.signedinteger[Any]]) -> Times:
         """Add up the elements from `start` to `stop` - 1; (n_slices,) of the type of the array."""

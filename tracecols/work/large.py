@@ -8,7 +8,6 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from threading import Lock, Thread
@@ -141,15 +140,6 @@ def _file_of(array: NDArray[Any]) -> _MappedFile | None:
     return base if isinstance(base, _MappedFile) and len(base) == array.nbytes else None
 
 
-def _cannot_write(size: int, folder: Path | None, error: OSError) -> AnalysisError:
-    """Return the error of a file of `size` bytes that cannot be made or written."""
-    where = folder or tempfile.gettempdir()
-    return AnalysisError(
-        f"cannot make a temporary file of {size:,} bytes in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
-        in_shell=MAKE_ROOM_IN_SHELL,
-    )
-
-
 class LargeArrays:
     """Makes the arrays of the size of the whole trace that an analysis holds; `jobs` threads compute their blocks.
 
@@ -201,37 +191,11 @@ class LargeArrays:
         weakref.finalize(found, self._held.give, size).atexit = False
         return found
 
-    @contextmanager
-    def to_fill(self, rows: slice, *arrays: NDArray[Any]) -> Iterator[list[NDArray[Any]]]:
-        """Yield arrays for the elements `rows` of arrays that were made here, all of which are to be filled.
-
-        Those of files are in memory until they are written to the files: the first write to each page of a mapped file
-        takes the system ten times as long (1 s for 1 GB with Linux 6). Raises AnalysisError if they cannot be written.
-        """
-        files = [_file_of(array) if hasattr(os, "pwrite") else None for array in arrays]
-        some = [
-            array[rows] if file is None else np.empty(rows.stop - rows.start, array.dtype)
-            for array, file in zip(arrays, files, strict=True)
-        ]
-        yield some
-        for file, filled in zip(files, some, strict=True):
-            if file is not None:
-                self._write(file, rows.start * filled.itemsize, filled)
-
-    def _write(self, file: _MappedFile, at: int, values: NDArray[Any]) -> None:
-        """Write values to a file from byte `at` on."""
-        rest = values.data.cast("B")
-        try:
-            # one call writes 2 GiB at most
-            while rest:
-                n = os.pwrite(file.descriptor, rest, at)
-                rest, at = rest[n:], at + n
-        except OSError as error:
-            raise _cannot_write(len(file), self._folder, error) from error
-
     def full(self, n: int, value: Any, dtype: DTypeLike) -> NDArray[Any]:
         """Make an array of n times the same value."""
-        return self.computed(n, dtype, lambda _: value)
+        found = self.empty(n, dtype)
+        found[:] = value
+        return found
 
     def with_room(self, array: NDArray[Any], filled: int, room: int | None = None) -> NDArray[Any]:
         """Return an array of the first `filled` elements with room for `room`, by default twice as many as before; the
@@ -257,8 +221,7 @@ class LargeArrays:
         found = self.empty(n, dtype)
 
         def put(rows: slice) -> None:
-            with self.to_fill(rows, found) as (some,):
-                some[:] = compute(rows)
+            found[rows] = compute(rows)
 
         for _ in side_by_side(self.jobs, put, blocks(n)):
             pass
@@ -268,8 +231,7 @@ class LargeArrays:
         """Concatenate arrays that are made one by one and have at most `most` elements in all."""
         found, n = self.empty(most, dtype), 0
         for part in parts:
-            with self.to_fill(slice(n, n + part.size), found) as (some,):
-                some[:] = part
+            found[n : n + part.size] = part
             n += part.size
         return found[:n]
 
@@ -299,7 +261,11 @@ class LargeArrays:
             else:
                 mapped = _MappedFile.of(os.dup(shorter.descriptor), size)
         except OSError as error:
-            raise _cannot_write(size, self._folder, error) from error
+            where = self._folder or tempfile.gettempdir()
+            raise AnalysisError(
+                f"cannot make a temporary file of {size:,} bytes in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
+                in_shell=MAKE_ROOM_IN_SHELL,
+            ) from error
         read_at_random(mapped)
         _pages.add(mapped, (self._memory or 0) // 2)
         return np.frombuffer(mapped, np.uint8)
