@@ -997,7 +997,8 @@ def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
         # the entry of the running task is out of date
         top = state[TOP] if task == state[TASK] else tasks.top[task]
         while top >= 0:
-            state[OPEN] += 1
+            # pieces of recordings may end while explicit tasks are suspended
+            state[OPEN] += task == 0 or task == state[TASK]
             if frames.call[top] >= 0:
                 calls.exit_time[frames.call[top]] = end
             top = pop_frame(top, state, frames)

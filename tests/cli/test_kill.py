@@ -140,8 +140,9 @@ def test_export__never_takes_back_what_others_made(tmp_path, data):
 def test_commands__asked_to_end_clear_away_what_they_began(name, code, tmp_path, data):
     program = f"""
 import os, signal, sys
-# what a shell runs in the background ignores it
+# what a shell runs in the background, or nohup, ignores them
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.argv = ["tracecols", "analyze", {str(data / "coll")!r}, "-o", "x.severity"]
 from tracecols.severity.cube import SeverityCube
 SeverityCube.save = lambda *_: None

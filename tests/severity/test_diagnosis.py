@@ -404,9 +404,9 @@ FIRST = {
     # 11 ms of many small messages: transfer is the lowest factor, by replay of the trace, too (0.42), and most of it in
     # MPI_Send.
     "sweep3d_4": ("mpi_point2point", "messages of 1.2 kB in snd_real", "MPI_Send", "Transfer"),
-    # Both devices idle 99 %, before launch: the host is late, as its masters spend two thirds of the 44 s in
-    # MPI_Sendrecv and MPI_Allreduce, while three threads of each idle.
-    "jacobi_gpu": ("device_idle", "while hosts are in jacobi", "jacobi", "device_orchestration"),
+    # Both devices idle 99 %, before launch: the host is late. Of its 44 s, threads are stalled in half, in parallel
+    # regions; the rest are messages and collective operations of the masters, which are stalled, too.
+    "jacobi_gpu": ("omp_idle_threads", "stalled in 4,000 parallel regions in jacobi", "MPI_", "device_orchestration"),
 }
 
 

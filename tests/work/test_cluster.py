@@ -249,6 +249,8 @@ def test_interrupt__removes_scratch_and_cancels_tasks(trace, client, several, tm
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP])
 def test_interrupt__of_all_processes_while_workers_start(trace, tmp_path, how):
     """A terminal sends Ctrl-C to worker processes, too; they printed tracebacks."""
+    # the command ignores what this process ignores, as under nohup
+    before = signal.signal(how, signal.SIG_DFL)
     process = subprocess.Popen(
         [sys.executable, "-m", "tracecols", "analyze", trace.path, "-o", tmp_path / "x.severity", "--workers", "1"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "TMPDIR": str(tmp_path)},
@@ -256,6 +258,7 @@ def test_interrupt__of_all_processes_while_workers_start(trace, tmp_path, how):
         text=True,
         start_new_session=True,
     )
+    signal.signal(how, before)
     until = time.monotonic() + LONG
     while not list(tmp_path.glob("*/*.pem")):
         assert time.monotonic() < until
