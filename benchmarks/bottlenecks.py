@@ -509,12 +509,7 @@ def small_tasks(rng: random.Random, late: bool) -> Made:
             for i in range(4):
                 for _ in range(150 if late else 3):
                     number += 1
-                    t = w.now[0][i]
-                    one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, number)).leave(t + 6)
-                    one.switch_task(t + 6, (i, number))
-                    w.now[0][i] = t + 6
-                    w.work(0, "small_task", 2 if late else 100, i)
-                    one.complete_task(w.now[0][i], (i, number))
+                    w.task(i, number, "small_task", 2 if late else 100, creation=6)
     return w, Truth(("spawn_all",))
 
 

@@ -430,12 +430,7 @@ def long_last_task(rng: random.Random, late: bool) -> Made:
         with w.inside("assemble"), w.in_team(0, 20):
             for i in range(4):
                 for k in range(6 + (i == who)):
-                    task, t = (i, k + 1), w.now[0][i]
-                    one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, task).leave(t + 1)
-                    one.switch_task(t + 1, task)
-                    w.now[0][i] = t + 1
-                    w.work(0, "cell_task", 300 + 1200 * late * (k == 6), i)
-                    one.complete_task(w.now[0][i], task)
+                    w.task(i, k + 1, "cell_task", 300 + 1200 * late * (k == 6))
     return w, Truth(("cell_task", "assemble"), ANY)
 
 
@@ -472,12 +467,7 @@ def too_few_tasks(rng: random.Random, late: bool) -> Made:
         with w.inside("traverse"), w.in_team(0, 20):
             n = 2 if late else 4
             for i in range(n):
-                t = w.now[0][i]
-                one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, 1)).leave(t + 1)
-                one.switch_task(t + 1, (i, 1))
-                w.now[0][i] = t + 1
-                w.work(0, "subtree", 4000 / n, i)
-                one.complete_task(w.now[0][i], (i, 1))
+                w.task(i, 1, "subtree", 4000 / n)
     return w, Truth(("subtree",), 0)
 
 

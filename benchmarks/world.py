@@ -98,6 +98,15 @@ class World:
         self.now[rank][thread] = t + self.noisy(ticks)
         self.at(rank, thread).enter(t, region).leave(self.now[rank][thread])
 
+    def task(self, thread: int, number: int, region: str, ticks: float, creation: int = 1) -> None:
+        """Make a thread of the first process create an explicit task and execute it at once."""
+        t, task, one = self.now[0][thread], (thread, number), self.at(0, thread)
+        one.enter(t, "!$omp create task @tree.c:20").create_task(t, task).leave(t + creation)
+        one.switch_task(t + creation, task)
+        self.now[0][thread] = t + creation
+        self.work(0, region, ticks, thread)
+        one.complete_task(self.now[0][thread], task)
+
     def everyone(self, region: str, ticks: float, slow: int = -1, more: float = 0) -> None:
         """All masters compute, one of them longer."""
         for r in range(self.ranks):

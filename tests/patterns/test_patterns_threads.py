@@ -123,14 +123,6 @@ def test_barrier__that_the_last_thread_never_leaves_is_its_delay(archive, analyz
     assert cells(cube, "delay_ompbarrier") == {("work", 0, 1): 5}
 
 
-def test_barrier__that_is_never_left_is_the_delay_of_what_was_done_right_before_it(archive, analyze):
-    region = Region(archive, 2)
-    for i in range(2):
-        region.begin(i, 12).enter(20 + 5 * i, EXPLICIT)
-    region.threads[0].leave(40, EXPLICIT)
-    assert cells(analyze(archive), "delay_ompbarrier") == {(PARALLEL, 0, 1): 5}
-
-
 def test_barrier__of_a_team_without_fork_has_its_delay(archive, analyze):
     """The thread that forks is not recorded, or not from the FORK on."""
     threads, team = archive.openmp(2)

@@ -45,23 +45,13 @@ from tracecols.timeline.trees import Selection, Trees, nodes_of, shown_property
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory, data):
-    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("t") / "h.trace")
-
-
-@pytest.fixture(scope="module")
-def trace(path):
-    return tracecols.open(path)
-
-
-@pytest.fixture(scope="module")
-def timeline(path):
-    store = Store(path)
+def timeline(store):
+    opened = Store(store)
     with pytest.MonkeyPatch.context() as patch:
         # so that a small trace has several marks per location and many intervals have several batches
         patch.setattr(marks, "EVERY", 16)
         patch.setattr(intervals, "ROWS", 7)
-        return Timeline(store, prepare(OpenedTrace(store)))
+        return Timeline(opened, prepare(OpenedTrace(opened)))
 
 
 def every_row(timeline):
@@ -126,9 +116,9 @@ def test_overview__severities_are_those_of_the_cube(timeline, trace):
 
 
 @pytest.mark.slow
-def test_overview__is_the_same_of_one_process_at_a_time(timeline, path, tmp_path, monkeypatch):
+def test_overview__is_the_same_of_one_process_at_a_time(timeline, store, tmp_path, monkeypatch):
     copy = tmp_path / "h.trace"
-    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    shutil.copytree(store, copy, ignore=shutil.ignore_patterns("enhanced"))
     monkeypatch.setattr(regions, "paths_within", lambda _: 1)
     store = Store(copy)
     _, groups = regions.plan(OpenedTrace(store).model)
@@ -449,30 +439,30 @@ def test_rows__of_many_locations():
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 
-def test_prepare__keeps_what_it_made_and_finds_it_again(path, timeline):
-    store = Store(path)
-    assert find_prepared(store).folder == path / "enhanced" / "timeline"
-    assert prepare(OpenedTrace(store)).content == timeline.prepared.content
+def test_prepare__keeps_what_it_made_and_finds_it_again(store, timeline):
+    opened = Store(store)
+    assert find_prepared(opened).folder == store / "enhanced" / "timeline"
+    assert prepare(OpenedTrace(opened)).content == timeline.prepared.content
 
 
 @pytest.mark.usefixtures("timeline")
-def test_prepare__of_another_store_or_an_incomplete_one_is_not_found(tmp_path, path):
+def test_prepare__of_another_store_or_an_incomplete_one_is_not_found(tmp_path, store):
     copy = tmp_path / "copy.trace"
-    shutil.copytree(path, copy)
+    shutil.copytree(store, copy)
     (copy / "enhanced" / "timeline" / "marks.arrow").unlink()
     assert find_prepared(Store(copy)) is None
     other = tmp_path / "other.trace"
-    shutil.copytree(path, other)
+    shutil.copytree(store, other)
     assert find_prepared(Store(other)) is not None
     manifest = other / "enhanced" / "timeline" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace(Store(path).digest, "0" * 16))
+    manifest.write_text(manifest.read_text().replace(Store(store).digest, "0" * 16))
     assert find_prepared(Store(other)) is None
 
 
 @pytest.mark.slow
-def test_prepare__of_a_read_only_store_is_temporary(tmp_path, path, monkeypatch):
+def test_prepare__of_a_read_only_store_is_temporary(tmp_path, store, monkeypatch):
     copy = tmp_path / "copy.trace"
-    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    shutil.copytree(store, copy, ignore=shutil.ignore_patterns("enhanced"))
     monkeypatch.setattr(os, "access", lambda *_: False)
     store = Store(copy)
     prepared = prepare(OpenedTrace(store))
@@ -967,10 +957,10 @@ def test_counters__of_a_recording_are_those_of_its_tables(converted):
 
 
 @pytest.fixture(scope="module")
-def first_and_all(tmp_path_factory, path):
+def first_and_all(tmp_path_factory, store):
     """The timeline of the first picture, made as for a large trace, and the complete timeline that replaced it."""
     copy = tmp_path_factory.mktemp("first") / "h.trace"
-    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    shutil.copytree(store, copy, ignore=shutil.ignore_patterns("enhanced"))
     store, shown = Store(copy), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preparation, "LARGE", 1)
@@ -1003,10 +993,10 @@ def test_first__picture_has_all_time_but_no_waits(first_and_all):
 
 
 @pytest.mark.slow
-def test_first__picture_is_made_of_large_traces_only(first_and_all, timeline, path):
+def test_first__picture_is_made_of_large_traces_only(first_and_all, timeline, store):
     _, whole = first_and_all
     kept = {name: of for name, of in whole.prepared.content.items() if name != "rows"}
     assert kept == {name: of for name, of in timeline.prepared.content.items() if name != "rows"} | {"of": kept["of"]}
     shown = []
-    preparation.make(OpenedTrace(Store(path)), path / "enhanced", show=shown.append)
-    assert shown == [] and not (path / "enhanced" / "timeline" / "first").exists()
+    preparation.make(OpenedTrace(Store(store)), store / "enhanced", show=shown.append)
+    assert shown == [] and not (store / "enhanced" / "timeline" / "first").exists()
