@@ -84,14 +84,11 @@ def publish(
     else:
         first = (np.cumsum(n_paths) - n_paths)[of]
         in_period = pick(period, np.where(node >= 0, first + node, -1)).astype(np.int64)
-    start = 0
-    node, programs, in_period = (
-        large.computed(of.size, np.int64, of.__getitem__) for of in (node, programs, in_period)
-    )
+    start, published = 0, large.empty(3 * of.size, np.int64).reshape(3, -1)
+    for column, values in zip(published, (node, programs, in_period), strict=True):
+        column[:] = values
     for scan, n in zip(scans, counts, strict=True):
-        here = slice(start, start + n)
-        # one assignment: other threads read it meanwhile
-        scan.published = node[here], programs[here], in_period[here]
+        scan.published = published[:, start : start + n]
         start += n
     return n_forks
 

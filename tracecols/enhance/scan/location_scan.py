@@ -91,7 +91,8 @@ FIRST_STATE[stacks.FREE] = stacks.NOT_BEGUN
 
 
 NOTHING = np.zeros(0, np.int64)
-"""Empty array of locations that have nothing of a kind; never written to."""
+NOTHING_PUBLISHED = np.zeros((3, 0), np.int64)
+"""Empty arrays of locations that have nothing of a kind; never written to."""
 
 
 def tasks_of(n: int) -> stacks.Tasks:
@@ -289,6 +290,8 @@ class LocationScan:
         ENTERs and EXITs that are earlier than a preceding event or than the end of a preceding buffer flush.
     phase_begin, phase_end : (n_phases,) int64
         Ticks of the phases of the location.
+    published : (3, n_forks) int64
+        Call paths of its FORKs so far, the programs that they belong to, and their periods.
     nested : int
         Instances that would begin a phase but lie in another one.
     gaps : Gaps or None
@@ -341,7 +344,7 @@ class LocationScan:
                 self.depends, self._known = distinct(self._master[is_other]), int(is_other.argmax())
         self.state = FIRST_STATE.copy()
         self.first_row = first_row
-        self.published = NOTHING, NOTHING, NOTHING
+        self.published = NOTHING_PUBLISHED
         self.phase_begin = self.phase_end = NOTHING
         self.first_time = self.last_time = 0
         self.program = -1
