@@ -192,6 +192,12 @@ def names_region(number: int, value: int) -> bool:
     return found is not None and found.action in WITH_REGIONS and (found.action != MODE or value == BURSTS)
 
 
+def names_lock(number: int) -> bool:
+    """Return whether the values of events of a type are locks."""
+    found = types_of(number)
+    return found is not None and found.action == LOCK
+
+
 def is_call(number: int, value: int) -> bool:
     """Return whether events of a type and value are MPI calls, or say that these are not recorded."""
     found = types_of(number)

@@ -15,9 +15,11 @@ import tracecols
 from tracecols.converters import registry
 from tracecols.converters.paraver import archive, index, scan
 from tracecols.errors import SourceError
+from tracecols.export.archive import export_archive
 from tracecols.schema import NAMES
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.efficiencies import scaling
+from tracecols.store import Store
 
 KEPT = {
     "p2p": ("peer", "tag", "length"), "collectives": ("op", "root", "sent", "received"), "locks": ("lock",),
@@ -52,7 +54,7 @@ def events_of(source, location):
             if "op" in values:
                 values["op"] = COLLECTIVE_OPS[values["op"]]
             if "lock" in values:
-                values["lock"] %= 1 << 64
+                values["lock"] = int(source.locks[values["lock"]]) % (1 << 64)
             found.append((time, kind, regions[region] if region >= 0 else "", tuple(sorted(values.items()))))
         base += len(kinds)
     return found
@@ -349,6 +351,15 @@ def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(tmp_path
     assert set(trace.regions.name) == {
         "program", "loop", "!$omp barrier", "!$omp implicit barrier", "CRITICAL", "!$omp critical", "!$omp end critical",
     }  # fmt: skip
+
+
+def test_locks__named_by_addresses_can_be_exported(tmp_path):
+    path = tracecols.convert(write(tmp_path / "x.prv", random_program(3, 2, 3, 12)), tmp_path / "t")
+    export_archive(path, tmp_path / "x.otf2")
+    again = tracecols.convert(tmp_path / "x.otf2", tmp_path / "again")
+    locks = [Store(of).read("locks", 0, ["lock"])["lock"].tolist() for of in (path, again)]
+    assert set(locks[0]) == {0}
+    assert locks[0] == locks[1]
 
 
 def test_counters__that_are_sums_of_others_are_left_out(tmp_path):
