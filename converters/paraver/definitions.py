@@ -95,6 +95,8 @@ class Regions:
         name = label or f"{number}:{value & MASK}"
         if paradigm in ("cuda", "hip", "opencl") and _COPY.search(label):
             role = "data_transfer"
+        elif number == types.TASKGROUP:
+            name, role = types.TASKGROUP_CALLS.get(value, (name, role))
         elif paradigm == "openmp":
             name, role = types.SYNCHRONISATION.get(label, (name, role))
         self._pairs.append((number, value, self._row(name, role, paradigm, *where)))

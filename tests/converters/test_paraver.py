@@ -401,6 +401,30 @@ def test_pthreads__calls_are_named_by_their_types(tmp_path):
         assert sum(cells[name].value.tolist()) == expected
 
 
+def test_calls__of_task_groups_and_shmem_are_no_computation(tmp_path):
+    """At the end of a task group its tasks are waited for; other calls of the OpenMP runtime have names."""
+    pcf = (
+        "EVENT_TYPE\n0 60000002 Worksharing (OMP)\nVALUES\n0 End\n4 DO \n\nEVENT_TYPE\n0 60000011 work dispatcher\n"
+        "VALUES\n0 End\n1 Begin\n\nEVENT_TYPE\n0 60000025 Taskgroup calls\nVALUES\n0 Outside\n1 Start\n2 End\n"
+        "EVENT_TYPE\n0 52000000 OpenSHMEM calls\nVALUES\n0 Outside OpenSHMEM\n130 shmem_barrier_all\n"
+        "EVENT_TYPE\n0 69000000 GASPI calls\nVALUES\n0 Outside\n29 gaspi_barrier\n"
+    )
+    calls = [
+        (10, 60000002, 4, 13), (20, 60000011, 1, 22), (30, 60000025, 1, 31), (32, 60000025, 2, 52), (60, 52000000, 130, 67),
+        (80, 69000000, 29, 84),
+    ]  # fmt: skip
+    records = "".join(
+        f"2:1:1:1:1:{begin}:{number}:{value}\n2:1:1:1:1:{end}:{number}:0\n" for begin, number, value, end in calls
+    )
+    path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    cells = trace.analyze().cells
+    found = {name: sum(cells[name].value.tolist()) for name in ("comp", "omp_taskwait", "shmem_barrier")}
+    assert found == {"comp": 100 - 20 - 7, "omp_taskwait": 20, "shmem_barrier": 7}
+    assert {"DO", "!$omp taskgroup", "!$omp end taskgroup", "gaspi_barrier"} <= set(trace.regions.name)
+    assert trace.manifest["not_understood"] == {}
+
+
 def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
     """Paraver ends what is open at the end of a piece, and a critical section although it is over."""
     begin, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:0"
