@@ -79,6 +79,7 @@ class Regions:
         if not value or found is None or found.action not in types.WITH_REGIONS or found.name:
             return
         label = self._names.values.get(number, {}).get(value & MASK, "")
+        label = types.MISLABELLED.get((number, value, label), label)
         if found.action == types.CALLER and label in types.NO_FUNCTION:
             self._pairs.append((number, value, -1))
             return

@@ -169,6 +169,13 @@ SYNCHRONISATION = {
 }  # fmt: skip
 """Names and roles of regions of OpenMP, by the labels of their values."""
 
+MISLABELLED = {
+    (50000002, 161, "(null)"): "MPI_Iallgatherv",
+    (50000004, 69, "MPI_Win_complete"): "MPI_Win_start",
+    (50000004, 70, "MPI_Win_start"): "MPI_Win_complete",
+}
+"""Names of values with wrong labels: Extrae writes these two calls for windows the other way round."""
+
 TASKGROUP = 60000025
 TASKGROUP_CALLS = {1: ("!$omp taskgroup", "function"), 2: ("!$omp end taskgroup", "task_wait")}
 """Names and roles of regions of OpenMP, by the values of TASKGROUP: at the end of a group its tasks are waited for."""

@@ -401,6 +401,22 @@ def test_pthreads__calls_are_named_by_their_types(tmp_path):
         assert sum(cells[name].value.tolist()) == expected
 
 
+def test_calls__that_extrae_mislabels_have_their_names(tmp_path):
+    pcf = (
+        "EVENT_TYPE\n0 50000004 MPI One-sided\nVALUES\n69 MPI_Win_complete\n70 MPI_Win_start\n71 MPI_Win_post\n0 End\n"
+    )
+    records = "".join(
+        f"2:1:1:1:1:{10 * k}:50000004:{value}\n2:1:1:1:1:{10 * k + 5}:50000004:0\n"
+        for k, value in enumerate((69, 70, 71))
+    )
+    trace = tracecols.open(
+        tracecols.convert(write(tmp_path / "x.prv", header(100, [1]) + records, pcf), tmp_path / "t")
+    )
+    found = trace.region_instances
+    calls = found[found.region_name.str.startswith("MPI_Win_")]
+    assert calls.region_name.tolist() == ["MPI_Win_start", "MPI_Win_complete", "MPI_Win_post"]
+
+
 def test_calls__of_task_groups_and_shmem_are_no_computation(tmp_path):
     """At the end of a task group its tasks are waited for; other calls of the OpenMP runtime have names."""
     pcf = (
