@@ -401,6 +401,18 @@ def test_pthreads__calls_are_named_by_their_types(tmp_path):
         assert sum(cells[name].value.tolist()) == expected
 
 
+def test_operations__without_a_root_have_none(tmp_path):
+    """Extrae marks all tasks as roots of MPI_Reduce_scatter."""
+    pcf = "EVENT_TYPE\n0 50000002 MPI Collective Comm\nVALUES\n7 MPI_Bcast\n80 MPI_Reduce_scatter\n0 End\n"
+    records = "".join(
+        f"2:{t}:1:{t}:1:{at}:50000002:{value}:50100003:{root}:50100004:1\n2:{t}:1:{t}:1:{at + 5}:50000002:0\n"
+        for at, value in ((10, 80), (20, 7)) for t, root in ((1, value // 80), (2, 1))
+    )  # fmt: skip
+    path = write(tmp_path / "x.prv", header(100, [1, 1], [[0, 1]]) + records, pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    assert trace.frame("collectives", raw=True).root.tolist() == [-1, 1]
+
+
 def test_calls__that_extrae_mislabels_have_their_names(tmp_path):
     pcf = (
         "EVENT_TYPE\n0 50000004 MPI One-sided\nVALUES\n69 MPI_Win_complete\n70 MPI_Win_start\n71 MPI_Win_post\n0 End\n"
