@@ -329,7 +329,9 @@ class Archive:
         n = len(d.tables["locations"]["id"])
         location_of = self._table(d.rows["LOCATION"])
         exact = [10.0**k for k in range(6, FINEST + 1, 3)]
-        file = EventFile(container, d.events_at, location_of, -1, n, 0, self._n_counters, exact)
+        # records of a serial program may lack the location
+        only = 0 if n == 1 else -1
+        file = EventFile(container, d.events_at, location_of, only, n, 0, self._n_counters, exact)
         held = file.total + file.n_lost_records
         if not file.fault and d.n_events and held != d.n_events:
             file.fault = f"{self.path} holds {held} events, its definitions say {d.n_events}\n  {DAMAGED}"

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.intervals import INTERVAL, Nested, Sorted, Writer
+from tracecols.converters.nccl import PARTNERS
 from tracecols.converters.nesting import CALLS, KERNELS, OperationEvents
 from tracecols.converters.nsight import content as c
 from tracecols.converters.nsight.content import MOST_RANKS, Content
 from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
 from tracecols.converters.nsight.gather import ROOT_LEVEL, Recording
 from tracecols.converters.nsight.mpi import Communicators, Found, write_calls
-from tracecols.converters.nsight.operations import Joined, Ranks, find_members, join_members
+from tracecols.converters.nsight.operations import NO_COMMUNICATOR, Joined, Ranks, find_members, join_members
 from tracecols.converters.nsight.payloads import Payload, read_payload, read_schemas
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
@@ -51,7 +52,7 @@ class Archive:
         self.format = f"Nsight Systems {contents[0].facts.get('EXPORT_SCHEMA_VERSION', '')}".rstrip()
         self._find_span(realtime)
         self._n_ranks = max([mpi_communicators.size, *(payload.n_ranks for _, _, payload in payloads)])
-        joined, mpi = self._join(payloads, mpi_communicators)
+        joined, mpi = self._join(payloads or self._named_messages(), mpi_communicators)
         self._add_programs()
         regions = self._recording.regions
         self._keeps = np.zeros(len(regions.rows), np.uint8)
@@ -81,6 +82,20 @@ class Archive:
             schemas |= read_schemas(content)
         found = ((thread, begin, read_payload(data, schemas)) for thread, begin, data in self._recording.payloads)
         return [(thread, begin, payload) for thread, begin, payload in found if payload is not None]
+
+    def _named_messages(self) -> list[tuple[int, int, Payload]]:
+        """Return payloads for ranges that name ranks (`nccl:send 0->1`), if the first one is that of the process: then
+        they are of the group of all."""
+        r = self._recording
+        process = {number: p for (p, _), number in r.threads.items()}
+        names, found = [name for name, *_ in r.regions.rows], list[tuple[int, int, Payload]]()
+        partners = {row: PARTNERS.search(names[row]) for row in r.regions.hints}
+        for thread, begin, _, row in np.concatenate([np.zeros((0, 4), np.int64), *r.hints]).tolist():
+            ranks = partners[row]
+            if ranks is not None and self._places.ranks[process[thread]] == int(ranks[1]):
+                function = r.regions.hints[row][1].function
+                found.append((thread, begin, Payload(function, NO_COMMUNICATOR, 1, int(ranks[2]))))
+        return found
 
     def _created(self, payloads: Sequence[tuple[int, int, Payload]]) -> dict[int, int]:
         """Return the rank of each process in the largest communicator that it creates."""

@@ -7,7 +7,8 @@ processes, in the order of their use, belong together, if the same operations ar
 A participant is a process. Kernels that a process executes for one communicator on several devices are not joined: each
 of its devices is a rank of its own.
 
-Messages are known from payloads: the k-th from a rank to another in a communicator is the same on both sides.
+Messages are known from payloads, or ranges that name both ranks: the k-th from a rank to another in a communicator is
+the same on both sides.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ Ints = NDArray[np.int64]
 
 ENOUGH = 0.9
 """Kernels are joined only if at least this share of their operations that wait for all members overlap in time."""
+
+
+NO_COMMUNICATOR = -1
+"""In place of the number of a communicator: it is not recorded."""
 
 
 @dataclass
@@ -201,9 +206,7 @@ def join_members(
         joined.n_before += n_before
         number = len(joined.communicators)
         if aligned:
-            joined.communicators.append(
-                Communicator(_text(name) if name != -1 else "", [int(kernels[r[0], 0]) for r in rows if r])
-            )
+            joined.communicators.append(Communicator(_text(name), [int(kernels[r[0], 0]) for r in rows if r]))
             mine = [i for row in aligned for i in row]
             operations |= {i: members[i].operation or GROUP for i in mine}
             joined.n_single += len(mine) if len(rows) == 1 else 0
@@ -275,13 +278,14 @@ def _join_messages(
         kernel, peer, size = np.array(rows, np.int64).T
         events.add_many(kernel, kind == K.MPI_RECV, kind, peer, np.full_like(peer, number), np.zeros_like(peer), size)
         operations |= {i: members[i].operation or GROUP for i in kernel.tolist()}
+        joined.n_without_bytes += kernel.size if name == NO_COMMUNICATOR else 0
     streams = [int(kernels[next(iter(of_process[p])), 0]) for p in order]
     joined.communicators.append(Communicator(_text(name), streams))
 
 
 def _text(communicator: int) -> str:
-    """Return the name of a communicator, as the library prints it."""
-    return f"{communicator & (1 << 64) - 1:#x}"
+    """Return the name of a communicator, as the library prints it; empty if it is not recorded."""
+    return f"{communicator & (1 << 64) - 1:#x}" if communicator != NO_COMMUNICATOR else ""
 
 
 def _communicators(members: Sequence[Member], kernels: Ints, process: Ints) -> list[tuple[int, dict[int, list[int]]]]:
@@ -303,7 +307,7 @@ def _communicators(members: Sequence[Member], kernels: Ints, process: Ints) -> l
     for (p, _), rows in by_stream.items():
         k = place[p] = place.get(p, -1) + 1
         unnamed.setdefault(k, {})[p] = rows
-    return result + [(-1, of) for of in unnamed.values()]
+    return result + [(NO_COMMUNICATOR, of) for of in unnamed.values()]
 
 
 def _align(

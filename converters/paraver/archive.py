@@ -112,7 +112,7 @@ class _Reading:
 
 class Archive:
     """A Paraver trace (see `tracecols.converters.base.Source`): `*.prv`, plain or gzip; `.pcf` and `.row` are looked
-    for beside it."""
+    for beside it. `locks` are the values that name locks, by the number of the lock in the store."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -123,6 +123,8 @@ class Archive:
         numbers = sorted({*names.labels, *(number for number, _ in index.named)})
         self._types = type_table(numbers)
         action = self._types.action
+        # locks are numbered: OTF2 has 32 bits for them, and these are addresses
+        self.locks = np.unique([0, *(value for number, value in index.named if types.names_lock(number))])
         counters = [n for n, a in zip(numbers, action.tolist(), strict=True) if a == types.METRIC]
         with_mpi = bool(index.messages.columns.size) or any(types.is_call(*named) for named in index.named)
         self._definitions = d = Definitions(header, names, index.named, counters, numbers, with_mpi)
@@ -431,6 +433,8 @@ class Archive:
         n, n_sides = int(state[decode.EVENTS]), int(state[decode.SIDES])
         decoded = first(buffers.sides, n_sides)
         batch = Batch(first(buffers.events, n)._asdict(), sides.side_tables(reading.columns_of, decoded))
+        if "locks" in batch.sides:
+            batch.sides["locks"]["lock"] = np.searchsorted(self.locks, batch.sides["locks"]["lock"])
         if reading.with_metrics:
             batch.sides |= sides.only_metrics(decoded, buffers.extra, self.metric_types)
         state[decode.BASE] += n

@@ -79,6 +79,7 @@ class Regions:
         if not value or found is None or found.action not in types.WITH_REGIONS or found.name:
             return
         label = self._names.values.get(number, {}).get(value & MASK, "")
+        label = types.MISLABELLED.get((number, value, label), label)
         if found.action == types.CALLER and label in types.NO_FUNCTION:
             self._pairs.append((number, value, -1))
             return
@@ -95,6 +96,8 @@ class Regions:
         name = label or f"{number}:{value & MASK}"
         if paradigm in ("cuda", "hip", "opencl") and _COPY.search(label):
             role = "data_transfer"
+        elif number == types.TASKGROUP:
+            name, role = types.TASKGROUP_CALLS.get(value, (name, role))
         elif paradigm == "openmp":
             name, role = types.SYNCHRONISATION.get(label, (name, role))
         self._pairs.append((number, value, self._row(name, role, paradigm, *where)))

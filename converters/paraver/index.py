@@ -108,7 +108,7 @@ class Index:
     n_within : int
         Number of other messages within a task, which are not MPI messages.
     named : list of (int, int)
-        Types and values that name regions; types that are not in the table, with value 0.
+        Types and values that name regions or locks; types that are not in the table, with value 0.
     strange : dict of int to int
         Number of events of unknown or skipped types, by type.
     last : int

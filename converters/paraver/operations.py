@@ -39,6 +39,9 @@ class Calls:
         return tuple(np.concatenate([np.zeros(0, t), *c]) for t, c in zip(kinds, columns, strict=True))
 
 
+ROOTED = np.isin(COLLECTIVE_OPS, ("bcast", "gather", "gatherv", "scatter", "scatterv", "reduce"))
+"""(n_ops,) bool: operations that have a root. Extrae marks tasks as roots in others, too."""
+
 MOST_AHEAD = 64
 """Operations that a task may be ahead of another at the begin of a trace that is cut, at most."""
 
@@ -138,7 +141,7 @@ class Operations:
             differ = np.flatnonzero(of.op[:n] != first.op[:n])
             if (differ.size or (of.op.size != first.op.size and not self._is_cut)) and not self.fault:
                 self.fault = self._explain(communicator, first.task, first.op, of.task, of.op, differ)
-            root[:n][of.is_root[:n]] = rank
+            root[:n][of.is_root[:n] & ROOTED[of.op[:n]]] = rank
         for of in of_tasks:
             for location in distinct(of.location).tolist():
                 k = np.flatnonzero(of.location[: root.size] == location)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.paraver.types import IGNORED, LATEST, SKIPPED, WITH_REGIONS
+from tracecols.converters.paraver.types import IGNORED, LATEST, LOCK, SKIPPED, WITH_REGIONS
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 # state of a scan: its position and its results
@@ -91,8 +91,8 @@ _TEN_POWER_19 = np.uint64(10**19)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
 
-NAMED = np.isin(np.arange(32), WITH_REGIONS).astype(np.uint8)
-"""(32,): whether the values of events with an action name regions."""
+NAMED = np.isin(np.arange(32), (*WITH_REGIONS, LOCK)).astype(np.uint8)
+"""(32,): whether the values of events with an action name regions or locks."""
 
 
 @part
@@ -112,7 +112,7 @@ def find_type(number, table):
 
 @part
 def note_value(number, value, cache, state, found):
-    """Note a value that names a region."""
+    """Note a value that names a region or a lock."""
     at = hashed(np.int64(value) * 64 + number, CACHE)
     if cache[at, 0] != number or cache[at, 1] != np.int64(value):
         cache[at, 0], cache[at, 1] = number, np.int64(value)

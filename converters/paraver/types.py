@@ -97,9 +97,14 @@ TYPES: tuple[Types, ...] = (
     _one(50100002, RECEIVED),
     _one(50100003, ROOT),
     _one(50100004, COMMUNICATOR),
+    _one(52000000, REGION, "", "function", "shmem"),
+    _one(52100000, IGNORED),
+    _one(52200000, IGNORED),
     _one(60000001, PARALLEL),
+    _one(60000002, REGION, "", "function", "openmp"),
     _one(60000005, REGION, "!$omp barrier", "barrier", "openmp"),
     Types(60000006, 60000007, CRITICAL),
+    _one(60000011, REGION, "!$omp next iterations", "function", "openmp"),
     _one(60000016, REGION, "", "function", "openmp"),
     _one(60000018, FUNCTION, "", "parallel", "openmp"),
     _one(60000019, REGION, "", "function", "user"),
@@ -107,6 +112,10 @@ TYPES: tuple[Types, ...] = (
     _one(60000022, REGION, "!$omp taskwait", "task_wait", "openmp"),
     _one(60000023, REGION, "", "task", "openmp"),
     _one(60000024, REGION, "!$omp create task", "task_create", "openmp"),
+    _one(60000025, REGION, "", "function", "openmp"),
+    Types(60000027, 60000028, IGNORED),
+    _one(60000030, REGION, "omp_set_num_threads", "function", "openmp"),
+    _one(60000031, REGION, "omp_get_num_threads", "function", "openmp"),
     _one(60000032, LOCK),
     Types(60000118, 60000124, IGNORED),
     _one(61000000, REGION, "", "function", "pthread"),
@@ -140,6 +149,8 @@ TYPES: tuple[Types, ...] = (
     Types(64100000, 64100000, REGION, "", "kernel", "opencl"),
     Types(65000000, 65000001, IGNORED),
     Types(66000000, 66000099, REGION, "", "function", "openacc"),
+    _one(69000000, REGION, "", "function", "gaspi"),
+    Types(69100000, 69100099, IGNORED),
     Types(70000001, 70000099, CALLER, "", "function", "user"),
     Types(80000001, 80000099, IGNORED),
 )  # fmt: skip
@@ -157,6 +168,17 @@ SYNCHRONISATION = {
     "Join (w wait)": _IMPLICIT,
 }  # fmt: skip
 """Names and roles of regions of OpenMP, by the labels of their values."""
+
+MISLABELLED = {
+    (50000002, 161, "(null)"): "MPI_Iallgatherv",
+    (50000004, 69, "MPI_Win_complete"): "MPI_Win_start",
+    (50000004, 70, "MPI_Win_start"): "MPI_Win_complete",
+}
+"""Names of values with wrong labels: Extrae writes these two calls for windows the other way round."""
+
+TASKGROUP = 60000025
+TASKGROUP_CALLS = {1: ("!$omp taskgroup", "function"), 2: ("!$omp end taskgroup", "task_wait")}
+"""Names and roles of regions of OpenMP, by the values of TASKGROUP: at the end of a group its tasks are waited for."""
 
 CALLER_BASE = 70000000
 
@@ -190,6 +212,12 @@ def names_region(number: int, value: int) -> bool:
     """Return whether an event of a type and value says what a thread does."""
     found = types_of(number)
     return found is not None and found.action in WITH_REGIONS and (found.action != MODE or value == BURSTS)
+
+
+def names_lock(number: int) -> bool:
+    """Return whether the values of events of a type are locks."""
+    found = types_of(number)
+    return found is not None and found.action == LOCK
 
 
 def is_call(number: int, value: int) -> bool:

@@ -803,6 +803,14 @@ def test_events__of_unknown_types_between_an_attribute_and_its_event(code, path)
     ]
 
 
+def test_records__without_location_are_of_the_only_one(path):
+    w = EpilogWriter()
+    w.process()
+    w.enter(None, 0.0, "main").exit(None, 0.5)
+    store = accepted(w.write(path))
+    assert store.read("events", 0)["kind"].tolist() == [EventKind.ENTER, EventKind.EXIT]
+
+
 NONSENSE = [
     ("length + 1", lambda w: w.raw(101, w.u4(0) + w.d8(0.9) + w.u4(0) + b"x"), "a record has 17 bytes"),
     ("length - 1", lambda w: w.raw(102, w.u4(0) + w.d8(0.9)[1:]), "a record has 11 bytes"),

@@ -350,6 +350,24 @@ def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
     assert (sides["collectives.sent"][1], sides["collectives.received"][1]) == (200, 200)
 
 
+@pytest.mark.parametrize("first", [0, 2])
+def test_messages__without_payloads_are_those_of_ranges_that_name_ranks(tmp_path, first):
+    """Rank 0 sends, late, and receives; ranges of other groups name other ranks."""
+    export = Export()
+    for rank in (0, 1):
+        for k, what in enumerate(("send", "recv") if rank == 0 else ("recv", "send")):
+            at, arrow = 10 + 100 * k, "->" if what == "send" else "<-"
+            text = f"nccl:{what} {first + rank}{arrow}{first + 1 - rank}, op_id = {k}"
+            export.range(at, at + 8, text, rank + 1).call(at + 5, at + 6, correlation=k, pid=rank + 1)
+            late = 7 if rank == k else 0
+            export.kernel(at + 10 + late, at + 30, "ncclDevKernel_SendRecv", k, pid=rank + 1, device=rank)
+    source = opened(export, tmp_path)
+    assert source.properties.get("kernels of NCCL that belong to no operation", 0) == (4 if first else 0)
+    trace = tracecols.open(tracecols.convert(tmp_path / "x.sqlite", tmp_path / "x.trace"))
+    assert trace.frame("messages", raw=True).length.tolist() == ([] if first else [1, 1])
+    assert first or trace.analyze().cells["nccl_latesender"].value.sum() == 14
+
+
 def test_operations__that_do_not_overlap_are_not_joined(tmp_path):
     export = all_to_all(late=0)
     for row in export.tables["CUPTI_ACTIVITY_KIND_KERNEL"]:

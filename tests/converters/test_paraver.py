@@ -15,9 +15,11 @@ import tracecols
 from tracecols.converters import registry
 from tracecols.converters.paraver import archive, index, scan
 from tracecols.errors import SourceError
+from tracecols.export.archive import export_archive
 from tracecols.schema import NAMES
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.efficiencies import scaling
+from tracecols.store import Store
 
 KEPT = {
     "p2p": ("peer", "tag", "length"), "collectives": ("op", "root", "sent", "received"), "locks": ("lock",),
@@ -52,7 +54,7 @@ def events_of(source, location):
             if "op" in values:
                 values["op"] = COLLECTIVE_OPS[values["op"]]
             if "lock" in values:
-                values["lock"] %= 1 << 64
+                values["lock"] = int(source.locks[values["lock"]]) % (1 << 64)
             found.append((time, kind, regions[region] if region >= 0 else "", tuple(sorted(values.items()))))
         base += len(kinds)
     return found
@@ -351,6 +353,15 @@ def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(tmp_path
     }  # fmt: skip
 
 
+def test_locks__named_by_addresses_can_be_exported(tmp_path):
+    path = tracecols.convert(write(tmp_path / "x.prv", random_program(3, 2, 3, 12)), tmp_path / "t")
+    export_archive(path, tmp_path / "x.otf2")
+    again = tracecols.convert(tmp_path / "x.otf2", tmp_path / "again")
+    locks = [Store(of).read("locks", 0, ["lock"])["lock"].tolist() for of in (path, again)]
+    assert set(locks[0]) == {0}
+    assert locks[0] == locks[1]
+
+
 def test_counters__that_are_sums_of_others_are_left_out(tmp_path):
     """The option -absolute-counters of the merger writes these beside the others."""
     pcf = "EVENT_TYPE\n7 42000050 PAPI_TOT_INS [Instr completed]\n7 43000050 Absolute PAPI_TOT_INS [Instr completed]\n"
@@ -388,6 +399,58 @@ def test_pthreads__calls_are_named_by_their_types(tmp_path):
     cells = tracecols.open(tracecols.convert(path, tmp_path / "t")).analyze().cells
     for name, expected in (("comp", 27), ("pthread_management", 70), ("pthread_lock_api", 3)):
         assert sum(cells[name].value.tolist()) == expected
+
+
+def test_operations__without_a_root_have_none(tmp_path):
+    """Extrae marks all tasks as roots of MPI_Reduce_scatter."""
+    pcf = "EVENT_TYPE\n0 50000002 MPI Collective Comm\nVALUES\n7 MPI_Bcast\n80 MPI_Reduce_scatter\n0 End\n"
+    records = "".join(
+        f"2:{t}:1:{t}:1:{at}:50000002:{value}:50100003:{root}:50100004:1\n2:{t}:1:{t}:1:{at + 5}:50000002:0\n"
+        for at, value in ((10, 80), (20, 7)) for t, root in ((1, value // 80), (2, 1))
+    )  # fmt: skip
+    path = write(tmp_path / "x.prv", header(100, [1, 1], [[0, 1]]) + records, pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    assert trace.frame("collectives", raw=True).root.tolist() == [-1, 1]
+
+
+def test_calls__that_extrae_mislabels_have_their_names(tmp_path):
+    pcf = (
+        "EVENT_TYPE\n0 50000004 MPI One-sided\nVALUES\n69 MPI_Win_complete\n70 MPI_Win_start\n71 MPI_Win_post\n0 End\n"
+    )
+    records = "".join(
+        f"2:1:1:1:1:{10 * k}:50000004:{value}\n2:1:1:1:1:{10 * k + 5}:50000004:0\n"
+        for k, value in enumerate((69, 70, 71))
+    )
+    trace = tracecols.open(
+        tracecols.convert(write(tmp_path / "x.prv", header(100, [1]) + records, pcf), tmp_path / "t")
+    )
+    found = trace.region_instances
+    calls = found[found.region_name.str.startswith("MPI_Win_")]
+    assert calls.region_name.tolist() == ["MPI_Win_start", "MPI_Win_complete", "MPI_Win_post"]
+
+
+def test_calls__of_task_groups_and_shmem_are_no_computation(tmp_path):
+    """At the end of a task group its tasks are waited for; other calls of the OpenMP runtime have names."""
+    pcf = (
+        "EVENT_TYPE\n0 60000002 Worksharing (OMP)\nVALUES\n0 End\n4 DO \n\nEVENT_TYPE\n0 60000011 work dispatcher\n"
+        "VALUES\n0 End\n1 Begin\n\nEVENT_TYPE\n0 60000025 Taskgroup calls\nVALUES\n0 Outside\n1 Start\n2 End\n"
+        "EVENT_TYPE\n0 52000000 OpenSHMEM calls\nVALUES\n0 Outside OpenSHMEM\n130 shmem_barrier_all\n"
+        "EVENT_TYPE\n0 69000000 GASPI calls\nVALUES\n0 Outside\n29 gaspi_barrier\n"
+    )
+    calls = [
+        (10, 60000002, 4, 13), (20, 60000011, 1, 22), (30, 60000025, 1, 31), (32, 60000025, 2, 52), (60, 52000000, 130, 67),
+        (80, 69000000, 29, 84),
+    ]  # fmt: skip
+    records = "".join(
+        f"2:1:1:1:1:{begin}:{number}:{value}\n2:1:1:1:1:{end}:{number}:0\n" for begin, number, value, end in calls
+    )
+    path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    cells = trace.analyze().cells
+    found = {name: sum(cells[name].value.tolist()) for name in ("comp", "omp_taskwait", "shmem_barrier")}
+    assert found == {"comp": 100 - 20 - 7, "omp_taskwait": 20, "shmem_barrier": 7}
+    assert {"DO", "!$omp taskgroup", "!$omp end taskgroup", "gaspi_barrier"} <= set(trace.regions.name)
+    assert trace.manifest["not_understood"] == {}
 
 
 def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):

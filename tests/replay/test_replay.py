@@ -156,7 +156,9 @@ def sweep(first, edges, weight, start, wide=1):
     graph = Graph(nodes, found.edges(), n_all - n, np.array(start), weight=np.array(weight), lag=lag)
     changes = unchanged(nodes)._replace(factor=np.ones((wide, 1, maxplus.WAITING + 1)))
     begin, end, time = graph.run(changes, is_whole=True)
-    return graph, begin.tolist(), end.tolist(), time.tolist()
+    # of the run, ticks since the earliest node
+    first_time = min(start[:n])
+    return graph, (begin + first_time).tolist(), (end + first_time).tolist(), time.tolist()
 
 
 @pytest.fixture(params=[True, False], ids=["compiled", "plain"])

@@ -7,6 +7,7 @@ import re
 from random import Random
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import DATA
 from support.command_line import executed, run
@@ -31,18 +32,18 @@ def test_prediction__of_a_trace_without_events_gains_nothing():
         assert prediction.gains[["runtime", "saving"]].eq(0).all(axis=None)
 
 
-def two_steps():
+def two_steps(t=0):
     """Return two ranks: `fast` takes 10 and 30 s, then `slow` 40 and 20 s, each followed by a barrier that ends 2 s
-    after the last enters."""
+    after the last enters. They begin at t."""
     program = Program(2)
     for one, fast, slow in zip(program.masters, (10, 30), (40, 20), strict=True):
-        one.enter(0, "main").enter(0, "MPI_Init").leave(0)
-        for begin, name, length, end in ((0, "fast", fast, 32), (32, "slow", slow, 74)):
+        one.enter(t, "main").enter(t, "MPI_Init").leave(t)
+        for begin, name, length, end in ((t, "fast", fast, t + 32), (t + 32, "slow", slow, t + 74)):
             one.enter(begin, name).leave(begin + length).enter(begin + length, "MPI_Barrier").begin_collective(
                 begin + length
             )
             one.end_collective(end, "barrier").leave(end)
-        one.enter(74, "MPI_Finalize").leave(80).leave(80)
+        one.enter(t + 74, "MPI_Finalize").leave(t + 80).leave(t + 80)
     return program
 
 
@@ -71,6 +72,16 @@ def test_notes__of_a_prediction_count_one_in_the_singular(tmp_path):
 def test_command__names_the_options_of_an_ideal_network(steps, options):
     output = executed("what-if", steps.path, *options, code=1)
     assert output.endswith("\n  give --transfer 0 besides, and neither --latency nor --bandwidth\n")
+
+
+@pytest.mark.parametrize("since", [17 * 10**17, (1 << 62) + 1], ids=["1970", "2^62"])
+def test_prediction__does_not_depend_on_when_the_run_began(since, steps):
+    with two_steps(since).trace() as later:
+        predictions = [trace.what_if({"slow": 10}) for trace in (steps, later)]
+        assert predictions[0].runtime == predictions[1].runtime == 30 + 2 + 400 + 2
+        slack, of_later = (trace.what_if().slack() for trace in (steps, later))
+        pd.testing.assert_frame_equal(slack, of_later, rtol=1e-4)
+        assert str(steps.analyze().diagnosis()) == str(later.analyze().diagnosis())
 
 
 @pytest.mark.parametrize("factor", [1, 20, 40, 1_000, 10**6])

@@ -15,7 +15,7 @@ from tracecols.causes.points import durations
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.shares import divide_ticks
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number, ranges
+from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, lookup, number, ranges
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import chains
@@ -27,6 +27,9 @@ Rows = dict[str, Ints]
 the wait that the weight goes back to, -1 if the weight is charged itself."""
 
 OF_HOSTS = DEVICE_DELAYS.index("sync")
+
+AT_ONCE = 1 << 19
+"""Entries of chains that are compared at once, about 200 B each."""
 
 
 @step(SWEEP, "device_causes")
@@ -153,38 +156,53 @@ def _chains_of(pairs: Rows, causes: Rows) -> Ints:
 
 def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spent) -> Rows:
     """Find the time that the causes of pairs spent in excess of those that wait, and the time that they waited
-    themselves.
+    themselves, some pairs at a time: chains may go back to the begin of the trace."""
+    by_row = np.argsort(pairs["row"], kind="stable")
+    row_of = pairs["row"][by_row]
+    parts = []
+    for some in bounded(since.cells.n[chain] + before.cells.n, AT_ONCE):
+        pair = np.arange(some.start, some.stop)
+        of = chain[pair]
+        wait, location, path, ticks, kind = _excess(since.of(of).cells, before.of(pair).cells)
+        waiting, (row, waited) = since.of(of).waits.listed()
+        target = pick(by_row, lookup(row_of, row))
+        known = (target >= 0) & (target < pair[waiting])
+        # a wait that cannot be passed on is charged where the cause begins, and so is one without any cause
+        lacking = _lacking(of.size, wait, waiting)
+        at = of[np.concatenate([waiting, lacking])]
+        parts.append(
+            {
+                "wait": pair[np.concatenate([wait, waiting, lacking])],
+                "location": np.concatenate([location, causes["location"][at]]),
+                "call_path": np.concatenate([path, causes["call_path"][at]]),
+                "weight": np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
+                "spent_in": np.concatenate([kind, np.full(at.size, ON_HOST)]),
+                "target": np.concatenate(
+                    [np.full(wait.size, -1), np.where(known, target, -1), np.full(lacking.size, -1)]
+                ),
+            }
+        )
+    names = ("wait", "location", "call_path", "weight", "spent_in", "target")
+    return _in_order(**{name: np.concatenate([np.zeros(0, np.int64), *(p[name] for p in parts)]) for name in names})
+
+
+def _excess(mine: _Entries, theirs: _Entries) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Return where some chains spent more time than others did: the chain, location, call path, ticks in excess, and
+    kind.
 
     Call paths of hosts are compared with those of hosts, and those of streams with those of streams; an excess on
     several threads or streams counts for the one with the most time.
     """
-    mine, theirs = since.of(chain), before
-    pair, (kind, location, path, origin, ticks) = mine.cells.listed()
-    other, (other_kind, _, other_path, other_origin, other_ticks) = theirs.cells.listed()
-
-    columns = ((pair, other), (kind, other_kind), (path, other_path), (origin, other_origin))
+    chain, (kind, location, path, origin, ticks) = mine.listed()
+    other, (other_kind, _, other_path, other_origin, other_ticks) = theirs.listed()
+    columns = ((chain, other), (kind, other_kind), (path, other_path), (origin, other_origin))
     group, first = number(combine(*(np.concatenate(of) for of in columns)))
-    segments = Segments(group, first.size)
-    more = segments.sum(np.concatenate([ticks, -other_ticks]))
+    more = Segments(group, first.size).sum(np.concatenate([ticks, -other_ticks]))
     # of several locations, the one with the most time; of equals, the first
-    order = np.lexsort((location, -ticks, group[: pair.size]))
+    order = np.lexsort((location, -ticks, group[: chain.size]))
     chosen = order[np.append(True, np.diff(group[order]) > 0)[: order.size]] if order.size else order
     chosen = chosen[more[group[chosen]] > 0]
-    waiting, (row, waited) = mine.waits.listed()
-    by_row = np.argsort(pairs["row"], kind="stable")
-    target = pick(by_row, lookup(pairs["row"][by_row], row))
-    known = (target >= 0) & (target < waiting)
-    # a wait that cannot be passed on is charged where the cause begins, and so is one without any cause
-    at = pick(chain, waiting)
-    lacking = _lacking(chain.size, pair[chosen], waiting)
-    return _in_order(
-        wait=np.concatenate([pair[chosen], waiting, lacking]),
-        location=np.concatenate([location[chosen], causes["location"][at], causes["location"][chain[lacking]]]),
-        call_path=np.concatenate([path[chosen], causes["call_path"][at], causes["call_path"][chain[lacking]]]),
-        weight=np.concatenate([more[group[chosen]], waited, np.ones(lacking.size, np.int64)]),
-        spent_in=np.concatenate([kind[chosen], np.full(waiting.size + lacking.size, ON_HOST)]),
-        target=np.concatenate([np.full(chosen.size, -1), np.where(known, target, -1), np.full(lacking.size, -1)]),
-    )
+    return chain[chosen], location[chosen], path[chosen], more[group[chosen]], kind[chosen]
 
 
 def _lacking(n: int, *found: Ints) -> Ints:

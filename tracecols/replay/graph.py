@@ -150,7 +150,7 @@ class Graph:
         given = given._replace(
             weight=given.weight if weight is None else weight,
             lag=given.lag if lag is None else lag,
-            start=given.start if start is None else start,
+            start=given.start if start is None else start - self._first,
         )
         return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
 
@@ -164,15 +164,15 @@ class Graph:
     def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
         """Sweep the graph in some scenarios, `maxplus.LANES` at most, side by side.
 
-        Returns the begin and the end of the runtime of each, in ticks, both 0 without nodes, and the times of nodes and
-        hubs in the first scenario, empty if not `is_whole`.
+        Returns the begin and the end of the runtime of each, in ticks since the earliest node, both 0 without nodes,
+        and the times of nodes and hubs in the first scenario, empty if not `is_whole`.
         """
         return self._swept(self._weights(), changes, changes.factor.shape[0], is_whole=is_whole)
 
     def _weights(self) -> maxplus.Weights:
         e = self.edges
         return maxplus.Weights(
-            self.time,
+            self._since,
             self.weight,
             self.nodes.kind,
             self.nodes.mark,
@@ -194,13 +194,24 @@ class Graph:
         may_drop = bool((changes.factor[:, :, maxplus.WAITING] == 0).any())
         now, change = np.empty(lanes, np.int64), np.empty(lanes)
         maxplus.sweep(self._order, given, changes, may_drop, now, change, times, begin, end, found)
+        found += self._first
         return begin[:k], end[:k], found
 
     @once
+    def _first(self) -> int:
+        """The time of the earliest node, ticks; 0 without nodes. Clocks may count from 1970; times of a sweep, which
+        have to fit in 64 bits, count from here."""
+        return int(self.time[: self.nodes.is_first.size].min()) if self.nodes.is_first.size else 0
+
+    @once
+    def _since(self) -> Rows:
+        """Recorded times since the earliest node; (n_all,) int64."""
+        return self.time - self._first
+
+    @once
     def span(self) -> int:
-        """Ticks that no recorded time or weight exceeds, at least 1."""
-        since = self.time - self.time.min(initial=0)
-        return int(max(since.max(initial=1), self.weight.max(initial=1)))
+        """Ticks that no recorded time since the earliest node or weight exceeds, at least 1."""
+        return int(max(self._since.max(initial=1), self.weight.max(initial=1)))
 
     def without_contradictions(self) -> Graph:
         """Return the graph without the inferred edges that make nodes wait for themselves, which happens only if clocks

@@ -330,7 +330,8 @@ class Replay(Replayable):
         graph = self.graph_of(changes.conventions)
         given = self.scenario(changes)
         # times after the changes may be longer than the recorded ones
-        fine = max(1, (1 << 58) // max(graph.span, int(times_of(self, given).max(initial=0))))
+        times = times_of(self, given)
+        fine = max(1, (1 << 58) // max(graph.span, int(np.ptp(times)) if times.size else 0))
         chosen = self._largest(self._computed_after(changes), changes, n, within)
         masks = [self._only(i) for i in chosen]
 
