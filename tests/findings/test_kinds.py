@@ -560,3 +560,15 @@ def test_piece__in_which_threads_are_not_joined_has_their_causes(kind):
     assert first.cause_region in truth.regions and (first.rank, first.thread) == (truth.rank, truth.thread)
     lost = 1 - without.runtime / w.runtime
     assert first.gain == pytest.approx(lost * (stop - start), rel=1 / 3)
+
+
+def test_one_long_piece__is_a_cause_where_another_rank_takes_longest_all_other_times():
+    run = Run(4)
+    for k in range(6):
+        for r, ticks in enumerate((2000, 3000, 5000, 6000)):
+            run.compute(r, "relax", ticks + 25000 * (r == 1 and k == 2))
+        run.collective("MPI_Allreduce", "allreduce")
+    run.program.__class__ = Timed
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 1, "relax")
+    assert first.gain == pytest.approx(0.022, rel=0.2)

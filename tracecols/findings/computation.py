@@ -23,7 +23,7 @@ from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.once import once
 from tracecols.replay.cell_sums import sum_by_cell
-from tracecols.severity.causes import CHANGING
+from tracecols.severity.causes import BY_CHANCE, CHANGING
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -581,7 +581,7 @@ class Computing:
     def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
         """Return the outliers, and whether they are several threads of one process: the one location, or the threads of
         the one process, that take longer than all others, or several locations that are clearly apart from a larger
-        number of others, the worst first; empty if there are none."""
+        number of others, the worst first, or the one that takes longest in single pieces; empty if there are none."""
         if w.who.size == 2:
             return w.who[[int(w.total.argmax())]], False
         middle = (int(w.total.max()) + int(w.total.min())) / 2
@@ -594,7 +594,11 @@ class Computing:
             return high, True
         if 0 < 2 * high.size < w.who.size and _are_apart(w.total, w.total > middle):
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
-        return NOBODY, False
+        if w.table is None:
+            return NOBODY, False
+        # the pieces in which it takes longest have most of what exceeds the mean
+        excess = np.bincount(w.table.argmax(0), w.table.max(0) - w.table.mean(0), w.who.size)
+        return w.who[excess > BY_CHANCE[CHANGING] * excess.sum()], False
 
     def _without(self, w: Work, share: NDArray[np.float64]) -> Change:
         """Return the change in which locations do not do a share of some work; (n_locations of the work,)."""
