@@ -572,3 +572,20 @@ def test_one_long_piece__is_a_cause_where_another_rank_takes_longest_all_other_t
     first = run.diagnosis().findings[0]
     assert (first.kind, first.rank, first.cause_region) == ("computation", 1, "relax")
     assert first.gain == pytest.approx(0.022, rel=0.2)
+
+
+@pytest.mark.parametrize("is_uneven", [False, True])
+def test_gain__of_pieces_of_unequal_number_is_that_before_each_call(is_uneven):
+    """All computation of a program in which only MPI is recorded is in one function."""
+    run = Run(4)
+    run.compute(0, "advance", 1)
+    run.send(0, 3, "report")
+    for _ in range(30):
+        for more, name, op in ((4000, "MPI_Allreduce", "allreduce"), (10, "MPI_Barrier", "barrier")):
+            for r in run.ranks:
+                run.compute(r, "advance", more + (200 * r if is_uneven else 500 * (r == 1)))
+            run.collective(name, op)
+    run.program.__class__ = Timed
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.cause_region) == ("imbalance" if is_uneven else "computation", "advance")
+    assert first.gain == pytest.approx(60 * (300 if is_uneven else 500) * 1e-6, rel=0.1)

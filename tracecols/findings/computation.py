@@ -529,7 +529,8 @@ class Computing:
         mean = w.total.mean()
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
-            yield w.cause("imbalance", above, self._without(w, 1 - mean / np.maximum(w.total, 1)))
+            everybody = np.ones(w.who.size, bool)
+            yield w.cause("imbalance", above, self._evened(w, everybody, everybody))
         if w.table is None:
             # functions with what they call do many things from one meeting to the next
             if all(end - begin == 1 for begin, end in w.spans):
@@ -606,13 +607,38 @@ class Computing:
 
     def _without_excess(self, w: Work, outliers: NDArray[np.int64]) -> Change:
         """Return the change in which no piece of work of the outliers exceeds the mean of the other locations: piece by
-        piece if all have the same number of pieces, else in proportion."""
+        piece if all have the same number of pieces, else as `_evened` has it."""
         is_outlier = np.isin(w.who, outliers)
         if w.table is None:
-            mean = w.total[~is_outlier].mean()
-            return self._without(w, np.where(is_outlier, 1 - np.minimum(mean / np.maximum(w.total, 1), 1.0), 0.0))
+            return self._evened(w, is_outlier, ~is_outlier)
         excess = w.table[is_outlier] - w.table[~is_outlier].mean(0)
         return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], excess.ravel())
+
+    def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_]) -> Change:
+        """Return the change in which some locations do as much of some work as the mean of the `usual` ones;
+        (n_locations of the work,) each.
+
+        Pieces before calls before which a location does more than the mean get shorter, or longer if it does less.
+        """
+        who = w.by_row(np.arange(w.who.size))
+        cell, first = number(combine(who, self._next_call[w.node]))
+        ticks, who = Segments(cell, first.size).sum(w.ticks), who[first]
+        call, _ = number(self._next_call[w.node[first]])
+        above = np.where(changed, w.total - w.total[usual].mean(), 0.0)
+        mean = np.bincount(call, ticks * usual[who]) / usual.sum()
+        apart = np.maximum((ticks - mean[call]) * np.sign(above)[who], 0)
+        # who does less than the mean may do more of it before all calls that it has
+        apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
+        less = apart * (above / np.maximum(np.bincount(who, apart), 1))[who]
+        return self.scenarios.less_computation(w.node, (less / np.maximum(ticks, 1))[cell] * w.ticks)
+
+    @once
+    def _next_call(self) -> NDArray[np.int64]:
+        """The call path that a location is on after each node, without running numbers of steps; (n_nodes,) int64, -1
+        after the last one."""
+        following = pick(self.same, self.scenarios.call_path)
+        following[self.scenarios.graph.nodes.is_first] = -1
+        return np.append(following[1:], -1)
 
     def _alone(self, works: Sequence[Work]) -> list[Cause]:
         """Return the causes that one or few locations do work that no other does, limited to the part of it that makes
