@@ -614,6 +614,20 @@ class Computing:
         excess = w.table[is_outlier] - w.table[~is_outlier].mean(0)
         return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], excess.ravel())
 
+    def as_others(self, call_paths: NDArray[np.int64], process: int) -> Change:
+        """Return the change in which a process computes no longer on some call paths than the mean of the others that
+        compute there: only its pieces that are longer get shorter."""
+        heads = distinct(self.same[call_paths]).tolist()
+        changes = [Change()]
+        for w in self.work([self._spans(head, False, self.same) for head in heads]):
+            is_mine = self.process[w.who] == process
+            if 0 < is_mine.sum() < w.who.size and w.total[is_mine].mean() > w.total[~is_mine].mean():
+                c = self._without_excess(w, w.who[is_mine])
+                longer = np.maximum(c.less, 0)
+                less = np.rint(longer * (max(int(c.less.sum()), 0) / max(int(longer.sum()), 1))).astype(np.int64)
+                changes.append(Change(c.node, less))
+        return together(changes)
+
     def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_]) -> Change:
         """Return the change in which some locations do as much of some work as the mean of the `usual` ones;
         (n_locations of the work,) each.
