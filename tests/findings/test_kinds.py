@@ -589,3 +589,18 @@ def test_gain__of_pieces_of_unequal_number_is_that_before_each_call(is_uneven):
     first = run.diagnosis().findings[0]
     assert (first.kind, first.cause_region) == ("imbalance" if is_uneven else "computation", "advance")
     assert first.gain == pytest.approx(60 * (300 if is_uneven else 500) * 1e-6, rel=0.1)
+
+
+def test_nests__of_which_only_one_step_has_calls_are_executed_by_all_that_execute_other_steps():
+    run = Run(4)
+    for k in range(4):
+        # in one step a single rank works, and calls a function
+        for r in (2,) if k == 1 else run.ranks:
+            one = run.at(r).enter(run.now[r], f"step {k}").enter(run.now[r], "assemble")
+            run.now[r] += 900
+            if k == 1:
+                run.compute(r, "integrate", 600)
+            one.leave(run.now[r]).leave(run.now[r])
+        run.collective("MPI_Allreduce", "allreduce")
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.rank) == ("computation", 2)

@@ -216,14 +216,15 @@ class Computing:
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:
-        """Select the call paths with computation in several call paths of their subtree and communication in none; of a
-        recursion only the first level; (n_call_paths,) bool."""
+        """Select the call paths with computation in several call paths of their subtree and communication in none, and
+        those that count as one with them; of a recursion only the first level; (n_call_paths,) bool."""
         model, paths = self.scenarios.model, self.scenarios.call_paths
         is_mpi = model.regions.paradigm[paths.region] == "mpi"
         computing = np.zeros(len(paths), bool)
         computing[self.cells.call_path] = True
         is_several = (count_descendants(computing, paths.end) > 1) & (count_descendants(is_mpi, paths.end) == 0)
-        return np.asarray(is_several & (paths.parent >= 0) & ~is_repeated(paths.region, paths.end))
+        result = is_several & (paths.parent >= 0) & ~is_repeated(paths.region, paths.end)
+        return np.isin(self.same, self.same[result])
 
     @once
     def in_single(self) -> NDArray[np.bool_]:
