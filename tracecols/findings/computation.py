@@ -209,10 +209,13 @@ class Computing:
 
     @once
     def is_of_device(self) -> NDArray[np.bool_]:
-        """Select the call paths of calls for devices, and those that create contexts with all that they call;
+        """Select the call paths of calls of hosts for devices, and those that create contexts with all that they call;
         (n_call_paths,) bool."""
-        regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
-        return np.asarray((regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
+        model, paths = self.scenarios.model, self.scenarios.call_paths
+        if not model.locations.is_cpu[self.locations].any():
+            # kernels and copies may be regions of the same paradigms
+            return np.zeros(len(paths), bool)
+        return np.asarray((model.regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:

@@ -191,7 +191,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
         kind=str(facts["kind"]),
         gain=gain,
         gain_share=None if gain is None else gain / runtime if runtime else 0.0,
-        rank=int(ranks[0]) if ranks.size == 1 else None,
+        rank=int(ranks[0]) if ranks.size == 1 and ranks[0] >= 0 else None,
         thread=_thread_of(cube, facts, who) if several else None,
         cause_region=name_of_cause,
         parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
