@@ -140,3 +140,9 @@ def test_host_that_is_late_in_many_functions__is_named_rather_than_a_kernel():
     found = first_of(Simulation([one(10, 10), one(30, 50), one(10, 10)]))
     assert found.rank == 1 and found.cause_region in "abcd" and "its host takes too long" in found.what
     assert found.gain == pytest.approx(3 * 120, rel=0.1)
+
+
+def test_cause_in_one_rank_that_gains_more_than_others_wait_for_the_late_one__comes_first():
+    late, other = rank(40), rank().work("write", 500).kernel("k", 10).sync()
+    found = cube_of(Simulation([other, late, rank()]).program).diagnosis().findings
+    assert [(f.kind, f.rank, f.cause_region) for f in found[:2]] == [("idle", 0, "write"), ("straggler", 1, "work")]
