@@ -23,7 +23,7 @@ from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.once import once
 from tracecols.replay.cell_sums import sum_by_cell
-from tracecols.severity.causes import BY_CHANCE, CHANGING
+from tracecols.severity.causes import CHANGING
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -38,6 +38,10 @@ ALONE = "shorter"
 
 IN_TURN = 0.8
 """Share of some work that must not be computed at the same time as other pieces of it to be computed in turn."""
+
+LATE = 0.7
+"""Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
+two thirds if work grows evenly over four locations."""
 
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
@@ -601,9 +605,10 @@ class Computing:
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
         if w.table is None:
             return NOBODY, False
-        # the pieces in which it takes longest have most of what exceeds the mean
-        excess = np.bincount(w.table.argmax(0), w.table.max(0) - w.table.mean(0), w.who.size)
-        return w.who[excess > BY_CHANCE[CHANGING] * excess.sum()], False
+        # perhaps one is late in single pieces, though others take as long over the run
+        first, second = np.sort(w.table, 0)[:-3:-1]
+        alone = np.bincount(w.table.argmax(0), first - second, w.who.size)
+        return w.who[alone > LATE * w.changing_excess], False
 
     def _without(self, w: Work, share: NDArray[np.float64]) -> Change:
         """Return the change in which locations do not do a share of some work; (n_locations of the work,)."""
