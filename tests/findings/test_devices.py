@@ -119,3 +119,30 @@ def test_late_in_numbered_steps__is_one_cause():
     found = first_of(Simulation([one(5, 10), one(65, 40), one(5, 10)]))
     # forward: 4 x 30; setup: 60
     assert (found.kind, found.rank, found.cause_region) == ("straggler", 1, "forward")
+
+
+def test_host_that_is_late_where_nobody_waits_for_it__too__gains_all_of_it():
+    late, *others = (rank(host).work("work", host) for host in (90, 10, 10))
+    found = first_of(Simulation([others[0], late, others[1]]))
+    assert (found.kind, found.rank, found.cause_region) == ("straggler", 1, "work")
+    assert found.gain == pytest.approx(240, abs=10)
+
+
+def test_host_that_is_late_in_many_functions__is_named_rather_than_a_kernel():
+    def one(host, kernel):
+        found = Rank()
+        for _ in range(3):
+            for region in "abcd":
+                found.work(region, host)
+            found.kernel("k", kernel).collective().sync()
+        return found
+
+    found = first_of(Simulation([one(10, 10), one(30, 50), one(10, 10)]))
+    assert found.rank == 1 and found.cause_region in "abcd" and "its host takes too long" in found.what
+    assert found.gain == pytest.approx(3 * 120, rel=0.1)
+
+
+def test_cause_in_one_rank_that_gains_more_than_others_wait_for_the_late_one__comes_first():
+    late, other = rank(40), rank().work("write", 500).kernel("k", 10).sync()
+    found = cube_of(Simulation([other, late, rank()]).program).diagnosis().findings
+    assert [(f.kind, f.rank, f.cause_region) for f in found[:2]] == [("idle", 0, "write"), ("straggler", 1, "work")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from support.device_program import Rank, Simulation
@@ -15,6 +17,7 @@ from tracecols.findings.idle import find_gaps
 from tracecols.findings.mended import mended_of
 from tracecols.findings.starts import usual
 from tracecols.severity import wording
+from tracecols.severity.finding import location_in_words
 from tracecols.testing import Program
 
 
@@ -158,10 +161,12 @@ def test_even_ranks__have_no_rank():
     assert found.what.startswith("devices have nothing to do 8")
 
 
-def of_steps(kernels, hosts=(10, 10, 10), without_device=-1, names="kkk", barrier=1):
+def of_steps(kernels, hosts=(10, 10, 10), without_device=-1, names="kkk", barrier=1, paradigm=None):
     """Return the findings of a program whose processes meet after each of 8 steps of host work and two kernels."""
     program = Program(processes=3)
     streams = [program.stream(r) for r in range(3)]
+    for name in names:
+        program.region(name, paradigm)
     now = 0
     for _ in range(8):
         ends = []
@@ -182,8 +187,9 @@ def of_steps(kernels, hosts=(10, 10, 10), without_device=-1, names="kkk", barrie
     return cube_of(program).diagnosis().findings
 
 
-def test_long_kernel_of_one_rank__is_the_first_finding_with_its_gain():
-    first = of_steps((50, 50, 130))[0]
+@pytest.mark.parametrize("paradigm", [None, "cuda"])
+def test_long_kernel_of_one_rank__is_the_first_finding_with_its_gain(paradigm):
+    first = of_steps((50, 50, 130), paradigm=paradigm)[0]
     assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "k")
     assert "rank 2 stream CUDA[0:7] computes 2.6 times as long as the others in k" in first.what
     assert first.gain == pytest.approx(8 * 80, abs=8)
@@ -471,3 +477,8 @@ def test_usual__is_the_median_of_calls_that_are_not_the_first(seed):
         of = np.sort(ticks[same if same.any() else later])
         expected.append(of[(of.size - 1) // 2] if of.size else np.inf)
     assert usual(process, region, ticks, is_first).tolist() == expected
+
+
+def test_stream_of_a_device_without_rank__has_its_name_only():
+    system = SimpleNamespace(rank=[-1], location_type=["gpu"], location_name=["HIP[0:0]"])
+    assert location_in_words(SimpleNamespace(system=system), 0) == "stream HIP[0:0]"

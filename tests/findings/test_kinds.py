@@ -560,3 +560,47 @@ def test_piece__in_which_threads_are_not_joined_has_their_causes(kind):
     assert first.cause_region in truth.regions and (first.rank, first.thread) == (truth.rank, truth.thread)
     lost = 1 - without.runtime / w.runtime
     assert first.gain == pytest.approx(lost * (stop - start), rel=1 / 3)
+
+
+def test_one_long_piece__is_a_cause_where_another_rank_takes_longest_all_other_times():
+    run = Run(4)
+    for k in range(6):
+        for r, ticks in enumerate((2000, 3000, 5000, 6000)):
+            run.compute(r, "relax", ticks + 25000 * (r == 1 and k == 2))
+        run.collective("MPI_Allreduce", "allreduce")
+    run.program.__class__ = Timed
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 1, "relax")
+    assert first.gain == pytest.approx(0.022, rel=0.2)
+
+
+@pytest.mark.parametrize("is_uneven", [False, True])
+def test_gain__of_pieces_of_unequal_number_is_that_before_each_call(is_uneven):
+    """All computation of a program in which only MPI is recorded is in one function."""
+    run = Run(4)
+    run.compute(0, "advance", 1)
+    run.send(0, 3, "report")
+    for _ in range(30):
+        for more, name, op in ((4000, "MPI_Allreduce", "allreduce"), (10, "MPI_Barrier", "barrier")):
+            for r in run.ranks:
+                run.compute(r, "advance", more + (200 * r if is_uneven else 500 * (r == 1)))
+            run.collective(name, op)
+    run.program.__class__ = Timed
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.cause_region) == ("imbalance" if is_uneven else "computation", "advance")
+    assert first.gain == pytest.approx(60 * (300 if is_uneven else 500) * 1e-6, rel=0.1)
+
+
+def test_nests__of_which_only_one_step_has_calls_are_executed_by_all_that_execute_other_steps():
+    run = Run(4)
+    for k in range(4):
+        # in one step a single rank works, and calls a function
+        for r in (2,) if k == 1 else run.ranks:
+            one = run.at(r).enter(run.now[r], f"step {k}").enter(run.now[r], "assemble")
+            run.now[r] += 900
+            if k == 1:
+                run.compute(r, "integrate", 600)
+            one.leave(run.now[r]).leave(run.now[r])
+        run.collective("MPI_Allreduce", "allreduce")
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.rank) == ("computation", 2)

@@ -39,6 +39,10 @@ ALONE = "shorter"
 IN_TURN = 0.8
 """Share of some work that must not be computed at the same time as other pieces of it to be computed in turn."""
 
+LATE = 0.7
+"""Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
+two thirds if work grows evenly over four locations."""
+
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
 
@@ -209,21 +213,25 @@ class Computing:
 
     @once
     def is_of_device(self) -> NDArray[np.bool_]:
-        """Select the call paths of calls for devices, and those that create contexts with all that they call;
+        """Select the call paths of calls of hosts for devices, and those that create contexts with all that they call;
         (n_call_paths,) bool."""
-        regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
-        return np.asarray((regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
+        model, paths = self.scenarios.model, self.scenarios.call_paths
+        if not model.locations.is_cpu[self.locations].any():
+            # kernels and copies may be regions of the same paradigms
+            return np.zeros(len(paths), bool)
+        return np.asarray((model.regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:
-        """Select the call paths with computation in several call paths of their subtree and communication in none; of a
-        recursion only the first level; (n_call_paths,) bool."""
+        """Select the call paths with computation in several call paths of their subtree and communication in none, and
+        those that count as one with them; of a recursion only the first level; (n_call_paths,) bool."""
         model, paths = self.scenarios.model, self.scenarios.call_paths
         is_mpi = model.regions.paradigm[paths.region] == "mpi"
         computing = np.zeros(len(paths), bool)
         computing[self.cells.call_path] = True
         is_several = (count_descendants(computing, paths.end) > 1) & (count_descendants(is_mpi, paths.end) == 0)
-        return np.asarray(is_several & (paths.parent >= 0) & ~is_repeated(paths.region, paths.end))
+        result = is_several & (paths.parent >= 0) & ~is_repeated(paths.region, paths.end)
+        return np.isin(self.same, self.same[result])
 
     @once
     def in_single(self) -> NDArray[np.bool_]:
@@ -529,7 +537,8 @@ class Computing:
         mean = w.total.mean()
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
-            yield w.cause("imbalance", above, self._without(w, 1 - mean / np.maximum(w.total, 1)))
+            everybody = np.ones(w.who.size, bool)
+            yield w.cause("imbalance", above, self._evened(w, everybody, everybody))
         if w.table is None:
             # functions with what they call do many things from one meeting to the next
             if all(end - begin == 1 for begin, end in w.spans):
@@ -581,7 +590,7 @@ class Computing:
     def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
         """Return the outliers, and whether they are several threads of one process: the one location, or the threads of
         the one process, that take longer than all others, or several locations that are clearly apart from a larger
-        number of others, the worst first; empty if there are none."""
+        number of others, the worst first, or the one that takes longest in single pieces; empty if there are none."""
         if w.who.size == 2:
             return w.who[[int(w.total.argmax())]], False
         middle = (int(w.total.max()) + int(w.total.min())) / 2
@@ -594,7 +603,12 @@ class Computing:
             return high, True
         if 0 < 2 * high.size < w.who.size and _are_apart(w.total, w.total > middle):
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
-        return NOBODY, False
+        if w.table is None:
+            return NOBODY, False
+        # perhaps one is late in single pieces, though others take as long over the run
+        first, second = np.sort(w.table, 0)[:-3:-1]
+        alone = np.bincount(w.table.argmax(0), first - second, w.who.size)
+        return w.who[alone > LATE * w.changing_excess], False
 
     def _without(self, w: Work, share: NDArray[np.float64]) -> Change:
         """Return the change in which locations do not do a share of some work; (n_locations of the work,)."""
@@ -602,13 +616,52 @@ class Computing:
 
     def _without_excess(self, w: Work, outliers: NDArray[np.int64]) -> Change:
         """Return the change in which no piece of work of the outliers exceeds the mean of the other locations: piece by
-        piece if all have the same number of pieces, else in proportion."""
+        piece if all have the same number of pieces, else as `_evened` has it."""
         is_outlier = np.isin(w.who, outliers)
         if w.table is None:
-            mean = w.total[~is_outlier].mean()
-            return self._without(w, np.where(is_outlier, 1 - np.minimum(mean / np.maximum(w.total, 1), 1.0), 0.0))
+            return self._evened(w, is_outlier, ~is_outlier)
         excess = w.table[is_outlier] - w.table[~is_outlier].mean(0)
         return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], excess.ravel())
+
+    def as_others(self, call_paths: NDArray[np.int64], process: int) -> Change:
+        """Return the change in which a process computes no longer on some call paths than the mean of the others that
+        compute there: only its pieces that are longer get shorter."""
+        heads = distinct(self.same[call_paths]).tolist()
+        changes = [Change()]
+        for w in self.work([self._spans(head, False, self.same) for head in heads]):
+            is_mine = self.process[w.who] == process
+            if 0 < is_mine.sum() < w.who.size and w.total[is_mine].mean() > w.total[~is_mine].mean():
+                c = self._without_excess(w, w.who[is_mine])
+                longer = np.maximum(c.less, 0)
+                less = np.rint(longer * (max(int(c.less.sum()), 0) / max(int(longer.sum()), 1))).astype(np.int64)
+                changes.append(Change(c.node, less))
+        return together(changes)
+
+    def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_]) -> Change:
+        """Return the change in which some locations do as much of some work as the mean of the `usual` ones;
+        (n_locations of the work,) each.
+
+        Pieces before calls before which a location does more than the mean get shorter, or longer if it does less.
+        """
+        who = w.by_row(np.arange(w.who.size))
+        cell, first = number(combine(who, self._next_call[w.node]))
+        ticks, who = Segments(cell, first.size).sum(w.ticks), who[first]
+        call, _ = number(self._next_call[w.node[first]])
+        above = np.where(changed, w.total - w.total[usual].mean(), 0.0)
+        mean = np.bincount(call, ticks * usual[who]) / usual.sum()
+        apart = np.maximum((ticks - mean[call]) * np.sign(above)[who], 0)
+        # who does less than the mean may do more of it before all calls that it has
+        apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
+        less = apart * (above / np.maximum(np.bincount(who, apart), 1))[who]
+        return self.scenarios.less_computation(w.node, (less / np.maximum(ticks, 1))[cell] * w.ticks)
+
+    @once
+    def _next_call(self) -> NDArray[np.int64]:
+        """The call path that a location is on after each node, without running numbers of steps; (n_nodes,) int64, -1
+        after the last one."""
+        following = pick(self.same, self.scenarios.call_path)
+        following[self.scenarios.graph.nodes.is_first] = -1
+        return np.append(following[1:], -1)
 
     def _alone(self, works: Sequence[Work]) -> list[Cause]:
         """Return the causes that one or few locations do work that no other does, limited to the part of it that makes

@@ -2,7 +2,7 @@
 kernels, so that the kernels of all others wait, and their hosts wait for these.
 
 The time that makes it late is found by chains (`causes.device_costs`), and is mended by removing it: for each operation
-as much as the longest wait in it."""
+as much as the longest wait in it; or, if that gains clearly more, by the same work taking as long as that of others."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.dataflow.steps import SWEEP
-from tracecols.findings.cause import Cause
-from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.enhance.definitions.regions import COPY
+from tracecols.findings.cause import PREFERRED, Cause
+from tracecols.findings.computation import Computing
+from tracecols.findings.scenarios import Change, Scenarios, together
 
 N_TRIED = 7
 """Maximum number of processes that are tried: those for which others wait longest."""
@@ -34,9 +36,9 @@ STRAGGLER = "straggler"
 """The kind of these causes."""
 
 
-def of_devices(s: Scenarios) -> list[Cause]:
+def of_devices(s: Scenarios, computing: Computing, kernels: Computing) -> list[Cause]:
     """Return the causes that processes begin operations of kernels last, with the gains of mending that: 0 if waits of
-    hosts for kernels are not recorded."""
+    hosts for kernels are not recorded. `computing` and `kernels` are the computation of threads and of streams."""
     with s.model.divided() as run:
         (blame,) = run.stages(lambda model, _stage: model.get("device_blame"), [SWEEP])
     process = np.asarray(s.model.facts.process, np.int64)
@@ -46,8 +48,18 @@ def of_devices(s: Scenarios) -> list[Cause]:
     chosen = np.argsort(-waits, kind="stable")[:N_TRIED]
     parts = [blame.take(np.flatnonzero(of == p)) for p in chosen[waits[chosen] >= max(least, 1)].tolist()]
     found = [c for c in (_late(s, part, int(waits.sum()), s.merged.below_steps) for part in parts) if c is not None]
+    is_copy = (s.model.regions.device_call == COPY)[s.call_paths.region]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = max(gain, 0)
+        # what makes others wait may take longer where nobody waits for it, too
+        late = blame.take(np.flatnonzero(of == process[cause.locations[0]]))
+        paths = distinct(late.call_path[np.isin(late.spent_in, (ON_HOST, ON_STREAM))])
+        # copies on streams are blamed on the call paths of the calls that request them
+        if is_copy[paths].any():
+            paths = np.append(paths, kernels.cells.call_path[is_copy[kernels.cells.call_path]])
+        everywhere = together([c.as_others(paths, process[cause.locations[0]]) for c in (computing, kernels)])
+        if (gain := s.gain(everywhere)) > PREFERRED * cause.gain > 0:
+            cause.change, cause.gain = everywhere, gain
     return found
 
 
@@ -62,12 +74,16 @@ def _late(s: Scenarios, blame: Columns, whole: int, same: NDArray[np.int64]) -> 
     if not first.size or blame.ticks[blame.spent_in == WAITING].sum() > PASSED_ON * blame.ticks.sum():
         return None
     change = _earlier(s, own.location[first], own.call_path[first], Segments(cell, first.size).sum(own.late))
-    cell, first = number(combine(own.location, same[own.call_path]))
+    resolution = s.model.resolution
+    by = {k: int(blame.ticks[blame.spent_in == k].sum()) / resolution for k in (ON_HOST, ON_STREAM, WAITING, BEFORE)}
+    # the longest is among what makes it late for the larger part: its host, often in many functions, or its kernels
+    on_host = by[ON_HOST] > by[ON_STREAM]
+    own = own.take(np.flatnonzero(own.spent_in == (ON_HOST if on_host else ON_STREAM)))
+    # copies of a stream are requested on many call paths
+    cell, first = number(combine(own.location, same[own.call_path] if on_host else s.call_paths.region[own.call_path]))
     there = Segments(cell, first.size).sum(own.ticks)
     worst = int(there.argmax())
     location, call_path = own.location[first], same[own.call_path[first]]
-    resolution = s.model.resolution
-    by = {k: int(blame.ticks[blame.spent_in == k].sum()) / resolution for k in (ON_HOST, ON_STREAM, WAITING, BEFORE)}
     evidence: dict[str, Any] = {
         "waits": int(blame.ticks.sum()) / resolution,
         "share": int(blame.ticks.sum()) / whole,

@@ -88,7 +88,7 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     if s.runtime <= 0:
         return [], starts
     evidence = Evidence(s)
-    first = _of_devices(s, starts) if s.model.has_device_work else []
+    first = _of_devices(s, evidence, starts) if s.model.has_device_work else []
     # causes in communication say more of what hosts communicate while devices have nothing to do
     in_mpi = [c for c in first if s.model.regions.paradigm[s.call_paths.region[c.call_path]] == "mpi"]
     chosen = _of_hosts(s, evidence, [c for c in first if c not in in_mpi])
@@ -102,9 +102,10 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     return chosen, starts
 
 
-def _of_devices(s: Scenarios, starts: Columns) -> list[Cause]:
+def _of_devices(s: Scenarios, evidence: Evidence, starts: Columns) -> list[Cause]:
     """Return the causes in programs with work on devices."""
-    return [*(of_devices(s) if _communicates(s.model) else []), *of_idle_devices(s, starts)]
+    late = of_devices(s, evidence.computing, evidence.kernels) if _communicates(s.model) else []
+    return [*late, *of_idle_devices(s, starts)]
 
 
 def _communicates(model: Model) -> bool:

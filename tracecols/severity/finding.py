@@ -132,7 +132,9 @@ def location_in_words(cube: Severities, location: int) -> str:
     s = cube.system
     words = f"rank {s.rank[location]}"
     if s.location_type[location] == "gpu":
-        return f"{words} stream {printable(s.location_name[location]) or s.thread[location]}"
+        stream = f"stream {printable(s.location_name[location]) or s.thread[location]}"
+        # devices may be processes of their own, which have no rank
+        return f"{words} {stream}" if s.rank[location] >= 0 else stream
     return words if not (s.thread > 0).any() else f"{words} thread {s.thread[location]}"
 
 

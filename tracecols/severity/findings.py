@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -103,10 +103,24 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     part = (UNEXPLAINED if is_searched else UNKNOWN) / n_locations
     of_devices = UNEXPLAINED * runtime if is_searched else np.inf
     no_cells: Mapping[str, Cells] = {}
+    of_stragglers = _most_of_stragglers(cube, [f for f, _ in of_causes if f.kind == STRAGGLER])
     return sorted(
         [*of_causes, *((f, no_cells) for f in found)],
-        key=lambda pair: (*_order(pair[0], part, of_devices), pair[0].property, pair[0].title, pair[0].what),
+        key=lambda pair: (
+            *_order(pair[0], part, of_devices, of_stragglers),
+            pair[0].property,
+            pair[0].title,
+            pair[0].what,
+        ),
     )
+
+
+def _most_of_stragglers(cube: Severities, stragglers: Sequence[Finding]) -> float:
+    """Return the most that mending one of some ranks that are late could gain: what each other rank waits for it, even
+    if that is due to what lies before the recording; infinite without any."""
+    of_gpu = np.array(cube.system.location_type) == "gpu"
+    n_others = max(distinct(cube.system.rank[of_gpu]).size - 1, 1)
+    return max((max(f.gain or 0.0, f.evidence["waits"] / n_others) for f in stragglers), default=np.inf)
 
 
 def _visits(cube: Severities, own: Cells) -> tuple[int, float]:
@@ -124,12 +138,14 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
     return number(MESSAGES, SYNCHRONISATIONS), number(MESSAGE_BYTES)
 
 
-def _order(finding: Finding, part: float, of_devices: float) -> tuple[int, float]:
+def _order(finding: Finding, part: float, of_devices: float, of_stragglers: float) -> tuple[int, float]:
     """Return the sort key of a finding, the smallest first: ranks that are late, others by what mending them gains, or
     by a part of their cost if no replay predicts it, and last the start of devices. Busy or idle devices count as if
-    mending them gained `of_devices`."""
+    mending them gained `of_devices`. Causes in a single rank that gain more than `of_stragglers` come first."""
     if finding.kind == STRAGGLER:
         return 0, -finding.evidence["waits"]
+    if finding.rank is not None and (finding.gain or 0.0) > of_stragglers:
+        return -1, -(finding.gain or 0.0)
     if finding.kind == DEVICE:
         return 1, -of_devices
     if finding.kind == START_OF_DEVICES:
@@ -191,7 +207,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
         kind=str(facts["kind"]),
         gain=gain,
         gain_share=None if gain is None else gain / runtime if runtime else 0.0,
-        rank=int(ranks[0]) if ranks.size == 1 else None,
+        rank=int(ranks[0]) if ranks.size == 1 and ranks[0] >= 0 else None,
         thread=_thread_of(cube, facts, who) if several else None,
         cause_region=name_of_cause,
         parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
