@@ -206,7 +206,8 @@ class Teams:
         events, chosen = self.events.all, chosen[np.argsort(locations.process[chosen], kind="stable")]
         of_locations = kernels.Locations(chosen, self.forker, locations.process, self.events.start, self.begin_start)
         given = of_locations, MEANING, events.kind, events.team, self._n_defined, last, of_process, begins
-        self.n_undefined, n_teams = kernels.list_begins(*given) if n else (0, 0)
+        n_undefined, n_teams = kernels.list_begins(*given) if n else (0, 0)
+        self.n_undefined = int(n_undefined)
         return begins, kernels.ProcessTeams(of_process.team[:n_teams], of_process.process[:n_teams])
 
     def _everywhere(self, teams: kernels.ProcessTeams) -> NDArray[np.int64]:
