@@ -1198,6 +1198,20 @@ def test_openmp__a_factor_for_what_threads_take():
     assert times(replay, replay.times(Changes(openmp=0)))[0, 40] == 30
 
 
+def test_openmp__what_threads_do_before_they_leave_a_team_without_a_barrier_is_computation():
+    program = Program(1, 2)
+    master, worker = program.locations
+    master.enter(0, "main").fork(10)
+    for one, stop in ((master, 110), (worker, 60)):
+        one.begin_team(14).enter(14, PARALLEL).call(14, stop, "work").leave(stop + 2).end_team(stop + 4)
+    master.join(120).leave(124)
+    replay = replayed(program)
+    # 96 s of work
+    assert times(replay, replay.times(Changes({"work": 0.5})))[0, 124] == 76
+    # 4 + 2 + 6 s to enter and leave the team, and to join it
+    assert times(replay, replay.times(Changes(openmp=0)))[0, 124] == 112
+
+
 SMALL = [p for p in FOLDERS if p.parent.name == "data" or p.name in ("cart", "sweep3d_4", "mpi_mix_5", "clock_coll_4", "hybrid_multi", "p2p_4", "fuzz_14", "omp_mix_8", "rma_fence_4", "omp_tasks", "pthreads_mutex")]  # fmt: skip
 EACH = [
     p if p.name in ("hybrid_2x3", "late_sender", "pthreads_mutex") and "corrected" not in p.name else slow([p])[0]
