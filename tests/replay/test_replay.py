@@ -576,6 +576,19 @@ def test_threads__idle_before_the_fork_and_wait_in_barriers():
     assert (new[0, 70], new[1, 50], new[0, 72], new[1, 72]) == (56, 46, 58, 58)
 
 
+def test_runtime__ends_with_the_last_thread_also_if_it_never_waits():
+    program = Program(1, 3)
+    team = program.define("communicators", kind="group", paradigm="pthread", flags=0, members=[0, 1, 2])
+    program.region("pthread_create", "pthread", "thread_create")
+    master, worker, nothing = program.locations
+    master.enter(0, "main").enter(10, "pthread_create").create_thread(11, 1, team).leave(12).leave(20)
+    worker.begin_thread(12, 1, team).call(12, 100, "work").end_thread(100, 1, team)
+    # a thread that enters nothing only waits for the end of the run
+    nothing.begin_thread(12, 2, team).end_thread(120, 2, team)
+    replay = replayed(program)
+    assert (replay.runtime(replay.nodes.time), replay.runtime(replay.times(Changes({"work": 0.5})))) == (100, 56)
+
+
 def test_lock__is_acquired_after_its_release():
     program = Program(1, 2)
     master, worker = program.locations
