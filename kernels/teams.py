@@ -19,13 +19,21 @@ class Begins(NamedTuple):
     location: NDArray[np.int32]
     """(n_begins,)"""
     team: NDArray[np.int64]
-    """(n_begins,)"""
+    """(n_begins,): number of its `ProcessTeams`."""
     instance: NDArray[np.int64]
     """(n_begins,): how often its location has begun in its team before; once numbered, the team instance."""
     fork: NDArray[np.int64]
     """(n_begins,): number of the last FORK of its location before; -1 none."""
     is_master: NDArray[np.bool_]
     """(n_begins,): whether its location has forked right before."""
+
+
+class ProcessTeams(NamedTuple):
+    """Teams as one process uses them: several may use one definition, each for teams of its own."""
+
+    team: NDArray[np.int64]
+    process: NDArray[np.int64]
+    """`team` and `process`: (n,)"""
 
 
 class Instances(NamedTuple):
@@ -65,13 +73,26 @@ class Locations(NamedTuple):
     """`event_start` and `begin_start`: (n_locations + 1,), first event of teams, and first begin, of each location."""
 
 
+@part
+def count_turn(t, process, location, n_teams, last, teams):
+    """Count a begin in team `t`; return the number of teams of processes."""
+    if last[1, t] != location:
+        if last[0, t] != process:
+            teams.team[n_teams], teams.process[n_teams], last[3, t] = t, process, n_teams
+            n_teams += 1
+        last[0, t], last[1, t], last[2, t] = process, location, -1
+    last[2, t] += 1
+    return n_teams
+
+
 @kernel
-def list_begins(locations, meaning, kind, team, n_defined, turns, begins):
-    """List the begins of locations.
+def list_begins(locations, meaning, kind, team, n_defined, last, teams, begins):
+    """List the begins of locations, and number the teams of processes.
 
     Parameters
     ----------
     locations : Locations
+        Those of a process one after the other.
     meaning : (256,) int8
         FORKS, BEGINS or NEITHER, by kind of event.
     kind, team : (n,) uint8, int32
@@ -79,23 +100,27 @@ def list_begins(locations, meaning, kind, team, n_defined, turns, begins):
     n_defined : int
         Number of defined teams; they are followed by one for each process, and by one for each location for undefined
         teams.
-    turns : (2, n_teams) int64
-        How often the last location has begun in each team, and that location; written.
+    last : (4, n_teams) int64
+        The last process and the last location that have begun in each team, how often that location had before, and the
+        number of the team of that process; written, initially -1.
+    teams : ProcessTeams, written
     begins : Begins, written
 
     Returns
     -------
-    int
-        Number of begins in undefined teams.
+    n_undefined, n_teams : int
+        Number of begins in undefined teams, and of teams of processes.
     """
-    n_undefined, unknown = 0, turns.shape[1] - locations.forker.size
+    n_undefined, n_teams, unknown = 0, np.int64(0), last.shape[1] - locations.forker.size
     for k in range(locations.chosen.size):
         location = locations.chosen[k]
+        process = np.int64(locations.process[location])
         at, stop = locations.begin_start[location], locations.begin_start[location + 1]
         if locations.forker[location] >= 0:
+            n_teams = count_turn(n_defined + process, process, location, n_teams, last, teams)
             for b in range(at, stop):
                 begins.location[b], begins.is_master[b] = location, locations.forker[location] == location
-                begins.team[b] = n_defined + locations.process[location]
+                begins.team[b] = last[3, n_defined + process]
                 begins.instance[b] = begins.fork[b] = b - at
             continue
         n_forks, has_forked = 0, False
@@ -106,14 +131,12 @@ def list_begins(locations, meaning, kind, team, n_defined, turns, begins):
             elif what == BEGINS:
                 t = np.int64(team[e]) if team[e] >= 0 else unknown + location
                 n_undefined += team[e] < 0
-                if turns[1, t] != location:
-                    turns[0, t], turns[1, t] = 0, location
-                begins.location[at], begins.team[at], begins.instance[at] = location, t, turns[0, t]
+                n_teams = count_turn(t, process, location, n_teams, last, teams)
+                begins.location[at], begins.team[at], begins.instance[at] = location, last[3, t], last[2, t]
                 begins.fork[at], begins.is_master[at] = n_forks - 1, has_forked
-                turns[0, t] += 1
                 at += 1
             has_forked = what == FORKS
-    return n_undefined
+    return n_undefined, n_teams
 
 
 @part
@@ -180,8 +203,8 @@ def number_instances(teams, most, start, position, begins, instances):
 
     Parameters
     ----------
-    teams : (n,) int64
-        Teams that run, ascending; overwritten.
+    teams : (n_teams,) int64
+        Teams in order; overwritten.
     most, start : (n_teams,) int64
         How often each team runs, and the number of instances of the teams before it.
     position : (n_instances,) int64, written

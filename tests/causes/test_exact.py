@@ -315,6 +315,21 @@ def test_exact__series_of_tests_wait_for_who_sends():
     assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 52], [1, 52, 60]]
 
 
+def test_exact__path_over_a_thread_whose_forks_are_not_recorded_charges_its_time_between_teams():
+    program = Program(processes=1, threads=2)
+    master, worker = program.locations
+    # the recording of the master ends while the thread is in its first team
+    master.enter(0, "main").fork(10).begin_team(10).enter(10, "!$omp parallel @a.c:1")
+    for begin, end in (10, 20), (50, 60):
+        worker.begin_team(begin).call(begin, end, "!$omp parallel @a.c:1").end_team(end)
+    with program.trace() as trace:
+        cube, path = lawful(trace), trace.critical_path(raw=True)
+        check_path(trace.model, cube)
+    assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 10], [1, 10, 60]]
+    parallel = "main/!$omp parallel @a.c:1"
+    assert severities(cube, "critical_path") == {("main", 0): 10, (parallel, 0, 1): 40, (parallel[5:], 0, 1): 10}
+
+
 def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
     program = Program(processes=2)
     sender, receiver = program.masters

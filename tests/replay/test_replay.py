@@ -578,6 +578,19 @@ def test_threads__idle_before_the_fork_and_wait_in_barriers():
     assert (new[0, 70], new[1, 50], new[0, 72], new[1, 72]) == (56, 46, 58, 58)
 
 
+def test_runtime__ends_with_the_last_thread_also_if_it_never_waits():
+    program = Program(1, 3)
+    team = program.define("communicators", kind="group", paradigm="pthread", flags=0, members=[0, 1, 2])
+    program.region("pthread_create", "pthread", "thread_create")
+    master, worker, nothing = program.locations
+    master.enter(0, "main").enter(10, "pthread_create").create_thread(11, 1, team).leave(12).leave(20)
+    worker.begin_thread(12, 1, team).call(12, 100, "work").end_thread(100, 1, team)
+    # a thread that enters nothing only waits for the end of the run
+    nothing.begin_thread(12, 2, team).end_thread(120, 2, team)
+    replay = replayed(program)
+    assert (replay.runtime(replay.nodes.time), replay.runtime(replay.times(Changes({"work": 0.5})))) == (100, 56)
+
+
 def test_lock__is_acquired_after_its_release():
     program = Program(1, 2)
     master, worker = program.locations
@@ -1198,6 +1211,20 @@ def test_openmp__a_factor_for_what_threads_take():
     # 4 + 2 + 4 s to enter the team, in the barrier, and to leave the team
     assert times(replay, replay.times(Changes(openmp=0.5)))[0, 40] == 35
     assert times(replay, replay.times(Changes(openmp=0)))[0, 40] == 30
+
+
+def test_openmp__what_threads_do_before_they_leave_a_team_without_a_barrier_is_computation():
+    program = Program(1, 2)
+    master, worker = program.locations
+    master.enter(0, "main").fork(10)
+    for one, stop in ((master, 110), (worker, 60)):
+        one.begin_team(14).enter(14, PARALLEL).call(14, stop, "work").leave(stop + 2).end_team(stop + 4)
+    master.join(120).leave(124)
+    replay = replayed(program)
+    # 96 s of work
+    assert times(replay, replay.times(Changes({"work": 0.5})))[0, 124] == 76
+    # 4 + 2 + 6 s to enter and leave the team, and to join it
+    assert times(replay, replay.times(Changes(openmp=0)))[0, 124] == 112
 
 
 SMALL = [p for p in FOLDERS if p.parent.name == "data" or p.name in ("cart", "sweep3d_4", "mpi_mix_5", "clock_coll_4", "hybrid_multi", "p2p_4", "fuzz_14", "omp_mix_8", "rma_fence_4", "omp_tasks", "pthreads_mutex")]  # fmt: skip

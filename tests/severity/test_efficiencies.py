@@ -105,6 +105,20 @@ def test_mpi__load_balance_and_communication_of_a_barrier(start):
     assert set(table.model) == {"run", "mpi", "computation"}
 
 
+def test_mpi__without_its_start_the_runtime_is_that_of_the_run():
+    # no process is recorded from the first event to the last
+    program = Program(2)
+    first, second = program.masters
+    first.enter(0, "main").enter(60, "MPI_Send").send(60, to=1).leave(61).leave(70)
+    second.enter(30, "main").enter(40, "MPI_Recv").receive(61, source=0).leave(61).leave(100)
+    with program.trace() as trace:
+        got = trace.analyze(ideal_network=True).efficiencies().set_index(["model", "metric"]).value
+        # the receive ends when the send begins
+        assert (got["run", "runtime"], got["run", "ideal_runtime"]) == (trace.what_if().runtime, 99) == (100, 99)
+        divided = trace.analyze(bins=2).efficiencies().set_index("metric").value
+    assert (got["mpi", "transfer_efficiency"], divided["runtime"]) == (pytest.approx(0.99), 100)
+
+
 def test_openmp__serial_part_and_unequal_threads():
     program = Program(1, 2)
     master, worker = program.locations

@@ -212,6 +212,37 @@ def test_piece__has_no_teams_of_processes_whose_recording_ended_before():
         assert piece.what_if().runtime == 40
 
 
+def test_teams__of_processes_that_share_a_definition_are_separate():
+    def teams(shared):
+        """Return the teams, and all times of the trace and of its end, in which only the second process is in a
+        team."""
+        program = Program(processes=2, threads=2)
+        one = program.define("communicators", kind="group", paradigm="openmp", flags=0, members=[0, 1, 2, 3])
+        for process, begins in enumerate(((10, 30), (10, 30, 50))):
+            team = one if shared else program.team(process)
+            master, worker = program.locations[2 * process :][:2]
+            master.enter(0, "main")
+            for begin in begins:
+                master.fork(begin)
+                for thread, late in ((master, process), (worker, 1 + 2 * process)):
+                    thread.begin_team(begin + late, team).enter(begin + late, PARALLEL)
+                    thread.call(begin + 4 + late, begin + 9, "!$omp implicit barrier @a.c:9")
+                    thread.leave(begin + 9).end_team(begin + 9, team)
+                master.join(begin + 10)
+            master.leave(100)
+        with program.trace() as trace, trace.piece(start=55) as piece:
+            n_threads = trace.model.teams.n_threads.tolist()
+            cubes = trace.analyze(), piece.analyze()
+            return n_threads, [{name: cells(c, name) for name in c.cells} for c in cubes]
+
+    shared, (whole, end) = teams(shared=True)
+    assert whole["omp_ibarrier_wait"] == {
+        ("!$omp implicit barrier @a.c:9", 0): 2,
+        ("!$omp implicit barrier @a.c:9", 1): 6,
+    }
+    assert (shared, [whole, end]) == teams(shared=False)
+
+
 @pytest.mark.slow
 def test_piece__of_teams_of_several_sizes(archive, enhance):
     # the second team is created while the third thread is still in the first: no thread is counted twice

@@ -75,7 +75,7 @@ def what_is_executed(model, cube):
 
 def check_path(model, cube):
     """Check that no cell of the critical path exceeds execution, except for launches: of processes, and of threads
-    where they are created."""
+    where they are created, and for threads in teams whose FORK is not recorded."""
     if model.store.decreases:
         return
     _, executed = what_is_executed(model, cube)
@@ -83,7 +83,9 @@ def check_path(model, cube):
     excess = excess.where(excess.value > 0)
     creates = np.isin(excess.call_path, model.created_threads.create_call_path)
     is_process = model.locations.master[excess.location] == excess.location
-    assert (creates | ((model.call_paths.whole.parent[excess.call_path] < 0) & is_process)).all()
+    teams = model.team_instances
+    is_lost = np.isin(excess.location, teams.location[teams.master[teams.instance] < 0])
+    assert (creates | is_lost | ((model.call_paths.whole.parent[excess.call_path] < 0) & is_process)).all()
 
 
 def check_activities(model, cube):

@@ -310,9 +310,9 @@ class GraphBuilder:
         """The nodes of all partitions."""
         slices = [nodes for nodes, _ in self._slices]
         self._starts = [nodes.location_start for nodes in slices]
-        n_calls = np.array([scan.n_calls for scan in self.model.scans], np.int64)
+        n_paths = np.array([of.size for of in self.model.facts.call_paths.numbers], np.int64)
         # in a trace without regions all count
-        idle = np.flatnonzero(n_calls == 0) if n_calls.any() else np.zeros(0, np.int64)
+        idle = np.flatnonzero(n_paths == 0) if n_paths.any() else np.zeros(0, np.int64)
         return join_nodes(slices, self.model.facts, idle)
 
     @once

@@ -1,10 +1,11 @@
 """Nodes of a replay: events at which a location waits for another location, or makes one wait.
 
 Nodes are rows of the event table, in their order: the first and the last of a location, ENTER and EXIT of outermost MPI
-calls, of OpenMP barriers and of taskwaits, FORK, JOIN, begin and end of threads in teams, the ENTER of calls that
-acquire a lock, ACQUIRE and RELEASE; ENTER of ordered constructs, ENTER and EXIT of the sections in them; if threads are
-created one by one, ENTER and EXIT of the calls that create and join them, THREAD_CREATE, BEGIN, END and WAIT; if tasks
-run, the events that create, switch and complete them. None is strictly inside an outermost MPI call.
+calls, of OpenMP barriers and of taskwaits, EXIT of parallel regions that do not end with a barrier, FORK, JOIN, begin
+and end of threads in teams, the ENTER of calls that acquire a lock, ACQUIRE and RELEASE; ENTER of ordered constructs,
+ENTER and EXIT of the sections in them; if threads are created one by one, ENTER and EXIT of the calls that create and
+join them, THREAD_CREATE, BEGIN, END and WAIT; if tasks run, the events that create, switch and complete them. None is
+strictly inside an outermost MPI call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import bounded, lookup, ranges
-from tracecols.enhance.definitions.regions import IS_BARRIER, Regions
+from tracecols.enhance.definitions.regions import CONSTRUCTS, IS_BARRIER, Regions
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import forks_of
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_role, is_in, named
@@ -365,6 +366,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
     syncs, ordered = model.device_syncs, model.ordered_sections
     in_barrier = IS_BARRIER[members.role_number]
+    parallel_exits = members.exit[members.role_number == CONSTRUCTS.index("parallel")]
     waits_for_condition = is_in(model.facts, locks.call_path, CONDITION)
     facts = model.facts
     has_worlds = (facts.communicators.world[facts.process] >= 0) & (model.store.n_events > 0)
@@ -375,6 +377,8 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     rows = {
         NodeClass.COMPUTATION: [
             members.enter[in_barrier],
+            # a thread that has just left a barrier has not computed since
+            parallel_exits[~np.isin(parallel_exits - 1, members.exit[in_barrier])],
             locks.enter,
             locks.release,
             ordered.construct[ordered.construct >= 0],

@@ -538,11 +538,12 @@ def _window(cube: Severities, within: str | None) -> str:
 
 def _runtime(cube: Severities, total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
     """Return the time from the first process that leaves MPI_Init to the last that enters MPI_Finalize, less the least
-    time that a process takes to create device contexts; without MPI that of the recording; else `_longest`."""
+    time that a process takes to create device contexts; without these, that of the recording; of a part, `_longest`.
+    """
     focus, trace = cube.facts.get("focus"), cube.facts.get("trace")
     window = cube.facts.get("focus_window") if focus else None
-    if not window and trace and not cube.facts.get("narrowed") and not mpi_call_paths(cube).any():
-        # threads that the program creates may outlive the initial one
+    if not window and trace and not {"within", "start", "stop"} & set(cube.facts.get("narrowed") or ()):
+        # no process may last as long as the run; threads that the program creates may outlive the initial one
         window = {"begin": trace["first_time"], "end": trace["last_time"]}
     if not window:
         return _longest(total, master)

@@ -221,20 +221,22 @@ class TeamVisits:
     Attributes
     ----------
     team : (n_teams,) int64
-        Teams that it visits, ascending; if the team is not defined, -1 - location.
+        Teams of its process that it visits, ascending; if the team is not defined, -1 - location.
     of, turn : (n,) int64
         Index of each visit's team in `team`, and number of the visit among the location's visits in that team, from 0.
         Visits of all locations with the same team and turn are in one instance.
     """
 
-    def __init__(self, location: int, row: NDArray[np.int64], kind: NDArray[np.uint8], team: NDArray[np.int32]) -> None:
+    def __init__(
+        self, location: int, process: int, row: NDArray[np.int64], kind: NDArray[np.uint8], team: NDArray[np.int32]
+    ) -> None:
         self._location, self._row, self._kind = location, row, kind
         n, n_forks = (int(np.count_nonzero(MEANING.take(kind) == what)) for what in (teams.BEGINS, teams.FORKS))
         self._visits, self._forks = (teams.Brackets(*np.empty((3, size), np.int64)) for size in (n, n_forks))
         self._fork = np.empty(n, np.int64)
         teams.list_visits(MEANING, kind, self._forks, self._visits, self._fork)
         own = team[self._visits.begin].astype(np.int64)
-        self.team, self.of = number_ascending(np.where(own < 0, -1 - location, own))
+        self.team, self.of = number_ascending(np.where(own < 0, -1 - location, (own << 32) + process))
         self.turn = occurrence(self.of)
 
     def at(self, border: int, n_events: int) -> TeamsAtBorder:
@@ -614,7 +616,7 @@ class SlicePlanner:
     def _visits_of(self, location: int) -> TeamVisits:
         """Find the visits of a thread in team instances."""
         e = self._side("threads", location, "kind", "team")
-        return TeamVisits(location, e["row"], e["kind"], e["team"])
+        return TeamVisits(location, int(self._process[location]), e["row"], e["kind"], e["team"])
 
     def _said_of_teams(self, ends: list[str], location: int) -> list[TeamsAtBorder]:
         """Return the counts of a location's team visits at some ends of the time range."""

@@ -106,7 +106,7 @@ class TeamBegins(NamedTuple):
 
 class Teams:
     """The team instances of a trace, or of some of its locations. Instance k of a team consists of the k-th begin of
-    each of its threads in the team.
+    each of its threads in the team. Processes whose threads use the same definition have separate teams.
 
     A team that is recorded but not defined is -1: its other members are unknown, so each thread has a separate one.
 
@@ -122,11 +122,13 @@ class Teams:
         Number of begins in teams that are not defined.
     begin_start : (n_locations + 1,) int64
         First team begin of each location.
-    location, team, instance : (n_begins,)
-        Location of each team begin, its team, and the team instance it belongs to.
+    location, instance : (n_begins,)
+        Location of each team begin, and the team instance it belongs to.
     turn, team_of_instance : (n_instances,) int64
         The order of the team instances: the number of earlier instances of the team, and the number of the team, which
         is unique in the whole trace.
+    communicator : (n_instances,) int32
+        The communicator that defines the team; -1 none.
     is_master : (n_begins,) bool
         Whether the thread of a team begin is the one that forked the team.
     master : (n_instances,) int64
@@ -162,20 +164,23 @@ class Teams:
         is_chosen[chosen] = True
         n_begins[~is_chosen] = 0
         self.begin_start = np.append(0, np.cumsum(n_begins))
-        begins = self._list(locations, chosen[n_begins[chosen] > 0])
-        self.location, self.team, self.instance, _, self.is_master = begins
-        most = np.zeros(self._n_defined + self._n_processes + n_locations, np.int64)
-        if self.team.size:
+        begins, of_process = self._list(locations, chosen[n_begins[chosen] > 0])
+        self.location, team, self.instance, _, self.is_master = begins
+        most = np.zeros(of_process.team.size, np.int64)
+        if team.size:
             kernels.count_turns(begins, most)
         self.n_instances = n = int(most.sum())
         new, full = partial(self.large.empty, n, np.int64), partial(self.large.full, n, -1, np.int64)
         found = kernels.Instances(new(), new(), full(), full(), new(), self.large.zeros(n, np.int64))
-        runs, start = np.flatnonzero(most), np.cumsum(most) - most
         if n:
-            kernels.number_instances(runs, most, start, new(), begins, found)
+            order = np.lexsort((of_process.process, of_process.team))
+            kernels.number_instances(order, most, np.cumsum(most) - most, new(), begins, found)
         self.turn, self.master, self.fork = found.turn, found.master, found.fork
         self._last, self._size = found.last, found.size
-        self.team_of_instance = self.large.computed(n, np.int64, lambda here: self._team_everywhere(found.team[here]))
+        everywhere = self._everywhere(of_process)
+        self.team_of_instance = self.large.computed(n, np.int64, lambda here: everywhere[found.team[here]])
+        communicator = np.where(of_process.team < self._n_defined, of_process.team, -1).astype(np.int32)
+        self.communicator = self.large.computed(n, np.int32, lambda here: communicator[found.team[here]])
 
     def _count(self, meaning: int) -> NDArray[np.int64]:
         """Count the events with a meaning by location; (n_locations,) int64."""
@@ -187,28 +192,31 @@ class Teams:
         """Return the number of JOINs of each location; (n_locations,) int64."""
         return self._count(kernels.JOINS)
 
-    def _list(self, locations: Locations, chosen: NDArray[np.int64]) -> kernels.Begins:
-        """List the begins of some locations in teams; the k-th begin in a team belongs to the k-th instance of it."""
+    def _list(self, locations: Locations, chosen: NDArray[np.int64]) -> tuple[kernels.Begins, kernels.ProcessTeams]:
+        """List the begins of some locations in teams, and the teams; the k-th begin in a team belongs to the k-th
+        instance of it."""
         n, large = int(self.begin_start[-1]), self.large
         types = np.int32, np.int64, np.int64, np.int64, np.bool_
         begins = kernels.Begins(*(large.empty(n, of) for of in types))  # type: ignore[arg-type]
+        of_process = kernels.ProcessTeams(large.empty(n, np.int64), large.empty(n, np.int64))
         self._n_processes = int(locations.process.max(initial=-1)) + 1
         # defined teams, then one per process, then an undefined one per location
         first_unknown = self._n_defined + self._n_processes
-        turns = np.full((2, first_unknown + len(locations)), -1, np.int64)
-        events = self.events.all
+        last = np.full((4, first_unknown + len(locations)), -1, np.int64)
+        events, chosen = self.events.all, chosen[np.argsort(locations.process[chosen], kind="stable")]
         of_locations = kernels.Locations(chosen, self.forker, locations.process, self.events.start, self.begin_start)
-        given = of_locations, MEANING, events.kind, events.team, self._n_defined, turns, begins
-        self.n_undefined = int(kernels.list_begins(*given)) if n else 0
-        return begins
+        given = of_locations, MEANING, events.kind, events.team, self._n_defined, last, of_process, begins
+        n_undefined, n_teams = kernels.list_begins(*given) if n else (0, 0)
+        self.n_undefined = int(n_undefined)
+        return begins, kernels.ProcessTeams(of_process.team[:n_teams], of_process.process[:n_teams])
 
-    def _team_everywhere(self, team: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return numbers of teams (defined ones, one per process, one per location) that do not depend on which
+    def _everywhere(self, teams: kernels.ProcessTeams) -> NDArray[np.int64]:
+        """Return numbers of teams (of defined ones, one per process, one per location) that do not depend on which
         locations are analysed."""
-        of_process = team - self._n_defined
+        of_process = teams.team - self._n_defined
         of_location = of_process - self._n_processes
         others = np.where(of_location < 0, _PROCESSES + of_process, _LOCATIONS + of_location)
-        return np.where(team < self._n_defined, team, others)
+        return np.where(teams.team < self._n_defined, teams.team, others) * self._n_processes + teams.process
 
     def _forkers(self, locations: Locations, forks: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.int64]:
         """Find, for processes whose threads do not record begins in teams, the location that forks, from the locations
@@ -218,10 +226,6 @@ class Teams:
         of_process[locations.process[masters]] = masters
         of_process[locations.process[begins]] = -1
         return np.where(locations.is_cpu, of_process[locations.process], -1)
-
-    def communicator_of(self, team: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the communicators that define teams; -1 for teams without one."""
-        return np.where(team < self._n_defined, team, -1).astype(np.int32)
 
     def begins_of(self, location: int) -> slice:
         """Return the range of team begins of a location."""
@@ -264,8 +268,8 @@ class Teams:
         mine = self.begins_of(location)
 
         def known(here: slice) -> NDArray[np.int64]:
-            team, instance = self.team[mine][here], self.instance[mine][here]
-            return np.where((team < self._n_defined) & (self.master[instance] >= 0), instance, -1)
+            instance = self.instance[mine][here]
+            return np.where((self.communicator[instance] >= 0) & (self.master[instance] >= 0), instance, -1)
 
         return TeamBegins(self.marks_of(location), self.large.computed(mine.stop - mine.start, np.int64, known))
 

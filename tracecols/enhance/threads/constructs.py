@@ -47,13 +47,11 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], team_instances: Tea
         first_node, number = np.cumsum([0, *(n.size for n in numbers)])[k], joined(numbers).astype(np.int32)
         for into, node in ((call_path, spans.node[fork]), (join_call_path, spans.join_node[fork])):
             into[of] = pick(number, np.where(node >= 0, first_node + node, -1))
-    head = np.zeros(n, np.int64)
-    head[team_instances.instance[::-1]] = np.arange(team_instances.instance.size)[::-1]
     return CompoundTable(
         TEAMS,
         n,
         {
-            "communicator": team_instances.communicator_of(team_instances.team[head]) if n else team_instances.team,
+            "communicator": team_instances.communicator,
             "master": master,
             "fork": fork_row,
             "join": join_row,
