@@ -775,6 +775,12 @@ def test_cursor__extends_a_range_with_shift(page):
     assert page.view("view.range") == [page.view("view.cursorCell.begin"), first["end"]]
     page.press("z")
     assert page.view("view.state.to") == first["end"]
+    # a click on nothing ends the range, not the cursor
+    box = page.page.locator(".canvas").bounding_box()
+    page.page.mouse.click(box["x"] + 200, box["y"] + 10)
+    page.press("w")
+    assert page.view("view.range") is None
+    assert "selected range" not in page.page.locator(".status").text_content()
 
 
 @pytest.mark.slow
@@ -1093,6 +1099,12 @@ def test_server__that_has_ended_is_said(browser, server):
     found.page.keyboard.press("w")
     found.page.wait_for_function("() => document.querySelector('.note.trouble')")
     assert "was tracecols view ended?" in found.page.locator(".note").text_content()
+    found.page.unroute("**/data/view?*")
+    found.press("s")
+    found.page.route("**/data/*", lambda route: route.abort())
+    found.page.keyboard.press("n")
+    found.page.wait_for_function("() => document.querySelector('.note.trouble')")
+    assert not any("does not answer" in text for text in found.trouble)
     found.context.close()
 
 

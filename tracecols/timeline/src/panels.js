@@ -134,7 +134,7 @@ export function instances(view) {
   const choices = about.waits.map((w, i) => [w, i]).filter(([, i]) => about.n_worst[i]);
   if (!choices.length) return make("p", { class: "muted" }, about.is_first ? "Waits are not known yet." : "There are no waits in this trace.");
   const select = make("select", { "aria-label": "Wait state", onchange: (e) => view.list(Number(e.target.value)) });
-  select.append(make("option", { value: -1 }, "choose a wait state"));
+  select.append(make("option", { value: -1, disabled: true, selected: view.instanceOf < 0 }, "choose a wait state"));
   for (const [w, i] of choices) select.append(make("option", { value: i, selected: i === view.instanceOf }, `${w.title} (${about.n_worst[i]})`));
   const list = make("ol", { class: "instances" });
   (view.instances ?? []).slice(0, 50).forEach((w, k) =>

@@ -354,6 +354,7 @@ export class View {
 
   clear() {
     this.chosen = this.explained = this.range = null;
+    if (this.cursor) this.cursor.anchor = null;
     this.trail = [];
     this.state.wait = null;
     if (this.state.region >= 0) this.highlight(-1);
@@ -366,7 +367,7 @@ export class View {
     if (!finding) return;
     if (finding.instance) {
       await this.list(finding.instance.property);
-      this.at = this.instances.findIndex((w) => w.begin === finding.instance.begin && w.location === finding.instance.location);
+      this.at = (this.instances ?? []).findIndex((w) => w.begin === finding.instance.begin && w.location === finding.instance.location);
       this.trail = [];
       await this.chooseWait(finding.instance, { keep: false });
     } else if (this.about.severities[finding.property]) {
@@ -379,10 +380,14 @@ export class View {
   /** List the instances of a wait state, the worst first. */
   async list(number) {
     if (this.instanceOf === number) return;
-    const found = await this.ask("instances", { number });
-    this.instances = found.says.instances;
-    this.instanceOf = number;
-    this.at = -1;
+    try {
+      const found = await this.ask("instances", { number });
+      this.instances = found.says.instances;
+      this.instanceOf = number;
+      this.at = -1;
+    } catch (error) {
+      this.trouble = error.message;
+    }
     this.redraw();
   }
 
