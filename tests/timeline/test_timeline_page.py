@@ -431,6 +431,25 @@ def test_narrow__window_has_all_of_it(browser, server, scheme):
     found.close()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "script",
+    [
+        "if (location.protocol === 'http:') localStorage.setItem('tracecols-theme', 'auto')",
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('nothing is stored'); } })",
+    ],
+)
+def test_theme__that_is_not_chosen_is_that_of_the_system(browser, server, script):
+    """The trees may store `auto`, and a browser may store nothing."""
+    found = Page(browser, server, color_scheme="dark")
+    found.page.add_init_script(script)
+    found.open()
+    assert found.page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+    found.press("t")
+    assert found.page.evaluate("() => document.documentElement.dataset.theme") == "light"
+    found.close()
+
+
 def distance(a, b):
     """Return the CIE76 distance of two colours, each with components in 0..255."""
 
