@@ -1076,6 +1076,7 @@ def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
         rank.enter(10, HOSTILE).enter(20, "MPI_Recv").receive(7000, 0, mpi.world, tag=7, length=64).leave(
             8000, "MPI_Recv"
         ).leave(9000, HOSTILE)
+        rank.enter(9000, "\ufffe in XML").leave(9900, "\ufffe in XML")
     name = "<img src=x onerror='window.hit=2'>.trace"
     with served(timeline_of(tracecols.convert(archive.write(), tmp_path / name))) as server:
         found = Page(browser, server)
