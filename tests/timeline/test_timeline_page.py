@@ -1099,6 +1099,26 @@ def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
 
 
 @pytest.mark.slow
+def test_names__that_are_long_leave_room_and_lead_to_the_trees(browser, archive, tmp_path):
+    """As those of templates in C++."""
+    name = f"void run<{'std::vector<double, std::allocator<double> >, ' * 90}>"
+    archive.mpi(1).ranks[0].enter(0, "main").call(1000, 9000, name).leave(10000, "main")
+    with served(timeline_of(tracecols.convert(archive.write(), tmp_path / "x.trace"))) as server:
+        found = Page(browser, server)
+        box = found.page.locator(".canvas").bounding_box()
+        found.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 80)
+        found.press("h")
+        assert "8 us" in found.page.locator(".tip").text_content()
+        for part in (".tip", ".status", "aside dl"):
+            assert found.page.locator(part).bounding_box()["height"] < 250, part
+        assert name in found.page.locator("aside").text_content()
+        with found.page.expect_popup() as trees:
+            found.page.keyboard.press("r")
+        trees.value.wait_for_function("() => document.getElementById('tracecols')?.view")
+        found.close()
+
+
+@pytest.mark.slow
 def test_reload__and_closed_tabs_are_survived(browser, server):
     for _ in range(3):
         tabs = [Page(browser, server) for _ in range(4)]

@@ -1,7 +1,7 @@
 // The panels beside the canvas: findings, what is selected, instances, the legend. Names are text, never markup.
 import { css, ofClass, ofDifference } from "./colours.js";
 import { FOLDED } from "./server.js";
-import { duration, moment, pathOf, percent, seconds } from "./words.js";
+import { duration, moment, pathOf, percent, seconds, shortened } from "./words.js";
 
 /** Make an element; children are elements or text. */
 export function make(tag, given = {}, ...children) {
@@ -123,7 +123,7 @@ export function details(view) {
   if (!cause.spent) found.append(make("p", { class: "muted" }, "The interval has too many events to say what the time was spent on."));
   if (cause.next || cause.slice)
     found.append(
-      make("p", {}, make("button", { type: "button", class: "plain", onclick: () => view.follow() }, cause.next ? "Go to the wait that goes before (Enter)" : `Go to ${about.regions[cause.slice[3]]} (Enter)`)),
+      make("p", {}, make("button", { type: "button", class: "plain", onclick: () => view.follow() }, cause.next ? "Go to the wait that goes before (Enter)" : `Go to ${shortened(about.regions[cause.slice[3]])} (Enter)`)),
     );
   if (wait?.advice) found.append(make("p", { class: "muted" }, wait.advice));
   return found;
