@@ -1,4 +1,4 @@
-/* tracecols viewer, BSD-3-Clause. Built by report/viewer/build.js; sources 975f75afa107ef820cf567ee41eead1774e63df9a9104ddcaa095445eccd33b1
+/* tracecols viewer, BSD-3-Clause. Built by report/viewer/build.js; sources ad2474fa1ccf692028fd891ec51ee9568ba5d887d10109e9ffe274bb68961bf2
 
 It contains:
 
