@@ -318,6 +318,18 @@ def test_mouse__zooms_pans_and_selects(page):
 
 
 @pytest.mark.slow
+def test_mouse__on_a_finding_leaves_the_keys_to_the_timeline(page):
+    page.page.locator(".findings button").nth(1).click()
+    page.settle()
+    wait = page.view("view.chosen")
+    page.press("Enter")
+    assert page.view("view.trail.length") == 1
+    assert page.view("view.chosen") != wait
+    page.press("Backspace")
+    assert page.view("view.chosen.begin") == wait["begin"]
+
+
+@pytest.mark.slow
 def test_range__is_copied_as_options(browser, server, path):
     found = Page(browser, server, permissions=["clipboard-read", "clipboard-write"])
     found.press("w", "w")

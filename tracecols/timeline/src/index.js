@@ -296,6 +296,9 @@ function build(abouts, pair) {
 
   // -- keyboard ------------------------------------------------------------------------------------------------------
 
+  // after a click with the mouse, Enter and Space act on the timeline, not on the button once more
+  root.addEventListener("click", ({ detail, target }) => detail && target.closest("button") && pane.labels.focus({ preventScroll: true }));
+
   async function copyRange() {
     const text = asOptions(view);
     try {
