@@ -906,6 +906,9 @@ def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, syste
     wanted = {"tree": "All 6 locations", "topology": f"{at[0]:.2f}", "distribution": f"{mean:#.4g} s"}
     assert wanted[system] in "".join(texts)
     assert "table" not in "".join(texts)  # the toolbar is no part of the picture
+    # programs that read SVG know no other colours
+    paints = {part.get(of) for part in picture.iter() for of in ("fill", "stroke", "stop-color")}
+    assert {paint for paint in paints if paint and not re.match(r"#|none|rgb\(\d+, \d+, \d+\)$|url", paint)} == set()
     file = saved(report, "system", "PNG", tmp_path)
     head = file.read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
