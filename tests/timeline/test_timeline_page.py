@@ -754,7 +754,8 @@ def test_fold__that_is_not_there_is_said(browser, server):
     found = new_page(browser)
     found.goto(f"{server.url}fold?phase=no_such_region")
     found.wait_for_selector("[role=alert]")
-    assert "no region of this trace is called" in found.locator("[role=alert]").text_content()
+    said, advice = found.locator("[role=alert]").inner_text().split("\n")
+    assert "no region of this trace is called" in said and "h_region" in advice
     found.context.close()
 
 
