@@ -342,6 +342,18 @@ def test_range__is_copied_as_options(browser, server, path):
     found.context.close()
 
 
+@pytest.mark.slow
+def test_range__that_begins_before_the_recording_is_copied_with_its_begin(browser, archive, tmp_path):
+    """Clock offsets may make times negative; options cannot."""
+    (rank,) = archive.mpi(1).ranks
+    rank.clock_offset(0, -1000).clock_offset(9000, -1000).call(0, 9000, "main")
+    with served(timeline_of(tracecols.convert(archive.write(), tmp_path / "x.trace"))) as server:
+        found = Page(browser, server, permissions=["clipboard-read", "clipboard-write"])
+        words = copied(found.page, found.page.get_by_text("copy --from --to")).split()
+        assert words[0] == "--to" and float(words[1]) > 7e-6
+        found.close()
+
+
 def saved(page, key, folder):
     """Press a key that saves the view; return the file, under the name suggested to the browser."""
     with page.page.expect_download() as found:

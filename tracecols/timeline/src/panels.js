@@ -218,6 +218,7 @@ export function severities(view) {
 
 /** The options that choose a range of time for other commands. */
 export function asOptions(view) {
-  const [from, to] = view.range ?? view.withinRun;
-  return `--from ${Math.max(0, seconds(view.about, from))} --to ${seconds(view.about, to)}`;
+  const [from, to] = (view.range ?? view.withinRun).map((ticks) => seconds(view.about, ticks));
+  // what is before the start of the recording cannot be named: without --from it is included
+  return `${from < 0 ? "" : `--from ${from} `}--to ${to}`;
 }
