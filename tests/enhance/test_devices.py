@@ -17,6 +17,7 @@ from tracecols.model.model import enhance as enhance_store
 from tracecols.report.info import describe_cube
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION
 from tracecols.search.cube import analyze_model
+from tracecols.search.matches import find_timed
 from tracecols.store import Store
 
 WITH_STREAMS = ("cuda_simple", "sptc", "mi300", "jacobi_gpu", "xeonphi_jacobi")
@@ -214,6 +215,14 @@ def test_small_program__has_what_is_on_paper(archive, enhance):
     assert [cube.call_paths.path[i] for i in kernels.call_path.tolist()] == ["kernel"]
     # computation is the rest of the time
     assert ticks(cube, "comp") == 61
+
+
+def test_late_launch__lies_in_the_launching_call(archive, enhance):
+    """It does so if the kernel begins after the call has returned."""
+    small(archive)
+    ((_, found, (begin, end), _),) = find_timed(enhance(archive), ["device_late_launch"])
+    # the call from 10 to 13, and the kernel at 14
+    assert (begin.tolist(), end.tolist(), found.severity.tolist()) == ([10], [13], [3])
 
 
 def test_early_wait__is_for_what_was_pending_and_ended_last(archive, enhance):

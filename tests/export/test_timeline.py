@@ -424,6 +424,31 @@ def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_p
     assert [(p.pid, p.process_name) for p in processes] == [(i + 1, f"MPI Rank {i}") for i in range(4)]
 
 
+def test_descriptors__of_streams_belong_to_their_process(archive, tmp_path):
+    """Devices group the streams of a process; a name may hold a comma."""
+    groups = [archive.process(f"MPI Rank {i}") for i in range(2)]
+    for group in groups:
+        for name in ("Master, thread", "CUDA[0:7]", "CUDA[0:8]", ""):
+            location = archive.location(name, group, "gpu" if name.startswith("CUDA") else "cpu_thread")
+            location.call(0, 10, "f")
+    trace = convert(archive.write(), tmp_path)
+    tracks = export(trace, tmp_path / "x.pftrace").tracks.values()
+    assert [(t.process.pid, t.process.process_name) for t in tracks if t.HasField("process")] == [
+        (1, "MPI Rank 0"),
+        (2, "MPI Rank 1"),
+    ]
+    threads = [t.thread for t in tracks if t.HasField("thread")]
+    names = ["Master, thread", "", "CUDA[0:7]", "CUDA[0:8]"]
+    assert [(t.pid, t.thread_name) for t in threads] == [(pid, name) for pid in (1, 2) for name in names]
+    assert [t.name for t in tracks if "CUDA[0]" in t.name] == ["CUDA[0]"] * 2
+    export_timeline(trace.path, tmp_path / "x.trace.json", jobs=1)
+    events = json.loads((tmp_path / "x.trace.json").read_text())["traceEvents"]
+    said = [(e["name"], e["pid"], e["args"].get("name")) for e in events if e["ph"] == "M"]
+    assert [s[1:] for s in said if s[0] == "process_name"] == [(1, "MPI Rank 0"), (2, "MPI Rank 1")]
+    # an empty one is an error for viewers
+    assert [s[2] for s in said if s[0] == "thread_name"] == ["Master, thread", "CUDA[0:7]", "CUDA[0:8]"] * 2
+
+
 # -- tracks ------------------------------------------------------------------------------------------------------------
 
 
@@ -696,6 +721,16 @@ def test_devices__chrome_has_copies_and_flows_as_well(archive, tmp_path):
     assert copy["args"] == {"bytes": 64}
     # launch and kernel, call and copy; and the critical path from the host through both to the host
     assert sorted(e["ph"] for e in events if e.get("name") == "flow") == ["f", "f", "f", "s", "s", "s", "t"]
+
+
+def test_devices__have_flows_where_times_are_negative(archive, tmp_path):
+    """Clock offsets may make times negative."""
+    program = small(archive)
+    for location in (program.host, *program.streams):
+        location.clock_offset(0, -1000).clock_offset(100, -1000)
+    timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
+    instants = [i for of in timeline.instants.values() for i in of]
+    assert [len(i.flows) for i in instants if i.name in ("launch", "kernel begins", "copy asked for")] == [1, 1, 1]
 
 
 @pytest.mark.slow

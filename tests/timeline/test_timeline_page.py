@@ -318,6 +318,18 @@ def test_mouse__zooms_pans_and_selects(page):
 
 
 @pytest.mark.slow
+def test_mouse__on_a_finding_leaves_the_keys_to_the_timeline(page):
+    page.page.locator(".findings button").nth(1).click()
+    page.settle()
+    wait = page.view("view.chosen")
+    page.press("Enter")
+    assert page.view("view.trail.length") == 1
+    assert page.view("view.chosen") != wait
+    page.press("Backspace")
+    assert page.view("view.chosen.begin") == wait["begin"]
+
+
+@pytest.mark.slow
 def test_range__is_copied_as_options(browser, server, path):
     found = Page(browser, server, permissions=["clipboard-read", "clipboard-write"])
     found.press("w", "w")
@@ -328,6 +340,18 @@ def test_range__is_copied_as_options(browser, server, path):
     ticks = [trace.ticks(float(words[i])) - first for i in (1, 3)]
     assert ticks == found.view("[view.state.from, view.state.to]")
     found.context.close()
+
+
+@pytest.mark.slow
+def test_range__that_begins_before_the_recording_is_copied_with_its_begin(browser, archive, tmp_path):
+    """Clock offsets may make times negative; options cannot."""
+    (rank,) = archive.mpi(1).ranks
+    rank.clock_offset(0, -1000).clock_offset(9000, -1000).call(0, 9000, "main")
+    with served(timeline_of(tracecols.convert(archive.write(), tmp_path / "x.trace"))) as server:
+        found = Page(browser, server, permissions=["clipboard-read", "clipboard-write"])
+        words = copied(found.page, found.page.get_by_text("copy --from --to")).split()
+        assert words[0] == "--to" and float(words[1]) > 7e-6
+        found.close()
 
 
 def saved(page, key, folder):
@@ -395,6 +419,8 @@ def test_picture__that_is_saved_is_what_is_drawn(page, tmp_path):
     assert sum(r.get("fill") == "url(#waits)" for r in rects) == page.view("view.drawn.waits.length") > 0
     assert len(rects) > page.view("view.drawn.slices.length") > 0
     assert {"Master thread", "OMP thread 1"} <= {text.text for text in root.iter(f"{svg}text")}
+    # colours as in CSS 4 are not known to programs that read SVG
+    assert all("/" not in (part.get(of) or "") for part in root.iter() for of in ("fill", "stroke"))
     # nothing is loaded from elsewhere
     assert all(image.get("href").startswith("data:image/png") for image in root.iter(f"{svg}image"))
 
@@ -428,6 +454,25 @@ def test_narrow__window_has_all_of_it(browser, server, scheme):
     assert found.view("view.width") > 400
     found.press("t")
     assert found.page.evaluate("() => document.documentElement.dataset.theme") != scheme
+    found.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "script",
+    [
+        "if (location.protocol === 'http:') localStorage.setItem('tracecols-theme', 'auto')",
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('nothing is stored'); } })",
+    ],
+)
+def test_theme__that_is_not_chosen_is_that_of_the_system(browser, server, script):
+    """The trees may store `auto`, and a browser may store nothing."""
+    found = Page(browser, server, color_scheme="dark")
+    found.page.add_init_script(script)
+    found.open()
+    assert found.page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+    found.press("t")
+    assert found.page.evaluate("() => document.documentElement.dataset.theme") == "light"
     found.close()
 
 
@@ -721,7 +766,8 @@ def test_fold__that_is_not_there_is_said(browser, server):
     found = new_page(browser)
     found.goto(f"{server.url}fold?phase=no_such_region")
     found.wait_for_selector("[role=alert]")
-    assert "no region of this trace is called" in found.locator("[role=alert]").text_content()
+    said, advice = found.locator("[role=alert]").inner_text().split("\n")
+    assert "no region of this trace is called" in said and "h_region" in advice
     found.context.close()
 
 
@@ -775,6 +821,12 @@ def test_cursor__extends_a_range_with_shift(page):
     assert page.view("view.range") == [page.view("view.cursorCell.begin"), first["end"]]
     page.press("z")
     assert page.view("view.state.to") == first["end"]
+    # a click on nothing ends the range, not the cursor
+    box = page.page.locator(".canvas").bounding_box()
+    page.page.mouse.click(box["x"] + 200, box["y"] + 10)
+    page.press("w")
+    assert page.view("view.range") is None
+    assert "selected range" not in page.page.locator(".status").text_content()
 
 
 @pytest.mark.slow
@@ -1051,6 +1103,7 @@ def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
         rank.enter(10, HOSTILE).enter(20, "MPI_Recv").receive(7000, 0, mpi.world, tag=7, length=64).leave(
             8000, "MPI_Recv"
         ).leave(9000, HOSTILE)
+        rank.enter(9000, "\ufffe in XML").leave(9900, "\ufffe in XML")
     name = "<img src=x onerror='window.hit=2'>.trace"
     with served(timeline_of(tracecols.convert(archive.write(), tmp_path / name))) as server:
         found = Page(browser, server)
@@ -1069,6 +1122,26 @@ def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
         assert found.page.evaluate("() => window.hit") is None
         assert found.page.locator("img").count() == 0
         assert found.page.locator("h1").text_content() == name.removesuffix(".trace")
+        found.close()
+
+
+@pytest.mark.slow
+def test_names__that_are_long_leave_room_and_lead_to_the_trees(browser, archive, tmp_path):
+    """As those of templates in C++."""
+    name = f"void run<{'std::vector<double, std::allocator<double> >, ' * 90}>"
+    archive.mpi(1).ranks[0].enter(0, "main").call(1000, 9000, name).leave(10000, "main")
+    with served(timeline_of(tracecols.convert(archive.write(), tmp_path / "x.trace"))) as server:
+        found = Page(browser, server)
+        box = found.page.locator(".canvas").bounding_box()
+        found.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 80)
+        found.press("h")
+        assert "8 us" in found.page.locator(".tip").text_content()
+        for part in (".tip", ".status", "aside dl"):
+            assert found.page.locator(part).bounding_box()["height"] < 250, part
+        assert name in found.page.locator("aside").text_content()
+        with found.page.expect_popup() as trees:
+            found.page.keyboard.press("r")
+        trees.value.wait_for_function("() => document.getElementById('tracecols')?.view")
         found.close()
 
 
@@ -1093,6 +1166,12 @@ def test_server__that_has_ended_is_said(browser, server):
     found.page.keyboard.press("w")
     found.page.wait_for_function("() => document.querySelector('.note.trouble')")
     assert "was tracecols view ended?" in found.page.locator(".note").text_content()
+    found.page.unroute("**/data/view?*")
+    found.press("s")
+    found.page.route("**/data/*", lambda route: route.abort())
+    found.page.keyboard.press("n")
+    found.page.wait_for_function("() => document.querySelector('.note.trouble')")
+    assert not any("does not answer" in text for text in found.trouble)
     found.context.close()
 
 

@@ -96,7 +96,9 @@ class ChromeWriter:
             self._metadata(track, "process_sort_index", "sort_index", -1)
         if track.kind in ("location", "waits"):
             name = track.name if track.kind == "location" else f"{track.name} ({self._tracks[track.parent].name})"
-            self._metadata(track, "thread_name", "name", name)
+            # viewers complain about empty names
+            if name:
+                self._metadata(track, "thread_name", "name", name)
             order = track.parent if track.kind == "waits" else track.uuid
             self._metadata(track, "thread_sort_index", "sort_index", order)
 

@@ -152,7 +152,7 @@ class Flows:
         k, c = model.kernels, model.copies
         first = self._n_messages + len(model.collectives) + 1
         begin = [ns(k.enter_time), ns(c.begin_time)]
-        asked = [ns(np.maximum(k.launch_enter_time, 0)), ns(np.maximum(c.copy_enter_time, 0))]
+        asked = [ns(k.launch_enter_time), ns(c.copy_enter_time)]
         whole = [
             (k.launch_enter >= 0) & holds(k.location, k.enter_time) & holds(k.launch_location, k.launch_enter_time),
             (c.copy_enter >= 0) & holds(c.location, c.begin_time) & holds(c.copy_location, c.copy_enter_time),

@@ -119,8 +119,7 @@ class PerfettoWriter:
         if track.kind == "process":
             fields.append((3, message((1, track.pid), (3, track.order), (6, track.process_name))))
         if track.kind == "location":
-            name = track.name.rpartition(", ")[2] if track.name.startswith(track.process_name) else track.name
-            fields.append((4, message((1, track.pid), (2, track.tid), (3, track.order), (5, name))))
+            fields.append((4, message((1, track.pid), (2, track.tid), (3, track.order), (5, track.thread_name))))
         if track.kind == "counter":
             fields.append((8, message((6, track.unit)) if track.unit else b""))
         self._file.write(packet((60, message(*fields))))

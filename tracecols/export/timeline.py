@@ -69,6 +69,8 @@ class Track:
     process: int = -1
     process_name: str = ""
     """`process` and `process_name`: row and name of the process of the track; -1 and empty for none."""
+    thread_name: str = ""
+    """Name of the location, whose track may have a longer one."""
     unit: str = ""
     """Unit of a counter."""
     pid: int = 0
@@ -351,15 +353,19 @@ class Timeline:
         """
         axis = SystemAxis.of(self.store)
         process_of = to_numpy(self.store.definitions["locations"].column("process"))
+        types = self.store.definitions["processes"].column("type").to_pylist()
         children: dict[int, list[int]] = {}
-        processes: set[int] = set()
+        processes: dict[int, int] = {}
         for i in range(len(axis.kind) - 1, -1, -1):
             location, parent = axis.location[i], axis.parent[i]
             if i in children or (location >= 0 and self._chosen[location]):
                 # in reverse order, to be popped from a stack
                 children.setdefault(parent, []).append(i)
                 if location >= 0:
-                    processes.add(parent)
+                    process = int(process_of[location])
+                    # a device that is no process of its own groups streams of the process above it
+                    is_group = axis.kind[parent] == "accelerator" and types[process] != "accelerator"
+                    processes[axis.parent[parent] if is_group else parent] = process
         thread = to_numpy(self.store.definitions["locations"].column("thread"))
         order = np.lexsort((thread, process_of))
         main = dict(zip(process_of[order][::-1].tolist(), order[::-1].tolist(), strict=True))
@@ -368,28 +374,26 @@ class Timeline:
         waiting = [(i, 0) for i in children.get(-1, [])]
         while waiting:
             i, parent = waiting.pop()
-            names, process_name = [], ""
+            names, process, process_name = [], -1, ""
             while True:
                 if i in processes:
-                    process_name = axis.name[i]
-                names.append(
-                    axis.name[i] if i in processes or axis.location[i] >= 0 else f"{axis.kind[i]} {axis.name[i]}"
-                )
+                    process, process_name = processes[i], axis.name[i]
+                is_known = i in processes or axis.location[i] >= 0 or axis.kind[i] == "accelerator"
+                names.append(axis.name[i] if is_known else f"{axis.kind[i]} {axis.name[i]}")
                 if len(children.get(i, [])) != 1:
                     break
                 i = children[i][0]
             uuid, location = len(tracks) + 1, axis.location[i]
-            kind: Kind = "location" if location >= 0 else "process" if i in processes else "group"
-            above = tracks[parent - 1] if parent else None
-            process = -1
-            if kind != "group":
-                process = int(process_of[location if location >= 0 else axis.location[children[i][0]]])
-                process_name = process_name or (above.process_name if above else "")
-            pid = process + 1
-            tid = 0
+            kind: Kind = "location" if location >= 0 else "process" if process >= 0 else "group"
+            if not process_name and parent:
+                process_name = tracks[parent - 1].process_name
+            tid, thread_name = 0, ""
             if location >= 0:
-                tid = pid if main.get(process) == location else len(self.store.definitions["processes"]) + 1 + location
-            track = Track(uuid, parent, ", ".join(names), kind, uuid, process, process_name, pid=pid, tid=tid)
+                process, thread_name = int(process_of[location]), axis.name[i]
+                tid = process + 1 if main.get(process) == location else len(types) + 1 + location
+            pid = process + 1
+            name = ", ".join(names)
+            track = Track(uuid, parent, name, kind, uuid, process, process_name, thread_name, pid=pid, tid=tid)
             tracks.append(track)
             if location >= 0:
                 lines[location] = track
@@ -426,7 +430,7 @@ class Timeline:
         if parent is None:
             # before the system tree
             return Track(n, 0, name, kind, 0)
-        return Track(n, parent.uuid, name, kind, n, parent.process, parent.process_name, unit)
+        return Track(n, parent.uuid, name, kind, n, parent.process, parent.process_name, unit=unit)
 
     def _shown(self, intervals: Any, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows of a location's intervals in the time range, enclosing ones first, their begins and ends in

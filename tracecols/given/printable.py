@@ -15,6 +15,7 @@ _HIDDEN = (
     # marks of formats
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
     "\ud800-\udfff"  # bytes of names that are no UTF-8
+    "\ufffe\uffff"  # no characters; pictures (SVG) with these cannot be read
 )
 """None of these is printable by the rules of Python. The expression is compiled only for text that may contain one:
 compiling takes 2 of the 80 ms of a command that does nothing else."""

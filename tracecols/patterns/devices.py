@@ -75,14 +75,13 @@ for id, title, summary, calls in (
     "device_launch",
     "Late Launch",
     "Time in launching calls while the stream has nothing to do, until its kernel begins.",
-    Pattern("kernels", until="enter_time"),
+    Pattern("kernels", since="wait_begin_time"),
     expert={},
     advice="Launch kernels ahead, so that the next one is there when one ends; join small kernels to larger ones.",
 )
 def late_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part of the launching call in which the stream is idle."""
-    begin = np.maximum(m.launch_enter_time, m.idle_since_time)
-    wait = np.minimum(m.launch_exit_time, m.enter_time) - begin
+    wait = np.minimum(m.launch_exit_time, m.enter_time) - m.wait_begin_time
     return parent.where(
         (m.launch_enter >= 0) & (wait > 0), severity=wait, call_path=m.launch_call_path, location=m.launch_location
     )

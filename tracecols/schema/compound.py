@@ -430,6 +430,9 @@ KERNELS = Table(
         ticks("enter_time", "when it began"),
         ticks("exit_time", "when it ended"),
         ticks("idle_since_time", "when the last kernel or copy before it on the stream ended"),
+        ticks(
+            "wait_begin_time", "when waiting in the launching call began: with the call, or when the stream was idle"
+        ),
         Column(
             "callsite",
             "int64",

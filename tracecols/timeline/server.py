@@ -38,7 +38,8 @@ ADDRESS = "127.0.0.1"
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 """Accepted names of this machine. Ports are not compared, as a forwarded port is a different one."""
 
-LONGEST_QUERY = 8192
+LONGEST_QUERY = 1 << 15
+"""Names of regions, such as those of templates in C++, take thousands of characters, and are encoded twice."""
 
 SECOND = "b/"
 """Prefix of the paths of the second of two runs."""

@@ -58,6 +58,7 @@ def match_devices(
 
 def kernel_table(d: DeviceCalls, busy: Busy, kernel: Columns, copy: Columns) -> CompoundTable:
     c, number = d.calls, kernel.number
+    idle_since, launch = busy.idle_since(kernel, copy), call_columns(d, "launch", kernel.request)
     return CompoundTable(
         KERNELS,
         len(kernel),
@@ -68,9 +69,12 @@ def kernel_table(d: DeviceCalls, busy: Busy, kernel: Columns, copy: Columns) -> 
             "exit": c.exit[number],
             "enter_time": kernel.begin,
             "exit_time": kernel.end,
-            "idle_since_time": busy.idle_since(kernel, copy),
+            "idle_since_time": idle_since,
+            "wait_begin_time": np.where(
+                kernel.request >= 0, np.maximum(launch["launch_enter_time"], idle_since), idle_since
+            ),
             "callsite": d.callsite[number],
-            **call_columns(d, "launch", kernel.request),
+            **launch,
         },
         d.counts,
     )

@@ -46,8 +46,18 @@ const KEYS = [
 ];
 
 const root = document.getElementById("timeline");
-const kept = localStorage.getItem("tracecols-theme");
-document.documentElement.dataset.theme = kept ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+/** The colours that were chosen; the trees, which keep them in the same place, may have left them to the system. */
+function theme() {
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  try {
+    const kept = localStorage.getItem("tracecols-theme");
+    return kept === "dark" || kept === "light" ? kept : system;
+  } catch {
+    // the browser may store nothing
+    return system;
+  }
+}
+document.documentElement.dataset.theme = theme();
 
 async function start() {
   const abouts = [];
@@ -286,6 +296,9 @@ function build(abouts, pair) {
 
   // -- keyboard ------------------------------------------------------------------------------------------------------
 
+  // after a click with the mouse, Enter and Space act on the timeline, not on the button once more
+  root.addEventListener("click", ({ detail, target }) => detail && target.closest("button") && pane.labels.focus({ preventScroll: true }));
+
   async function copyRange() {
     const text = asOptions(view);
     try {
@@ -384,7 +397,9 @@ function build(abouts, pair) {
     t() {
       const { dataset } = document.documentElement;
       dataset.theme = dataset.theme === "dark" ? "light" : "dark";
-      localStorage.setItem("tracecols-theme", dataset.theme);
+      try {
+        localStorage.setItem("tracecols-theme", dataset.theme);
+      } catch {}
       recolour();
     },
   };

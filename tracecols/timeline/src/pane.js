@@ -166,8 +166,10 @@ export function makePane(view, tip) {
     const text = view.describe(pointed(x, y));
     tip.hidden = !text;
     tip.textContent = text;
-    tip.style.setProperty("left", `${Math.min(event.clientX + 12, innerWidth - 260)}px`);
-    tip.style.setProperty("top", `${Math.min(event.clientY + 14, innerHeight - 60)}px`);
+    const [{ clientX: left, clientY: top }, high] = [event, tip.offsetHeight];
+    tip.style.setProperty("left", `${Math.min(left + 12, innerWidth - 260)}px`);
+    // above the mouse where there is no room below it
+    tip.style.setProperty("top", `${top + 14 + high < innerHeight ? top + 14 : Math.max(top - 8 - high, 0)}px`);
   }
 
   scroller.addEventListener("scroll", () => {

@@ -1,7 +1,7 @@
 // The panels beside the canvas: findings, what is selected, instances, the legend. Names are text, never markup.
 import { css, ofClass, ofDifference } from "./colours.js";
 import { FOLDED } from "./server.js";
-import { duration, moment, pathOf, percent, seconds } from "./words.js";
+import { duration, moment, pathOf, percent, seconds, shortened } from "./words.js";
 
 /** Make an element; children are elements or text. */
 export function make(tag, given = {}, ...children) {
@@ -123,7 +123,7 @@ export function details(view) {
   if (!cause.spent) found.append(make("p", { class: "muted" }, "The interval has too many events to say what the time was spent on."));
   if (cause.next || cause.slice)
     found.append(
-      make("p", {}, make("button", { type: "button", class: "plain", onclick: () => view.follow() }, cause.next ? "Go to the wait that goes before (Enter)" : `Go to ${about.regions[cause.slice[3]]} (Enter)`)),
+      make("p", {}, make("button", { type: "button", class: "plain", onclick: () => view.follow() }, cause.next ? "Go to the wait that goes before (Enter)" : `Go to ${shortened(about.regions[cause.slice[3]])} (Enter)`)),
     );
   if (wait?.advice) found.append(make("p", { class: "muted" }, wait.advice));
   return found;
@@ -134,7 +134,7 @@ export function instances(view) {
   const choices = about.waits.map((w, i) => [w, i]).filter(([, i]) => about.n_worst[i]);
   if (!choices.length) return make("p", { class: "muted" }, about.is_first ? "Waits are not known yet." : "There are no waits in this trace.");
   const select = make("select", { "aria-label": "Wait state", onchange: (e) => view.list(Number(e.target.value)) });
-  select.append(make("option", { value: -1 }, "choose a wait state"));
+  select.append(make("option", { value: -1, disabled: true, selected: view.instanceOf < 0 }, "choose a wait state"));
   for (const [w, i] of choices) select.append(make("option", { value: i, selected: i === view.instanceOf }, `${w.title} (${about.n_worst[i]})`));
   const list = make("ol", { class: "instances" });
   (view.instances ?? []).slice(0, 50).forEach((w, k) =>
@@ -218,6 +218,7 @@ export function severities(view) {
 
 /** The options that choose a range of time for other commands. */
 export function asOptions(view) {
-  const [from, to] = view.range ?? view.withinRun;
-  return `--from ${Math.max(0, seconds(view.about, from))} --to ${seconds(view.about, to)}`;
+  const [from, to] = (view.range ?? view.withinRun).map((ticks) => seconds(view.about, ticks));
+  // what is before the start of the recording cannot be named: without --from it is included
+  return `${from < 0 ? "" : `--from ${from} `}--to ${to}`;
 }

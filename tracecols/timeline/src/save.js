@@ -39,7 +39,7 @@ class Vectors {
 
   stroked(given) {
     const dash = this.dash.length ? { "stroke-dasharray": this.dash.join(" ") } : {};
-    return { ...given, fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth, "stroke-linejoin": this.lineJoin, ...dash };
+    return { ...given, fill: "none", ...coloured("stroke", this.strokeStyle), "stroke-width": this.lineWidth, "stroke-linejoin": this.lineJoin, ...dash };
   }
 
   save() {}

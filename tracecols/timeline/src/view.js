@@ -2,7 +2,7 @@
 import { imageOf, laneHeight, RULER, ROW, SHARES, LEVEL } from "./draw.js";
 import { ask } from "./server.js";
 import { fromAddress, kept, shownRows, toAddress } from "./state.js";
-import { duration, moment, percent, value } from "./words.js";
+import { duration, moment, percent, shortened, value } from "./words.js";
 
 export class View {
   /** `pair` is of two runs on the page, of which this may be the second one; the address says what is shown. */
@@ -354,6 +354,7 @@ export class View {
 
   clear() {
     this.chosen = this.explained = this.range = null;
+    if (this.cursor) this.cursor.anchor = null;
     this.trail = [];
     this.state.wait = null;
     if (this.state.region >= 0) this.highlight(-1);
@@ -366,7 +367,7 @@ export class View {
     if (!finding) return;
     if (finding.instance) {
       await this.list(finding.instance.property);
-      this.at = this.instances.findIndex((w) => w.begin === finding.instance.begin && w.location === finding.instance.location);
+      this.at = (this.instances ?? []).findIndex((w) => w.begin === finding.instance.begin && w.location === finding.instance.location);
       this.trail = [];
       await this.chooseWait(finding.instance, { keep: false });
     } else if (this.about.severities[finding.property]) {
@@ -379,10 +380,14 @@ export class View {
   /** List the instances of a wait state, the worst first. */
   async list(number) {
     if (this.instanceOf === number) return;
-    const found = await this.ask("instances", { number });
-    this.instances = found.says.instances;
-    this.instanceOf = number;
-    this.at = -1;
+    try {
+      const found = await this.ask("instances", { number });
+      this.instances = found.says.instances;
+      this.instanceOf = number;
+      this.at = -1;
+    } catch (error) {
+      this.trouble = error.message;
+    }
     this.redraw();
   }
 
@@ -479,10 +484,10 @@ export class View {
     }
     if (slice !== undefined) {
       const s = this.sliceAt(slice);
-      return s.count > 1 ? `${s.count} instances, ${duration(about, s.busy)} together` : `${about.regions[s.name]}\n${duration(about, s.end - s.begin)}`;
+      return s.count > 1 ? `${s.count} instances, ${duration(about, s.busy)} together` : `${shortened(about.regions[s.name])}\n${duration(about, s.end - s.begin)}`;
     }
     if (!cell) return "";
-    return cell.words + (cell.call_path >= 0 ? `\nmost in ${about.regions[about.region[cell.call_path]]} ${percent(cell.share)}` : "");
+    return cell.words + (cell.call_path >= 0 ? `\nmost in ${shortened(about.regions[about.region[cell.call_path]])} ${percent(cell.share)}` : "");
   }
 
   /** Select a wait, a slice or a cell of a location; if it is none of these, select nothing, or say so if `stays`. */
@@ -632,7 +637,7 @@ export class View {
   highlight(region) {
     this.state.region = region === this.state.region ? -1 : (region ?? -1);
     if (this.answer) this.take(this.answer, this.rows);
-    this.say(this.state.region < 0 ? "all regions are alike" : `${this.about.regions[this.state.region]} stands out`);
+    this.say(this.state.region < 0 ? "all regions are alike" : `${shortened(this.about.regions[this.state.region])} stands out`);
     this.changed();
   }
 
@@ -647,11 +652,11 @@ export class View {
     const { chosen, about, explained } = this;
     if (!chosen) return "";
     if (chosen.kind === "cell") {
-      const where = chosen.call_path >= 0 ? `, most time in ${about.regions[about.region[chosen.call_path]]}` : "";
+      const where = chosen.call_path >= 0 ? `, most time in ${shortened(about.regions[about.region[chosen.call_path]])}` : "";
       return `${duration(about, chosen.end - chosen.begin)} of ${about.rows[chosen.row].label}${where}`;
     }
     const row = this.nameOf(chosen.location);
-    if (chosen.kind === "slice") return `${about.regions[chosen.name] ?? "slice"} on ${row}`;
+    if (chosen.kind === "slice") return `${shortened(about.regions[chosen.name] ?? "slice")} on ${row}`;
     const cause = explained?.cause;
     const who = cause?.location !== undefined ? `, waits for ${this.nameOf(cause.location)}` : "";
     return `${about.waits[chosen.property]?.title ?? "wait"} on ${row}${who}`;

@@ -35,6 +35,12 @@ export function steps(about, from, to, most) {
   return found;
 }
 
+/** A name as a part of a sentence: the middle of a long one is left out. */
+export function shortened(name, most = 120) {
+  const letters = [...name];
+  return letters.length > most ? `${letters.slice(0, most - 40).join("")}…${letters.slice(-39).join("")}` : name;
+}
+
 /** A call path written out, without what is before its last names. */
 export function pathOf(about, number, most = 4) {
   const names = [];

@@ -6,8 +6,23 @@ export const escaped = (text) =>
   );
 
 const round = (v) => Math.round(v * 100) / 100;
+
+/** A colour as attributes that every program which reads SVG knows: browsers give mixed ones as `color(srgb ...)`. */
+function painted(name, paint) {
+  const [, kind, inside] = /^(color\(srgb |rgba\()([^)]*)\)$/.exec(paint) ?? [];
+  if (!kind) return [[name, paint]];
+  const [r, g, b, alpha] = inside.split(/[ ,/]+/).map(Number);
+  const parts = kind === "rgba(" ? [r, g, b] : [r, g, b].map((v) => Math.round(255 * v));
+  return [
+    [name, `rgb(${parts.join(", ")})`],
+    [name.replace("-color", "") + "-opacity", alpha],
+  ];
+}
+
+const PAINTS = ["fill", "stroke", "stop-color"];
 const attributes = (given) =>
   Object.entries(given)
+    .flatMap(([name, value]) => (PAINTS.includes(name) ? painted(name, value) : [[name, value]]))
     .filter(([, value]) => value !== undefined && value !== "")
     .map(([name, value]) => ` ${name}="${escaped(typeof value === "number" ? round(value) : value)}"`)
     .join("");
@@ -166,9 +181,10 @@ function copied(element, x, y) {
   for (const [from, to] of both) {
     const style = getComputedStyle(from);
     // attributes: a page's policy forbids styles
-    const names = ["fill", "fill-opacity", "stroke", "stroke-width"];
+    const names = ["fill-opacity", "fill", "stroke", "stroke-width"];
     if (from.tagName === "text") names.push("font-family", "font-size", "text-anchor");
-    for (const name of names) to.setAttribute(name, style.getPropertyValue(name));
+    for (const name of names)
+      for (const [known, value] of painted(name, style.getPropertyValue(name))) if (value !== undefined) to.setAttribute(known, value);
     to.removeAttribute("class");
   }
   return node(
