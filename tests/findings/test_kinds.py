@@ -523,6 +523,19 @@ def test_calls__that_take_long_are_counted():
     assert wording.what(facts, wording.Subject("put_cells", "")) == "4,000 calls of MPI_Put in put_cells take long"
 
 
+def test_calls__of_several_operations_are_not_counted_as_calls_of_one():
+    program = Program(2)
+    for location in program.masters:
+        location.enter(0, "main").enter(0, "exchange")
+        location.collective(0, 60, 0, "allreduce", sent=8, received=8)
+        location.collective(60, 100, 0, "bcast", 0, sent=8, received=8)
+        location.leave(100).leave(200)
+    with program.trace() as trace:
+        [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "collectives"]
+    assert found.what == "4 collective calls in exchange, most of all MPI_Allreduce, take long beyond waiting"
+    assert (found.evidence["n_calls"], found.evidence["n_called"]) == (4, 2)
+
+
 @pytest.mark.parametrize(
     ("call", "n_long", "advice"),
     [
