@@ -18,7 +18,7 @@ from tracecols.findings.evidence import trend_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity import wording
-from tracecols.testing import Program
+from tracecols.testing import Location, Program
 
 MS = 10**6
 """A millisecond in ticks, where 10^9 ticks are taken as a second."""
@@ -534,6 +534,21 @@ def test_calls__of_several_operations_are_not_counted_as_calls_of_one():
         [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "collectives"]
     assert found.what == "4 collective calls in exchange, most of all MPI_Allreduce, take long beyond waiting"
     assert (found.evidence["n_calls"], found.evidence["n_called"]) == (4, 2)
+
+
+@pytest.mark.parametrize("type", ["metric", "gpu"])
+def test_places__of_processes_with_one_thread_have_no_thread(type):
+    """A location of metrics, or a stream, is no thread."""
+    program = Program(3)
+    program.define("locations", name="stream", type=type, process=2, thread=1, first_row=0)
+    program.locations.append(Location(program, 2, 1))
+    for rank, location in enumerate(program.masters[:3]):
+        location.enter(0, "main").call(0, 80 if rank == 1 else 20, "work")
+        location.collective(80 if rank == 1 else 20, 90, 0, "barrier").leave(100)
+    with program.trace() as trace:
+        [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "computation"]
+    assert found.what.startswith("rank 1 computes") and found.thread is None
+    assert [place.location for place in found.paid_by] == ["rank 0", "rank 2"]
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def location_in_words(cube: Severities, location: int) -> str:
     words = f"rank {s.rank[location]}"
     if s.location_type[location] == "gpu":
         return f"{words} stream {printable(s.location_name[location]) or s.thread[location]}"
-    return words if not (s.thread > 0).any() else f"{words} thread {s.thread[location]}"
+    return f"{words} thread {s.thread[location]}" if s.has_threads else words
 
 
 def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place, Place, int]:
