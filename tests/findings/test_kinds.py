@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from benchmarks.bottlenecks import BOTTLENECKS
 from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
 from benchmarks.world import Timed
-from tracecols.findings.evidence import trend_of
+from tracecols.findings.evidence import Evidence, trend_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity import wording
@@ -534,6 +535,15 @@ def test_calls__of_several_operations_are_not_counted_as_calls_of_one():
         [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "collectives"]
     assert found.what == "4 collective calls in exchange, most of all MPI_Allreduce, take long beyond waiting"
     assert (found.evidence["n_calls"], found.evidence["n_called"]) == (4, 2)
+
+
+def test_calls__that_take_no_time_have_the_name_of_those_that_are_most():
+    """They had that of the first region of the trace, whatever it was."""
+    regions = SimpleNamespace(name=["main", "MPI_Cancel", "MPI_Test"])
+    model = SimpleNamespace(regions=regions, facts=SimpleNamespace(resolution=1))
+    calls = {"calls": np.arange(2, 7), "call_region": np.array([1, 2, 2, 1, 1]), "recorded_losses": np.zeros(8)}
+    found = Evidence(SimpleNamespace(**calls, model=model))._called(np.arange(2, 5))
+    assert found == {"call": "MPI_Test", "n_called": 2}
 
 
 @pytest.mark.parametrize("type", ["metric", "gpu"])
