@@ -3,6 +3,8 @@ charged."""
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from conftest import slow
@@ -123,6 +125,26 @@ def test_conditions__of_random_queues_cost_what_they_wait(seed, monkeypatch):
 def test_conditions__of_many_random_queues_cost_what_they_wait(first, monkeypatch):
     for seed in range(first, first + 10):
         check_queue(seed, monkeypatch)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_conditions__pass_costs_on_to_who_gave_up_the_mutex_before(order):
+    """The signal comes late since its thread waits for another one, which waited for the mutex that the thread that
+    waits for the condition had until then: the wait for the condition does not come before the release of the mutex."""
+    program = Program(processes=1, threads=3)
+    for name in (WAIT, SIGNAL, LOCK, UNLOCK):
+        program.region(name, "pthread", "wrapper")
+    waiting, between, signalling = (program.locations[i] for i in order)
+    waiting.enter(0, "main").acquire(1, 7, 1, PTHREAD).enter(2, "f").leave(20).enter(20, WAIT)
+    waiting.release(20, 7, 1, PTHREAD).acquire(91, 7, 3, PTHREAD).leave(92).leave(100)
+    between.enter(0, "main").acquire(1, 8, 1, PTHREAD).enter(5, LOCK).acquire(21, 7, 2, PTHREAD).leave(22)
+    between.enter(22, "k").leave(50).release(51, 7, 2, PTHREAD).release(52, 8, 1, PTHREAD).leave(100)
+    signalling.enter(0, "main").enter(10, LOCK).acquire(53, 8, 2, PTHREAD).leave(54)
+    signalling.enter(54, "g").leave(80).enter(80, SIGNAL).leave(81).leave(100)
+    with program.trace() as trace:
+        cube = lawful(trace)
+    costs = {path: value for (path, _), value in ticks(cube, "delay_condition_longterm").items()}
+    assert costs == {"main/f": 11, "main/k": 20, f"main/{LOCK}": 1}
 
 
 # -- threads that are created ------------------------------------------------------------------------------------------

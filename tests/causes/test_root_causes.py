@@ -30,6 +30,7 @@ from tracecols.causes.points import Synchronisation
 from tracecols.causes.quirks import NONE, OF_SCALASCA
 from tracecols.causes.segments import LIMIT
 from tracecols.causes.sweep import Amounts
+from tracecols.drawings.examples import EXAMPLES
 from tracecols.enhance.dataflow.columns import Columns, pieced
 from tracecols.enhance.dataflow.spill import Spill, SpilledColumns
 from tracecols.errors import TracecolsError
@@ -251,6 +252,14 @@ def test_critical_path__goes_on_where_it_ends_and_is_as_long_as_its_cells(folder
     # location by location
     on = np.bincount(path.location, path.end_time - path.begin_time, trace.manifest["n_locations"])
     assert on == pytest.approx(np.bincount(cells.location, cells.value, on.size), rel=1e-9, abs=1.0)
+
+
+def test_charges__that_are_all_zero_have_the_same_type_for_any_partitions(monkeypatch):
+    with EXAMPLES["mpi_polling_wait"].make().program.trace() as trace:
+        whole = trace.analyze("scalasca")
+        divide(monkeypatch)
+        monkeypatch.setattr("tracecols.enhance.scan.gaps.MOST_EVENTS", 3)
+        same(whole, tracecols.open(trace.path).analyze("scalasca"))
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from benchmarks.bottlenecks import BOTTLENECKS
 from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
 from benchmarks.world import Timed
-from tracecols.findings.evidence import trend_of
+from tracecols.findings.evidence import Evidence, trend_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity import wording
-from tracecols.testing import Program
+from tracecols.testing import Location, Program
 
 MS = 10**6
 """A millisecond in ticks, where 10^9 ticks are taken as a second."""
@@ -521,6 +522,43 @@ def test_computation__of_one_who_does_nearly_all_of_it_has_no_ratio():
 def test_calls__that_take_long_are_counted():
     facts = {"kind": "calls", "evidence": {"n_calls": 4000, "call": "MPI_Put"}}
     assert wording.what(facts, wording.Subject("put_cells", "")) == "4,000 calls of MPI_Put in put_cells take long"
+
+
+def test_calls__of_several_operations_are_not_counted_as_calls_of_one():
+    program = Program(2)
+    for location in program.masters:
+        location.enter(0, "main").enter(0, "exchange")
+        location.collective(0, 60, 0, "allreduce", sent=8, received=8)
+        location.collective(60, 100, 0, "bcast", 0, sent=8, received=8)
+        location.leave(100).leave(200)
+    with program.trace() as trace:
+        [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "collectives"]
+    assert found.what == "4 collective calls in exchange, most of all MPI_Allreduce, take long beyond waiting"
+    assert (found.evidence["n_calls"], found.evidence["n_called"]) == (4, 2)
+
+
+def test_calls__that_take_no_time_have_the_name_of_those_that_are_most():
+    """They had that of the first region of the trace, whatever it was."""
+    regions = SimpleNamespace(name=["main", "MPI_Cancel", "MPI_Test"])
+    model = SimpleNamespace(regions=regions, facts=SimpleNamespace(resolution=1))
+    calls = {"calls": np.arange(2, 7), "call_region": np.array([1, 2, 2, 1, 1]), "recorded_losses": np.zeros(8)}
+    found = Evidence(SimpleNamespace(**calls, model=model))._called(np.arange(2, 5))
+    assert found == {"call": "MPI_Test", "n_called": 2}
+
+
+@pytest.mark.parametrize("type", ["metric", "gpu"])
+def test_places__of_processes_with_one_thread_have_no_thread(type):
+    """A location of metrics, or a stream, is no thread."""
+    program = Program(3)
+    program.define("locations", name="stream", type=type, process=2, thread=1, first_row=0)
+    program.locations.append(Location(program, 2, 1))
+    for rank, location in enumerate(program.masters[:3]):
+        location.enter(0, "main").call(0, 80 if rank == 1 else 20, "work")
+        location.collective(80 if rank == 1 else 20, 90, 0, "barrier").leave(100)
+    with program.trace() as trace:
+        [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "computation"]
+    assert found.what.startswith("rank 1 computes") and found.thread is None
+    assert [place.location for place in found.paid_by] == ["rank 0", "rank 2"]
 
 
 @pytest.mark.parametrize(

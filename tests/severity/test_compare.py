@@ -12,12 +12,14 @@ from support.small_cubes import random_cube, small_cube
 
 import tracecols
 from tracecols.errors import SeverityError
+from tracecols.export.tables import write_cube
 from tracecols.report.comparison import run_names
 from tracecols.report.terminal import Display
 from tracecols.rules import evaluate
 from tracecols.severity import Cells, SeverityCube, algebra
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.reduction import reduce_at, without_residue
+from tracecols.testing import Program
 
 # Two runs of a program, in ticks of a millisecond: f became faster, g is new, and a second process takes part.
 BEFORE = {
@@ -648,6 +650,24 @@ def test_compare__writes_the_difference_as_a_report(saved, tmp_path):
         "compare", saved / "before.severity", saved / "after.severity", "-o", tmp_path / "page.html", code=1
     )
     assert "is not a report of tracecols" in output
+
+
+def test_compare__of_a_cube_of_another_tool_says_that_its_focus_has_more(tmp_path):
+    """A cube of another tool has the time of `main` before MPI_Init and after MPI_Finalize in its focus."""
+    program = Program(2)
+    for location in program.masters:
+        location.enter(0, "main").call(10, 20, "MPI_Init").call(50, 60, "MPI_Finalize").leave(65)
+    with program.trace() as trace:
+        cube = trace.analyze()
+    write_cube(cube, tmp_path / "x.cubex")
+    other = tracecols.read_cube(tmp_path / "x.cubex")
+    runs = tracecols.compare([cube, other], ["own", "other"])
+    assert [c.total("time") for c in runs.cubes] == [60, 90]
+    assert runs.notes == [
+        "the focus of other is known by call path only: it includes the time of the caller before MPI_Init and after "
+        "MPI_Finalize"
+    ]
+    assert tracecols.compare([cube, other], with_startup=True).notes == []
 
 
 @pytest.mark.slow

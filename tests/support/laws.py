@@ -120,6 +120,7 @@ def same(cube, other):
     for name, of in cube.cells.items():
         assert np.array_equal(of.key, other.cells[name].key), name
         assert np.array_equal(of.value, other.cells[name].value), name
+        assert of.value.dtype == other.cells[name].value.dtype, name
     assert (cube.outside is None) == (other.outside is None)
     for name, of in (cube.outside or {}).items():
         assert (of.summed() - other.outside[name].summed()).value.tolist() == [], name

@@ -33,9 +33,9 @@ NEIGHBOURS = 1 << 12
 """Number of consecutive points whose earliest begin of a call is known: if none of their calls begins in a batch, they
 are not read for it."""
 
-INSIDE = np.isin(POINTS, ("thread barrier", "creates", "MPI_Init", "MPI_Finalize"))
+INSIDE = np.isin(POINTS, ("thread barrier", "creates", "MPI_Init", "MPI_Finalize", "release"))
 """Mask of the kinds of points whose event may be the ENTER of their call: calls that are never left, and those that
-create processes."""
+create processes or release a mutex and then wait for a condition."""
 
 EARLIEST = np.iinfo(np.int64).min
 

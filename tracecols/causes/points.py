@@ -603,7 +603,7 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
         waits & (m.previous_owner >= 0) & (m.previous_owner != m.location) & (m.previous_call_path >= 0)
     )
     wait = times(m.previous_release_time[of]) - since[of]
-    enter, released = times(m.enter_time[of]), m.previous_release[of]
+    enter, released = times(m.enter_time[of]), m.released[of]
     acquires = _points(
         "lock",
         m.location[of],
@@ -617,7 +617,6 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
     releases = _points("release", m.previous_owner[of], released, m.previous_release_time[of], m.previous_call_path[of])
     of_locks = _pairs("lock", released, m.acquire[of], wait)
     conditional, signals, of_conditions = _condition_points(facts, quirks, m)
-    # a release in a wait for a condition is a point of the condition, even if others wait for the lock
     points = [conditional, signals, acquires, releases]
     return Synchronisation(quirks, points, [of_locks, of_conditions], spill)
 

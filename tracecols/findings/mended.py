@@ -49,7 +49,7 @@ def _in_words(replay: Replay, cause: Cause) -> str:
     """Return a cause in words."""
     model = replay.model
     of = Readable(model.store, lambda: model.facts)
-    several = bool((of.thread > 0).any())
+    several = bool((of.thread[model.locations.is_cpu] > 0).any())
 
     def name(location: int) -> str:
         return f"rank {of.rank[location]}" + f" thread {of.thread[location]}" * several

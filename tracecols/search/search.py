@@ -365,7 +365,9 @@ class Search:
                     # added up only when there are more new cells than in the sum so far, so that none is added up often
                     if sum(map(len, some[1:])) > len(some[0]):
                         parts[name] = [Cells.together(some)]
-        self.cells |= {name: Cells.together(some) for name, some in parts.items()}
+        added = {name: Cells.together(some) for name, some in parts.items()}
+        # sums of which no cell is left have the same type, however the trace is divided
+        self.cells |= {name: of if len(of) else Cells.empty() for name, of in added.items()}
         return self._all_cells(), dict(counts)
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:

@@ -544,6 +544,11 @@ class SystemAxis:
         return np.array([t not in ("metric", "gpu") for t in self.location_type], bool)
 
     @property
+    def has_threads(self) -> bool:
+        """Whether any process has several CPU threads."""
+        return any(self.location_type[i] not in ("metric", "gpu") for i in np.flatnonzero(self.thread > 0).tolist())
+
+    @property
     def depth(self) -> NDArray[np.int32]:
         """Level of every node, 0 for roots; (n,) int32."""
         depth: list[int] = []

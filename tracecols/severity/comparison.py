@@ -84,6 +84,11 @@ class Comparison:
                 f"  and other ones than {', '.join(COLUMNS)}"
             )
         self.united = algebra.unify(self.cubes, by)
+        self._by_call_path = [
+            name
+            for name, given, cube in zip(self.names, cubes, self.cubes, strict=True)
+            if cube is not given and given.outside is None
+        ]
 
     def __repr__(self) -> str:
         lines = [f"<Comparison of {len(self.cubes)} runs, locations by {self.by}>"]
@@ -199,6 +204,11 @@ class Comparison:
                 f"{name}: {words or 'not narrowed'}" for name, words in zip(self.names, narrowed, strict=True)
             )
             found.append(f"the analyses look at different things, so that there is no speedup: {'; '.join(narrowings)}")
+        if self._by_call_path and len(self._by_call_path) < len(self.cubes):
+            found.append(
+                f"the focus of {', '.join(self._by_call_path)} is known by call path only: it includes the time of the "
+                "caller before MPI_Init and after MPI_Finalize"
+            )
         lengths = {len(c.periods) for c in self.cubes if c.periods is not None}
         if self.has_phases and len(lengths) > 1:
             kind = self.united[0].divided().kind

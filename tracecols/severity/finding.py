@@ -135,7 +135,7 @@ def location_in_words(cube: Severities, location: int) -> str:
         stream = f"stream {printable(s.location_name[location]) or s.thread[location]}"
         # devices may be processes of their own, which have no rank
         return f"{words} {stream}" if s.rank[location] >= 0 else stream
-    return words if not (s.thread > 0).any() else f"{words} thread {s.thread[location]}"
+    return f"{words} thread {s.thread[location]}" if s.has_threads else words
 
 
 def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place, Place, int]:

@@ -182,7 +182,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     )
     name_of_cause = str(facts["evidence"].get("phases") or cube.call_paths.name[at])
     region_of_cause = wording.short(name_of_cause)
-    several = bool((cube.system.thread > 0).any())
+    several = cube.system.has_threads
     unit = "thread" if several else "rank"
     path_of_cause = cube.call_paths.paths_of([at])[0]
     subject = wording.Subject(region_of_cause, words, unit, "!$omp" in path_of_cause)

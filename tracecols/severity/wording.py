@@ -285,6 +285,14 @@ def _functions(f: Facts, s: Subject) -> str:
     return listed(names) if len(names) <= 3 else f"{s.region} and {number_of(len(names) - 1, 'other function')}"
 
 
+def _counted(e: Facts, where: str, what: str) -> str:
+    """Count calls, and name the MPI call with most of their time, which may be one of several."""
+    n = e.get("n_calls", 0)
+    if "call" in e and e.get("n_called", n) == n:
+        return f"{number_of(n, 'call')} of {e['call']} in {where}"
+    return f"{number_of(n, what)} in {where}" + (f", most of all {e['call']}," if "call" in e else "")
+
+
 def _messages(f: Facts, s: Subject) -> str:
     e, where = f["evidence"], _functions(f, s)
     if has_tiny_messages(f):
@@ -303,8 +311,7 @@ def _messages(f: Facts, s: Subject) -> str:
     if "n_messages" in e:
         return f"the transfer of {number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where}"
     if "call" in e:
-        n = e["n_calls"]
-        return f"{number_of(n, 'call')} of {e['call']} in {where} {'takes' if n == 1 else 'take'} long beyond waiting"
+        return f"{_counted(e, where, 'call')} {'takes' if e['n_calls'] == 1 else 'take'} long beyond waiting"
     return f"point-to-point communication in {where} takes long beyond waiting"
 
 
@@ -317,16 +324,13 @@ def _collectives(f: Facts, s: Subject) -> str:
             f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region}{named} {takes} "
             f"{e['in_long']:.0%} of their time"
         )
-    n = e.get("n_calls", 0)
-    calls = f"{number_of(n, 'call')} of {e['call']}" if "call" in e else number_of(n, "collective call")
-    return f"{calls} in {s.region} {'takes' if n == 1 else 'take'} long beyond waiting"
+    takes = "takes" if e.get("n_calls", 0) == 1 else "take"
+    return f"{_counted(e, s.region, 'collective call')} {takes} long beyond waiting"
 
 
 def _calls(f: Facts, s: Subject) -> str:
     e, most = f["evidence"], f", most of all on {s.who}" if s.who else ""
-    n = e.get("n_calls", 0)
-    calls = f"{number_of(n, 'call')} of {e['call']}" if "call" in e else number_of(n, "call")
-    return f"{calls} in {s.region} {'takes' if n == 1 else 'take'} long{most}"
+    return f"{_counted(e, s.region, 'call')} {'takes' if e.get('n_calls', 0) == 1 else 'take'} long{most}"
 
 
 def _lock(f: Facts, s: Subject) -> str:

@@ -73,6 +73,7 @@ def match_locks(
             "previous_release": pick(e.row, previous_release),
             "previous_owner": pick(e.location, previous_release),
             "previous_call_path": lambda: pick(calls.call_path, pick(e.call, previous_release)),
+            "released": _released(facts, calls, e, previous_release),
             "lockptr": lockptr[acquire],
             "lockptr_time": lockptr_time[acquire],
             "enter": lambda: pick(calls.enter, call),
@@ -122,6 +123,14 @@ def _given_up(facts: Facts, calls: CallInstances, e: Columns, acquire: NDArray[n
     kept = (e.call[before] == call[at]) & (e.lock[before] == e.lock[acquire[at]]) & ~ACQUIRE[e.kind[before]]
     result[at[kept]] = e.row[before[kept]]
     return result
+
+
+def _released(facts: Facts, calls: CallInstances, e: Columns, release: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the events at which locks are released: of waits for conditions the ENTER, since the wait begins with the
+    release; (n,) int64 rows, -1 for none."""
+    call = pick(e.call, release)
+    waits = is_in(facts, pick(calls.call_path, call), CONDITION)
+    return np.where(waits, pick(calls.enter, call), pick(e.row, release))
 
 
 def _find_signals(
