@@ -36,7 +36,7 @@ class Archive:
         try:
             offsets, realtime = _offsets(contents)
             self._recording = Recording(contents, offsets)
-            self._kernels = self._recording.kernels.joined()
+            self._kernels = np.concatenate(self._recording.kernels)
             self._without_texts = [content.path.name for content in contents if not content.strings]
             payloads = self._payloads()
             self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
@@ -103,8 +103,7 @@ class Archive:
     def _join(self, payloads: list[tuple[int, int, Payload]], of_mpi: Communicators) -> tuple[Joined, Found]:
         """Find the operations of NCCL and MPI, and their events."""
         r, kernels = self._recording, self._kernels
-        launches = np.concatenate([np.zeros((0, 3), np.int64), *r.launches])
-        hints = np.concatenate([np.zeros((0, 4), np.int64), *r.hints])
+        launches, hints = np.concatenate(r.launches), np.concatenate(r.hints)
         members = find_members(kernels, r.regions.communicates, launches, hints, r.regions.hints, payloads)
         of_stream = {number: p for (p, _), number in r.streams.items()}
         process, device = (np.array([of[i] for i in kernels[:, 0].tolist()], np.int64) for of in (of_stream, r.devices))
