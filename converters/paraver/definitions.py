@@ -10,7 +10,7 @@ import numpy as np
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.paraver import decode, types
 from tracecols.converters.paraver.files import Header, Names
-from tracecols.converters.paraver.index import slot_of
+from tracecols.converters.paraver.index import slots_of
 from tracecols.converters.region_names import COLLECTIVE_NAMES, REGION_NAMES
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -107,20 +107,13 @@ class Regions:
 
     def for_kernels(self) -> decode.Regions:
         """Return the regions in the form that the decoder uses."""
-        size = 1 << (4 * len(self._pairs) + 16).bit_length()
-        slots = np.full(size, -1, np.int64)
-        for k, (number, value, _) in enumerate(self._pairs):
-            at = slot_of(value * 64 + number & MASK, size)
-            while slots[at] >= 0:
-                at = (at + 1) % size
-            slots[at] = k
         numbers, values, regions = (
             np.array(v, np.int64) for v in (zip(*self._pairs, strict=True) if self._pairs else [[]] * 3)
         )
         lower = [name.lower().rstrip("_") if of == "mpi" else "" for name, _, of, *_ in self.rows]
         found = [None if name.startswith("mpi_i") else re.fullmatch(COLLECTIVE_NAMES, name) for name in lower]
         return decode.Regions(
-            slots,
+            slots_of([value * 64 + number & MASK for number, value, _ in self._pairs]),
             numbers,
             values,
             regions.astype(np.int32),
