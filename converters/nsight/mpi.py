@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.content import MOST_RANKS, NOTHING, Content
 from tracecols.converters.nsight.operations import Communicator
-from tracecols.converters.region_names import COLLECTIVE_NAMES
+from tracecols.converters.region_names import collective_of, plain
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -52,11 +52,9 @@ _WHAT = (
 
 def what_of(name: str) -> int:
     """Return the kind of a call, from its name."""
-    lower = name.lower().rstrip("_")
-    found = re.fullmatch(COLLECTIVE_NAMES, lower)
-    if found:
-        first = FIRST_NONBLOCKING if lower.startswith("mpi_i") else FIRST_COLLECTIVE
-        return first + COLLECTIVE_OPS.index(found[1])
+    lower, op = plain(name), collective_of(name)
+    if op >= 0:
+        return op + (FIRST_NONBLOCKING if lower.startswith("mpi_i") else FIRST_COLLECTIVE)
     return next((what for what, pattern in _WHAT if re.fullmatch(pattern, lower)), PLAIN)
 
 

@@ -11,8 +11,7 @@ from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.paraver import decode, types
 from tracecols.converters.paraver.files import Header, Names
 from tracecols.converters.paraver.index import slots_of
-from tracecols.converters.region_names import COLLECTIVE_NAMES, REGION_NAMES
-from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.converters.region_names import collective_of, find_role, plain
 
 _POSTS, _STARTS = (
     re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(all)?)"),
@@ -44,7 +43,6 @@ class Regions:
         self._names = names
         self.rows: dict[tuple[str, str, str, str, int], int] = {}
         self._pairs: list[tuple[int, int, int]] = []
-        self._patterns = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in REGION_NAMES]
         self.n_unnamed = 0
         """Number of MPI calls that `.pcf` does not name."""
         self.program = self._row(PROGRAM, "function", "user")
@@ -88,7 +86,8 @@ class Regions:
             return
         role, paradigm = found.role, found.paradigm
         if found.action == types.CALL:
-            role = self._role(label, role)
+            by_name, _ = find_role(label) or (role, "")
+            role = role if by_name == "function" else by_name
             self.n_unnamed += not label
         line = _LINE.fullmatch(self._names.values.get(types.LINES.get(number, -1), {}).get(value & MASK, ""))
         where = (line[2], int(line[1])) if line else ("", 0)
@@ -99,25 +98,19 @@ class Regions:
             name, role = types.SYNCHRONISATION.get(label, (name, role))
         self._pairs.append((number, value, self._row(name, role, paradigm, *where)))
 
-    def _role(self, name: str, otherwise: str) -> str:
-        """Return the role of an MPI call."""
-        lower = name.lower().rstrip("_")
-        found = next((role for fits, role, _ in self._patterns if fits.fullmatch(lower)), otherwise)
-        return otherwise if found == "function" else found
-
     def for_kernels(self) -> decode.Regions:
         """Return the regions in the form that the decoder uses."""
         numbers, values, regions = (
             np.array(v, np.int64) for v in (zip(*self._pairs, strict=True) if self._pairs else [[]] * 3)
         )
-        lower = [name.lower().rstrip("_") if of == "mpi" else "" for name, _, of, *_ in self.rows]
-        found = [None if name.startswith("mpi_i") else re.fullmatch(COLLECTIVE_NAMES, name) for name in lower]
+        lower = [plain(name) if of == "mpi" else "" for name, _, of, *_ in self.rows]
+        ops = [-1 if name.startswith("mpi_i") else collective_of(name) for name in lower]
         return decode.Regions(
             slots_of([value * 64 + number & MASK for number, value, _ in self._pairs]),
             numbers,
             values,
             regions.astype(np.int32),
-            np.array([*(COLLECTIVE_OPS.index(f[1]) if f else -1 for f in found), -1], np.int64),
+            np.array([*ops, -1], np.int64),
             np.array([*(_POSTS.fullmatch(name) is not None for name in lower), False], np.uint8),
             np.array([*(_STARTS.fullmatch(name) is not None for name in lower), False], np.uint8),
             self.program,
