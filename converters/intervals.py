@@ -187,13 +187,18 @@ def _ranges(stored: NDArray[Any], pieces: list[_Piece]) -> Iterator[tuple[int, i
 
 @dataclass
 class Nested:
-    """Changes made to overlapping intervals when the events of a location were written."""
+    """Changes made to overlapping intervals, so that they enclose or follow each other."""
 
     n_cut: int = 0
     """Number of intervals that overlapped another one without being inside it."""
     longest: int = 0
     time: int = 0
     """`longest` and `time`: maximum and sum of the nanoseconds that were cut off, or by which a begin was moved."""
+
+    @classmethod
+    def of(cls, change: NDArray[np.int64]) -> Nested:
+        """Sum up the changes of intervals, in ns; 0 for unchanged ones."""
+        return cls(int(np.count_nonzero(change)), int(change.max(initial=0)), int(change.sum()))
 
     def __add__(self, other: Nested) -> Nested:
         return Nested(self.n_cut + other.n_cut, max(self.longest, other.longest), self.time + other.time)
