@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Columns, Report, Source
+from tracecols.converters.buffers import PerThread
 from tracecols.converters.otf2 import encode, tables
 from tracecols.converters.otf2.clock import LocalClock, Readings
 from tracecols.converters.otf2.files import HEADER, LITTLE, MAX_CHUNK
@@ -529,20 +530,18 @@ def _write_locations(
     codes = [[enums.VALUE_TYPES.index(_VALUE_TYPES[t]) for t in types] for types in source.metric_types]
     type_start = np.cumsum([0, *map(len, codes)]).astype(np.int64)
     type_code = np.array([c for of in codes for c in of], np.uint8)
-    mine = threading.local()
+    buffers = PerThread(lambda: Buffers(event_chunk))
     stopped = threading.Event()
     lock = threading.Lock()
 
     def write(location: int) -> tuple[EventFile, Report, dict[str, int]]:
         nonlocal done
-        if not hasattr(mine, "buffers"):
-            mine.buffers = Buffers(event_chunk)
         found = Report()
         dropped: dict[str, int] = {}
         with (folder / f"{location}.evt").open("wb", buffering=0) as file:
             what = f"location {locations['id'][location]} ({locations['name'][location]})"
             clock = clocks[location] if clocks is not None else None
-            writer = EventFile(file, mine.buffers, event_chunk, type_start, type_code, what, clock)
+            writer = EventFile(file, buffers.value, event_chunk, type_start, type_code, what, clock)
             for batch in source.read(location, found):
                 if stopped.is_set():
                     break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report
-from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
 from tracecols.converters.paraver import decode, definitions, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
 from tracecols.converters.paraver.files import DAMAGED, Header, line_of, read_header, read_names
@@ -62,7 +61,7 @@ WHAT_IS_WRONG = {
 
 
 class Buffers:
-    """The buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
+    """The buffers of one thread; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
         self.resize(ROWS)
@@ -138,7 +137,7 @@ class Archive:
         self.definitions, self.metric_types = d.tables, d.metric_types
         self._regions = d.regions.for_kernels()
         self.capabilities: frozenset[str] = frozenset()
-        self._local = threading.local()
+        self._buffers = PerThread(Buffers)
         self._survey(header.is_cut)
         of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
         has_functions = any(number in of_user for number, _ in index.named)
@@ -329,12 +328,6 @@ class Archive:
             "value": number[begins][first_of],
         }
 
-    def _buffers(self) -> Buffers:
-        if not hasattr(self._local, "buffers"):
-            self._local.buffers = Buffers()
-        buffers: Buffers = self._local.buffers
-        return buffers
-
     def _mail(self, location: int) -> decode.Mail:
         """Return the messages of a location."""
         messages, n = self._index.messages, self._index.n_locations
@@ -372,7 +365,7 @@ class Archive:
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
         """Decode the words of a location and yield full buffers. Raises SourceError if they are inconsistent, after the
         events before the error."""
-        buffers, state = self._buffers(), reading.state
+        buffers, state = self._buffers.value, reading.state
         mail, teams = self._mail(location), self._teams[location]
         is_device = self._definitions.is_device[location]
         regions = self._regions

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tracecols.converters.definition_tables import DefinitionTables
+from tracecols.converters.definition_tables import DefinitionTables, rows_by_number
 from tracecols.converters.paraver import decode, types
 from tracecols.converters.paraver.files import Header, Names
 from tracecols.converters.paraver.index import slots_of
@@ -240,8 +240,6 @@ def tables_for_kernels(
     place = {number: k for k, number in enumerate(counters)}
     found = [types.types_of(n) for n in numbers]
     small = {identifier: row for identifier, row in communicators.items() if 0 <= identifier < MOST_COMMUNICATORS}
-    rows = np.full(max(small, default=-1) + 1, -1, np.int64)
-    rows[list(small)] = list(small.values())
     status = names.values.get(types.LOCK_STATUS, {})
     obtaining = next((v for v, label in status.items() if label == types.OBTAINING), types.OBTAINING_VALUE)
     is_user = [t is not None and t.action == types.REGION and t.paradigm == "user" for t in found]
@@ -249,7 +247,7 @@ def tables_for_kernels(
         np.array([place.get(n, -1) for n in numbers], np.int64),
         np.array([regions.fixed(n) for n in numbers], np.int32),
         np.array(is_user, np.uint8),
-        rows,
+        rows_by_number(small),
         np.zeros(max(communicators.values(), default=-1) + 1, np.int64),
         len(counters),
         1e9 / header.resolution,
