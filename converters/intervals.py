@@ -40,7 +40,7 @@ from tracecols.converters.nesting import (
     write_events,
 )
 from tracecols.converters.temporary import temporary_file, write
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, VALUE_TYPES
 
@@ -130,7 +130,7 @@ class Gathered:
             return
         order = np.argsort(location, kind="stable")
         location, intervals = location[order], intervals[order]
-        bounds = np.flatnonzero(np.append(True, location[1:] != location[:-1]))
+        bounds = np.flatnonzero(starts_run(location))
         for start, stop in zip(bounds.tolist(), [*bounds[1:].tolist(), location.size], strict=True):
             begin = intervals["begin"][start:stop]
             pieces = self._pieces.setdefault(int(location[start]), [])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.mpi.operation_waits import (
     BY_ACCESS,
@@ -87,9 +88,9 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     rows = np.flatnonzero((wait > 0) & m.is_complete)
     # the origin that completes last; of those the first
     rows = rows[np.lexsort((rows, -wait[rows], m.exposure[rows]))]
-    rows = rows[np.concatenate([[True], m.exposure[rows][1:] != m.exposure[rows][:-1]])] if rows.size else rows
+    rows = rows[starts_run(m.exposure[rows])]
     rows = rows[np.lexsort((m.target[rows], m.completed_by[rows]))]
-    rows = rows[np.concatenate([[True], m.completed_by[rows][1:] != m.completed_by[rows][:-1]])] if rows.size else rows
+    rows = rows[starts_run(m.completed_by[rows])]
     chosen = np.zeros(len(m), bool)
     chosen[rows] = True
     return parent.where(chosen, severity=wait)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.distinct import ends_run, starts_run
 from tracecols.enhance.scan.periods import FROM, phases_of
 from tracecols.errors import AnalysisError
 from tracecols.given.printable import printable
@@ -93,9 +94,7 @@ def _until_next(
     around[parents[parents >= 0]] = True
     where, _, _, since, until, _ = instances_of(model, around)
     end = np.append(begin[1:], 0)
-    is_last = np.append(location[1:] != location[:-1], True)
-    is_first = np.append(True, is_last[:-1])
-    for first, last in zip(np.flatnonzero(is_first), np.flatnonzero(is_last), strict=True):
+    for first, last in zip(np.flatnonzero(starts_run(location)), np.flatnonzero(ends_run(location)), strict=True):
         encloses = (where == location[first]) & (since <= begin[first]) & (until >= begin[first])
         end[last] = until[encloses].max(initial=begin[last])
     return end

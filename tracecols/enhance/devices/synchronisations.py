@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, latest_before
 from tracecols.enhance.definitions.regions import COPY, WAIT
@@ -132,7 +133,7 @@ def last_pending(
         at = np.flatnonzero(act >= 0)
         end = acts["end"][act[at]]
         at = at[np.lexsort((acts["row"][act[at]], -end, end > leave[call[at]], call[at]))]
-        chosen = at[np.append(True, call[at][1:] != call[at][:-1])[: at.size]]
+        chosen = at[starts_run(call[at])]
         cause[call[chosen]] = act[chosen]
     return cause
 
