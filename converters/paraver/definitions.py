@@ -13,10 +13,8 @@ from tracecols.converters.paraver.files import Header, Names
 from tracecols.converters.paraver.index import slots_of
 from tracecols.converters.region_names import collective_of, find_role, plain
 
-_POSTS, _STARTS = (
-    re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(all)?)"),
-    re.compile(r"mpi_(i[bsr]?send|isendrecv(_replace)?|start(all)?)"),
-)
+_POSTS = re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(all)?)")
+_STARTS = re.compile(r"mpi_(i[bsr]?send|isendrecv(_replace)?|start(all)?)")
 """MPI calls that post receives, and those that start sends, which other calls complete."""
 
 _COPY = re.compile(r"[Mm]emcpy|(Read|Write|Copy)Buffer")

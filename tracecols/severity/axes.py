@@ -104,11 +104,9 @@ class PropertyAxis:
         self.aggregation = self.aggregation or ["sum"] * n
         # copies: other axes may share these lists
         self.is_wait, self.is_heading = list(self.is_wait or [-1] * n), list(self.is_heading or [-1] * n)
-        self.delay, self.part, self.advice = (
-            list(self.delay or [""] * n),
-            list(self.part or [""] * n),
-            list(self.advice),
-        )
+        self.delay = list(self.delay or [""] * n)
+        self.part = list(self.part or [""] * n)
+        self.advice = list(self.advice)
         self.is_estimate = list(self.is_estimate or [0] * n)
         self.formula = list(self.formula or [""] * n)
         if -1 in self.is_wait or -1 in self.is_heading:

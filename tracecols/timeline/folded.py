@@ -105,13 +105,11 @@ class Folded:
     is a row, and times are ticks since its begin. The shorter ones of `n_all` instances may be left out."""
 
     def __init__(self, timeline: Timeline, instances: Instances, words: str, n_all: int, order: str) -> None:
-        self._timeline, self._instances, self._words, self._n_all, self._order = (
-            timeline,
-            instances,
-            words,
-            n_all,
-            order,
-        )
+        self._timeline = timeline
+        self._instances = instances
+        self._words = words
+        self._n_all = n_all
+        self._order = order
         everything = np.arange(instances.begin.size)
         self._rows = [Row(-1, "all instances", "phase", -1, everything)]
         names = {row.location: self._name(row) for row in timeline.rows if row.location >= 0}

@@ -607,10 +607,8 @@ def fork_spans(scans: Sequence[LocationScan], events_of_teams: TeamEvents, order
             if not np.array_equal(is_side_fork[side_of == k], is_fork[of == k]):
                 raise scan.damaged("its forks and joins do not follow each other as in the table threads")
     join = pair_nested(is_fork, ~is_fork, of)[is_fork]
-    time, node = (
-        order.time(row, joined_column(events, "time", np.int64)[mine]),
-        joined_column(events, "node", np.int32)[mine],
-    )
+    time = order.time(row, joined_column(events, "time", np.int64)[mine])
+    node = joined_column(events, "node", np.int32)[mine]
     of = of[is_fork]
     last_time = np.array([scan.last_time for scan in scans], np.int64)
     return ForkSpans(
