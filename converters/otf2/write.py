@@ -465,33 +465,15 @@ def write_archive(
     numbers above 92 and unknown ones, call sites, the order of events of the same time, definitions without a table of
     their own, and the paradigm NCCL of regions and communicators.
 
-    Parameters
-    ----------
-    path : str or Path
-        The anchor file, `NAME.otf2`. The global definitions `NAME.def` and the folder `NAME` are written beside it;
-        none of the three may exist.
-    jobs : int, optional
-        Threads; by default one per core.
-    progress : callable, optional
-        Called with the number of events done and the total number.
-    event_chunk : int
-        Bytes per chunk of events; the format's library requires 256 KiB to 16 MiB.
-    report : Report, optional
-        Receives in `unknown` the numbers of items left out, by name, in addition to what the source reports.
-    clock_offsets : sequence of ((n,) int64, (n,) int64), optional
-        By location: ticks of the common clock, and the offsets to add to the location's clock there. Times are written
-        as those clocks showed them, with ClockOffset records that restore the source's times to the tick.
+    `path` is the anchor file, `NAME.otf2`, which is returned. The global definitions `NAME.def` and the folder `NAME`
+    are written beside it; none of the three may exist. `event_chunk` is in bytes; the format's library requires 256 KiB
+    to 16 MiB. `report` receives in `unknown` the numbers of items left out, by name, in addition to what the source
+    reports.
 
-    Returns
-    -------
-    Path
-        The anchor file.
-
-    Raises
-    ------
-    WriteError
-        If the archive exists, cannot be written, or the source holds a value that OTF2 cannot express; if a clock runs
-        so slow that it never shows the time of an event.
+    `clock_offsets` are by location: ticks of the common clock, and the offsets to add to the location's clock there,
+    (n,) int64 each. Times are written as those clocks showed them, with ClockOffset records that restore the source's
+    times to the tick. Raises WriteError if the archive exists, cannot be written, or the source holds a value that OTF2
+    cannot express; if a clock runs so slow that it never shows the time of an event.
     """
     path = Path(path)
     clocks = [LocalClock(readings) for readings in clock_offsets] if clock_offsets is not None else None

@@ -396,24 +396,12 @@ class OperationCounter:
         by_time: bool = True,
         rows: tuple[Ints, ...] = (),
     ) -> Operations:
-        """Number operations in the whole trace and in the slice.
+        """Number operations in the whole trace and in the slice: in the order of the events `begun`, by process in
+        order of time, or (not `by_time`) thread by thread. The events `done` at the same process complete them, and
+        `rows`, (n,) each, are all their events.
 
-        Parameters
-        ----------
-        what, keys
-            As those of `Operations`.
-        begun : Events
-            The events that determine the order of counting.
-        done : Events
-            The events at the same process that complete them.
-        counts : (n,) bool, optional
-            Mask of the operations counted in the whole trace; all by default.
-        holds : (n,) bool, optional
-            Mask of the operations counted in the slice; by default those that are completed in it.
-        by_time : bool, optional
-            Whether operations of the threads of a process are counted in order of time; otherwise thread by thread.
-        rows : tuple of (n,) int64, optional
-            All their events.
+        Masks, (n,), select the operations that are counted in the whole trace (`counts`, all by default), and in the
+        slice (`holds`, by default those that are completed in it).
         """
         bounds, (location, row) = self._bounds, begun
         by_time = by_time and self._have_threads(location)
