@@ -3,7 +3,6 @@ easy to see."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -18,6 +17,7 @@ from tracecols.enhance.scan.periods import FROM, phases_of
 from tracecols.errors import AnalysisError
 from tracecols.given.printable import printable
 from tracecols.model.model import Model
+from tracecols.once import Recent
 from tracecols.patterns.candidates import propose_phases
 from tracecols.schema.properties import COMPUTATION
 from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline, until
@@ -297,7 +297,7 @@ class Folds:
     def __init__(self, timeline: Timeline, jobs: int | None = None, budget: Budget | None = None) -> None:
         self._timeline, self._jobs, self._budget = timeline, jobs, budget
         self._found: dict[str, tuple[str, Instances]] = {}
-        self._folded: OrderedDict[tuple[str, str, int], Folded] = OrderedDict()
+        self._folded = Recent[tuple[str, str, int], Folded](KEPT)
         self._lock = Lock()
 
     def of(self, words: str = "", order: str = "longest", row: int = 0) -> Folded:
@@ -312,11 +312,7 @@ class Folds:
         if not 0 <= row < len(self._timeline.rows):
             raise QuestionError(f"there is no such row: there are {len(self._timeline.rows)}")
         with self._lock:
-            found = self._folded.pop((words, order, row), None) or self._make(words, order, row)
-            self._folded[words, order, row] = found
-            while len(self._folded) > KEPT:
-                self._folded.popitem(last=False)
-        return found
+            return self._folded.get((words, order, row), lambda: self._make(words, order, row))
 
     def instances(self, words: str = "") -> tuple[str, Instances]:
         """Return the name of a phase, and its instances on all locations. Raises AnalysisError if there is no such
