@@ -75,7 +75,7 @@ def _calls(
     # calls that hold none of their kind: an ENTER and the EXIT after it
     at = np.flatnonzero(is_enter[:-1] & ~is_enter[1:])
     enter, leave = row[at], row[at + 1]
-    stream, site = (np.full(at.size, -1, np.int64) for _ in range(2))
+    stream = np.full(at.size, -1, np.int64)
     table = store.names("attribute_definitions")
     ids = [i for i, name in enumerate(table) if name.upper().endswith(STREAM_REFERENCES)]
     if ids and store.n_rows("attributes", location):
@@ -89,6 +89,14 @@ def _calls(
             inside = position < int(known.sum())
             inside[inside] = of[known][position[inside]] == edge[inside]
             stream[inside] = value[known][position[inside]]
+    return stream, _call_sites(store, location, first_row, enter, leave)
+
+
+def _call_sites(
+    store: Store, location: int, first_row: int, enter: NDArray[np.int64], leave: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the call site of every call or kernel, given by its events; (n,) int64, -1 if not recorded."""
+    site = np.full(enter.size, -1, np.int64)
     names = store.names("parameter_definitions")
     if CALLSITE in names and store.n_rows("parameters", location):
         found = store.read("parameters", location, ["row", "parameter", "value"])
@@ -98,7 +106,7 @@ def _calls(
         inside = position < of.size
         inside[inside] = of[position[inside]] < leave[inside]
         site[inside] = found["value"][mine][position[inside]] & NEVER
-    return stream, site
+    return site
 
 
 def _work(store: Store, regions: Regions, location: int, first_row: int, stop: int) -> dict[str, NDArray[np.int64]]:
@@ -110,18 +118,9 @@ def _work(store: Store, regions: Regions, location: int, first_row: int, stop: i
     outermost = np.flatnonzero((kind == K.EXIT) & (depth == 0))
     begins = np.flatnonzero((kind == K.ENTER) & (depth == 1))[: outermost.size]
     is_copy, is_wait = transfers_of(regions), regions.role == "task_wait"
-    names = store.names("parameter_definitions")
-    of, value = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    if CALLSITE in names and store.n_rows("parameters", location):
-        found = store.read("parameters", location, ["row", "parameter", "value"])
-        mine = np.array([n == CALLSITE for n in names])[found["parameter"]]
-        of, value = found["row"][mine] - first_row, found["value"][mine] & NEVER
     works = ~is_wait[region[begins]]
     begins, outermost = begins[works], outermost[works]
-    k = np.searchsorted(of, row[begins])
-    site, inside = np.full(k.size, -1, np.int64), k < of.size
-    inside[inside] = of[k[inside]] < row[outermost[inside]]
-    site[inside] = value[k[inside]]
+    site = _call_sites(store, location, first_row, row[begins], row[outermost])
     copies = is_copy[region[begins]]
     n_completed = 0
     if store.n_rows("rma", location):
