@@ -10,7 +10,7 @@ participants move bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
@@ -32,7 +32,7 @@ from tracecols.enhance.mpi.waits import (
 from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Variant, region_of
-from tracecols.patterns.found_by import CauseFunction, Pattern
+from tracecols.patterns.found_by import Pattern
 from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.patterns.mpi import BARRIERS
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -150,7 +150,7 @@ def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) 
     return Causes(m.location[last], m.call_path[last], m.enter_time[last])
 
 
-def of_calls(operations: RegionRule, cause: CauseFunction) -> Variant:
+def of_calls(operations: RegionRule, cause: Callable[..., Causes]) -> Variant:
     """Return the differences under the conventions of EXPERT: times of calls whose regions fit a rule."""
     return {"since": "enter_time", "operations": operations, "cause": partial(cause, operations=operations)}
 

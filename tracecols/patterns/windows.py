@@ -220,17 +220,14 @@ def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Match
     return parent.where(waits, severity=wait)
 
 
-@declare(
+declare(
     "mpi_rma_late_complete",
     "mpi_rma_early_wait",
     "Late Complete",
     "Early Wait time after the last access of the origin, which completes late.",
     Pattern("epochs", until="complete_enter_time"),
     advice="Call MPI_Win_complete right after the last access.",
-)
-def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the end of the origin's last access to the end of the wait."""
-    return late_complete(model, m, parent)
+)(late_complete)
 
 
 @declare(

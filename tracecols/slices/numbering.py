@@ -8,7 +8,7 @@ straddle its start are in the slice: the events that began them are repeated at 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns as Arrays
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, ends_run, starts_run
 from tracecols.enhance.dataflow.columns import Column, Columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_nested, ranges
 from tracecols.enhance.dataflow.partitions import whole_processes
@@ -180,7 +180,7 @@ class MemberNumbers:
     def rows(self) -> Ints:
         """Return the rows for `Numbering` where numbers differ from counting in the slice; (n, 7) int64."""
         skipped = self.number - self.position
-        before = np.where(np.append(True, np.diff(self.of) != 0)[: self.of.size], 0, np.append(0, skipped)[:-1])
+        before = np.where(starts_run(self.of), 0, np.append(0, skipped)[:-1])
         run = np.flatnonzero(skipped != before)
         of, position, numbers = self.of[run], self.position[run], self.number[run]
         if self.what == Numbered.WINDOW:
@@ -198,7 +198,7 @@ class MemberNumbers:
     def runs(self) -> tuple[Ints, Ints, Ints]:
         """Return key, first number, and one more than the last of every run of counted operations, ordered by key and
         number."""
-        last = np.append(np.diff(self.of) != 0, True)[: self.of.size]
+        last = ends_run(self.of)
         stop = np.where(last, self.n[self.of], np.append(self.position[1:], 0)[: self.of.size])
         counted = np.flatnonzero(self.number >= 0)
         counted = counted[np.lexsort((self.number[counted], self.of[counted]))]
@@ -224,7 +224,7 @@ class Lacking:
         # operations that all participants lack have no partner that could be joined wrongly
         least = np.full(head.size, np.iinfo(np.int64).max)
         np.minimum.at(least, group[of], first)
-        begins = np.append(True, np.diff(of) != 0)[: of.size]
+        begins = starts_run(of)
         low = np.where(begins, 0, np.append(0, stop)[:-1])
         after = np.zeros(end.size, np.int64)
         np.maximum.at(after, of, stop)
@@ -373,14 +373,7 @@ class OperationCounter:
 
     def _operations(self, members: Ints) -> Iterator[Operations]:
         """Count all operations of some processes."""
-        makers: list[Callable[[Ints], Iterator[Operations]]] = [
-            self._messages,
-            self._collectives,
-            self._windows,
-            self._epochs,
-            self._files,
-        ]
-        for make in makers:
+        for make in (self._messages, self._collectives, self._windows, self._epochs, self._files):
             yield from make(members)
         self._locks(members)
 

@@ -190,7 +190,7 @@ class EdgeCollector:
         position = np.arange(n)
         begin = np.maximum.accumulate(np.where(is_head, position, 0))
         n_before = np.cumsum(first >= 0)
-        n_at_begin = n_before[begin] - (first >= 0)[begin]
+        n_at_begin: Rows = n_before[begin] - (first >= 0)[begin]
         has_time = n_before > n_at_begin
         self.add(np.where(is_head | ~np.roll(has_time, 1), -1, hub - 1), hub)
         self.add(first, hub)

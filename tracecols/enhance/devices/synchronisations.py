@@ -52,11 +52,7 @@ def sync_table(d: DeviceCalls, kernel: Columns, copy: Columns) -> CompoundTable:
 
     acts = {n: np.concatenate([kernel[n], copy[n]]) for n in ("location", "process", "begin", "end", "row", "request")}
     is_named = acts["request"] != -1
-    since = (
-        np.where(acts["request"] >= 0, c.enter_time[np.maximum(acts["request"], 0)], acts["begin"])
-        if c.enter.size
-        else acts["begin"]
-    )
+    since = np.where(acts["request"] >= 0, pick(c.enter_time, acts["request"]), acts["begin"])
     since = np.where(acts["request"] == BEFORE, -NEVER, since)
     cause = last_pending(d, acts, since, is_named, calls, stream, null_stream, limit)
     begin = pick(acts["begin"], cause)
