@@ -16,7 +16,6 @@ from tracecols.enhance.devices.spans import NEVER
 from tracecols.schema import EventKind as K
 from tracecols.slices.plan import BATCH, LocationSlice
 from tracecols.store import Store
-from tracecols.store.arrow import to_numpy
 
 COMPLETIONS = (K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA_OP_COMPLETE_REMOTE)
 """Kinds that end a copy."""
@@ -29,7 +28,7 @@ def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
     if not locations.is_device.any():
         return ""
     pending = PendingWork.of(store)
-    first = to_numpy(store.definitions["locations"].column("first_row"))
+    first = store.first_rows
     calls = regions.device_call
     for i, planned in enumerate(slices):
         if not planned.start:

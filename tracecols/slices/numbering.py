@@ -307,7 +307,7 @@ class OperationCounter:
     ) -> None:
         self._store, self._process, self._bounds = store, locations.process.astype(np.int64), bounds
         self._chosen = set(chosen)
-        self._first_rows = to_numpy(store.definitions["locations"].column("first_row"))
+        self._first_rows = store.first_rows
         # requests belong to a process: all of them are repeated at one location, where they keep their order;
         # preferably one that has begun, since none shall begin earlier than recorded
         filled = np.array([i for i in reversed(chosen) if bounds.low[i] < bounds.high[i]], np.int64)
@@ -317,7 +317,7 @@ class OperationCounter:
         self._regions = Regions(store)
         self._communicators = Communicators(store, locations.process)
         self._groups = GroupMembers(store, locations.process)
-        self._order = EventOrder(store, self._first_rows)
+        self._order = EventOrder(store)
         self._numbering = Numbering.of(store)
         # for locations that are not chosen, the events after the slice are not known
         self._end = np.full(self._process.size, np.iinfo(np.int64).max)

@@ -200,7 +200,7 @@ class StoreSource:
         types = self.definitions["metric_members"]["value_type"]
         self.metric_types = [[types[m] for m in members] for members in self.definitions["metric_classes"]["members"]]
         self._side_tables = [name for name in store.tables if name != "events"]
-        self._first_rows: list[int] = list(self.definitions["locations"]["first_row"])
+        self._first_rows: list[int] = store.first_rows.tolist()
         self._slices: list[LocationSlice] | None = None
         self._start, self._stop = start, stop
         if locations is None and start is None and stop is None:

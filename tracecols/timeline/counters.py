@@ -194,7 +194,7 @@ class Block:
     def read(cls, store: Store, table: str, location: int, start: int, stop: int) -> Block:
         """Read some rows and the times of their events."""
         rows = store.read(table, location, None, start, stop)
-        event = rows["row"] - store.definitions["locations"].column("first_row")[location].as_py()
+        event = rows["row"] - store.first_rows[location]
         values = [rows[f"value_{i}"] for i in range(len(store.tables[table].columns) - 2)]
         return cls(table, location, start, event, times_of(store, location, event), rows["source"], values)
 
