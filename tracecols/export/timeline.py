@@ -466,8 +466,8 @@ class Timeline:
         """Draw the events of a location; yield each item with the number of events done since the previous one."""
         store, n_events = self.store, self.store.n_rows("events", location)
         first_row = int(self.store.first_rows[location])
-        p2p = SideReader(store, "p2p", location, first_row)
-        metrics = {t: SideReader(store, t, location, first_row) for t in store.tables if t.startswith("metrics_")}
+        p2p = SideReader(store, "p2p", location)
+        metrics = {t: SideReader(store, t, location) for t in store.tables if t.startswith("metrics_")}
         counters: dict[tuple[str, int, int], Track] = {}
         builder = SliceBuilder(store, location, self._first, self._stop, self._tasks_name)
         for base in range(0, n_events, ROWS):

@@ -259,14 +259,14 @@ class HoldingCalls(NamedTuple):
         return HoldingCalls(self.enter[at], self.exit[at], self.region[at])
 
 
-def calls_at(store: Store, location: int, first_row: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+def calls_at(store: Store, location: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
     """Find the calls that enclose events of a location, if they are the last `wanted` calls entered before them.
-    `wanted` is a mask of regions, its last element for none; `first_row` is the row of the location's first event."""
+    `wanted` is a mask of regions, its last element for none."""
     rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
     for base in range(0, store.n_rows("events", location), BATCH):
         e = store.read("events", location, ["kind", "region"], base, base + BATCH)
         at = np.flatnonzero(np.isin(e["kind"], (K.ENTER, K.EXIT)) & wanted[e["region"]])
-        rows.append(first_row + base + at)
+        rows.append(store.first_rows[location] + base + at)
         kinds.append(e["kind"][at])
         regions.append(e["region"][at])
     of, kind, region = np.concatenate(rows), np.concatenate(kinds), np.concatenate(regions)
@@ -472,7 +472,7 @@ class OperationCounter:
         enter, leave = np.full((2, row.size), -1, np.int64)
         region = np.full(row.size, -1, np.int32)
         for i, mine in _by_location(location):
-            found = calls_at(self._store, i, int(self._first_rows[i]), row[mine], wanted)
+            found = calls_at(self._store, i, row[mine], wanted)
             enter[mine], leave[mine], region[mine] = found
         return HoldingCalls(enter, leave, region)
 

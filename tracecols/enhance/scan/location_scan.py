@@ -307,7 +307,6 @@ class LocationScan:
         teams: Teams,
         order: EventOrder,
         location: int,
-        first_row: int,
         flush_stops: NDArray[np.int64] | None = None,
         is_device: bool = False,
         divider: Divider = WHOLE,
@@ -340,7 +339,7 @@ class LocationScan:
             if is_other.any():
                 self.depends, self._known = distinct(self._master[is_other]), int(is_other.argmax())
         self.state = FIRST_STATE.copy()
-        self.first_row = first_row
+        self.first_row = int(store.first_rows[location])
         self.published = NOTHING, NOTHING, NOTHING
         self.phase_begin = self.phase_end = NOTHING
         self.first_time = self.last_time = 0
@@ -351,7 +350,7 @@ class LocationScan:
         tasks = TaskEvents.of(store, location)
         self._task_slots = tasks.slot
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
-        self._site_rows = sites["row"] - first_row if sites else NOTHING
+        self._site_rows = sites["row"] - self.first_row if sites else NOTHING
         self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
         self.tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
 

@@ -131,7 +131,6 @@ def scan_locations(
                 teams,
                 order,
                 i,
-                int(store.first_rows[i]),
                 stops,
                 bool(locations.is_device[i]),
                 divider,
