@@ -268,6 +268,18 @@ def has_file(path: str | Path) -> bool:
     try:
         return exists(path)
     except OSError as error:
-        raise SourceError(
-            f"cannot read {path}: {error.strerror}\n  {advice(error, 'copy the archive again')}"
-        ) from error
+        raise unreadable(path, error, "copy the archive again") from error
+
+
+def unreadable(path: str | Path, error: OSError, todo: str = "copy the trace again") -> SourceError:
+    """Return the error for a file that cannot be read.
+
+    Parameters
+    ----------
+    path : str or Path
+    error : OSError
+        Why it cannot.
+    todo : str, optional
+        What to do if it is not a matter of permissions.
+    """
+    return SourceError(f"cannot read {path}: {error.strerror or error}\n  {advice(error, todo)}")

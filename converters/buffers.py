@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 N_VALUES = 6
 """Maximum number of values of an event."""
@@ -32,3 +36,11 @@ class Sides(NamedTuple):
     values: NDArray[np.int64]
     """(capacity, N_VALUES): values of its fields; the third one of METRIC and PROGRAM_BEGIN is where their values begin
     in `extra`."""
+
+
+class PerThread(threading.local, Generic[T]):
+    """A value of each thread, made when the thread first asks for it, and reused from location to location."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        # called again by every thread that gets an attribute
+        self.value = make()

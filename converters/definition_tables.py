@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tracecols.schema import DEFINITIONS
+
+
+def rows_by_number(rows: Mapping[int, int]) -> NDArray[np.int64]:
+    """Return a table of rows by identifier, which kernels look up; -1 for those that are not defined."""
+    table = np.full(max(rows, default=-1) + 1, -1, np.int64)
+    table[list(rows)] = list(rows.values())
+    return table
 
 
 class DefinitionTables:

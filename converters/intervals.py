@@ -40,7 +40,7 @@ from tracecols.converters.nesting import (
     write_events,
 )
 from tracecols.converters.temporary import temporary_file, write
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, VALUE_TYPES
 
@@ -130,7 +130,7 @@ class Gathered:
             return
         order = np.argsort(location, kind="stable")
         location, intervals = location[order], intervals[order]
-        bounds = np.flatnonzero(np.append(True, location[1:] != location[:-1]))
+        bounds = np.flatnonzero(starts_run(location))
         for start, stop in zip(bounds.tolist(), [*bounds[1:].tolist(), location.size], strict=True):
             begin = intervals["begin"][start:stop]
             pieces = self._pieces.setdefault(int(location[start]), [])
@@ -187,13 +187,18 @@ def _ranges(stored: NDArray[Any], pieces: list[_Piece]) -> Iterator[tuple[int, i
 
 @dataclass
 class Nested:
-    """Changes made to overlapping intervals when the events of a location were written."""
+    """Changes made to overlapping intervals, so that they enclose or follow each other."""
 
     n_cut: int = 0
     """Number of intervals that overlapped another one without being inside it."""
     longest: int = 0
     time: int = 0
     """`longest` and `time`: maximum and sum of the nanoseconds that were cut off, or by which a begin was moved."""
+
+    @classmethod
+    def of(cls, change: NDArray[np.int64]) -> Nested:
+        """Sum up the changes of intervals, in ns; 0 for unchanged ones."""
+        return cls(int(np.count_nonzero(change)), int(change.max(initial=0)), int(change.sum()))
 
     def __add__(self, other: Nested) -> Nested:
         return Nested(self.n_cut + other.n_cut, max(self.longest, other.longest), self.time + other.time)

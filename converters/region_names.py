@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-REGION_NAMES: tuple[tuple[str, str, str], ...] = (
+import re
+
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+_NAMES = (
     ("mpi_i?barrier", "barrier", "mpi"),
     ("mpi_i?(bcast|scatterv?)", "coll_one2all", "mpi"),
     ("mpi_i?(gatherv?|reduce)", "coll_all2one", "mpi"),
@@ -19,9 +23,28 @@ REGION_NAMES: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 """Role and paradigm of functions by their name in lower case, without trailing underscores; the first that fits."""
 
-COLLECTIVE_NAMES = (
+_PATTERNS = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in _NAMES]
+
+_COLLECTIVE = re.compile(
     "mpi_i?(barrier|bcast|gatherv?|scatterv?|allgatherv?|alltoall[vw]?|allreduce|reduce_scatter_block|"
-    "reduce_scatter|reduce"
-    "|exscan|scan)"
+    "reduce_scatter|reduce|exscan|scan)"
 )
 WINDOW_OPS = {"mpi_win_create": "create_handle", "mpi_win_free": "destroy_handle", "mpi_win_fence": "barrier"}
+"""Collective operations of MPI on windows, by `plain` names."""
+
+
+def plain(name: str) -> str:
+    """Return the name of a function in lower case, without trailing underscores."""
+    return name.lower().rstrip("_")
+
+
+def find_role(name: str) -> tuple[str, str] | None:
+    """Return role and paradigm of a function; None if its name says neither."""
+    lower = plain(name)
+    return next(((role, paradigm) for fits, role, paradigm in _PATTERNS if fits.fullmatch(lower)), None)
+
+
+def collective_of(name: str) -> int:
+    """Return the index in `COLLECTIVE_OPS` of the operation of an MPI function, blocking or not; -1 if it is none."""
+    found = _COLLECTIVE.fullmatch(plain(name))
+    return COLLECTIVE_OPS.index(found[1]) if found else -1

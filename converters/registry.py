@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracecols.converters.base import Format, Source, has_file
+from tracecols.converters.base import Format, Source, has_file, unreadable
 from tracecols.converters.unread import refusal
 from tracecols.errors import SourceError, UnsupportedError
 from tracecols.given import packages
-from tracecols.given.files import advice, open_regular
+from tracecols.given.files import open_regular
 from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
 
 GROUP = "tracecols.formats"
@@ -168,9 +168,7 @@ def _files_in(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError as error:
-        raise SourceError(
-            f"cannot read {folder}: {error.strerror}\n  {advice(error, 'copy the trace again')}"
-        ) from error
+        raise unreadable(folder, error) from error
 
 
 Given = str | Path | Sequence[str | Path]

@@ -1,4 +1,4 @@
-"""The distinct values of an array."""
+"""The distinct values of an array, and its runs of equal values."""
 
 from __future__ import annotations
 
@@ -21,6 +21,22 @@ def distinct(values: ArrayLike) -> NDArray[Any]:
     array([1, 3])
     """
     ordered: NDArray[Any] = np.sort(values, axis=None)
-    is_first = np.ones(ordered.size, bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    return ordered[is_first]
+    return ordered[starts_run(ordered)]
+
+
+def starts_run(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of the elements that are the first of a run of equal ones; (n,) bool.
+
+    Examples
+    --------
+    >>> starts_run(np.array([3, 3, 1]))
+    array([ True, False,  True])
+    """
+    found = np.ones(values.size, bool)
+    np.not_equal(values[1:], values[:-1], out=found[1:])
+    return found
+
+
+def ends_run(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of the elements that are the last of a run of equal ones; (n,) bool."""
+    return starts_run(values[::-1])[::-1]

@@ -1,11 +1,14 @@
-"""Attributes that are computed on first access, and only once, also with several threads."""
+"""Values that are computed on first access, and kept: attributes, and recently used values; also with several
+threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import RLock
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock, RLock
 from typing import Any, Generic, TypeVar, overload
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -53,3 +56,31 @@ class once(Generic[T]):  # noqa: N801
                 found[self._name] = self._function(instance)
             value: T = found[self._name]
             return value
+
+
+class Recent(Generic[K, T]):
+    """Values by key that are computed on first access; the most recently used ones are kept, up to a total size, by
+    default their number."""
+
+    def __init__(self, most: int, size: Callable[[T], int] = lambda _: 1) -> None:
+        self._most, self._size = most, size
+        self._kept: OrderedDict[K, T] = OrderedDict()
+        self._n, self._lock = 0, Lock()
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def get(self, key: K, make: Callable[[], T]) -> T:
+        """Return a value, which is made if it is not kept; several threads may make it at the same time."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = make()
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = made
+                self._n += self._size(made)
+            while self._n > self._most and len(self._kept) > 1:
+                self._n -= self._size(self._kept.popitem(last=False)[1])
+        return made

@@ -4,7 +4,6 @@ processes."""
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report, has_file
-from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
+from tracecols.converters.definition_tables import rows_by_number
 from tracecols.converters.epilog import decode, records
 from tracecols.converters.epilog.container import DAMAGED, HEADER, Container
 from tracecols.converters.epilog.definitions import Definitions, Section, largest, read_map
@@ -261,13 +261,9 @@ def _empty_buffers() -> decode.Buffers:
 
 def _identifiers(kinds: list[dict[int, int]]) -> decode.Identifiers:
     """Concatenate lookup tables from identifier to row; meanings are numbered from 1."""
-    tables, starts = [], [0, 0]
-    for rows in kinds:
-        table = np.full(max(rows, default=-1) + 1, -1, np.int64)
-        table[list(rows)] = list(rows.values())
-        tables.append(table)
-        starts.append(starts[-1] + table.size)
-    return decode.Identifiers(np.concatenate([*tables, np.zeros(1, np.int64)]), np.array(starts, np.int64))
+    tables = [rows_by_number(rows) for rows in kinds]
+    starts = np.cumsum([0, 0, *(table.size for table in tables)])
+    return decode.Identifiers(np.concatenate([*tables, np.zeros(1, np.int64)]), starts)
 
 
 class Archive:
@@ -312,22 +308,18 @@ class Archive:
         self.capabilities = frozenset({GET_COMPLETION})
         c = d.communicators
         # before version 1.8 partners were locations in the files of processes, too
+        peers_are_ranks = not self.is_merged and container.version >= 1008
         self._communicators = decode.Communicators(
-            not self.is_merged and container.version >= 1008,
-            d.process_of,
-            d.comm_of_window,
-            c.member_start,
-            c.members,
-            c.ranks,
+            peers_are_ranks, d.process_of, d.comm_of_window, c.member_start, c.members, c.ranks
         )
         self._regions = decode.Regions(d.callee, d.op_of_region, d.window_op_of_region, d.off_region, d.tracing_region)
-        self._local = threading.local()
+        self._buffers = PerThread(_empty_buffers)
 
     def _open_merged(self, container: Container) -> None:
         """Index a merged trace and choose its ticks."""
         d = self._definitions
         n = len(d.tables["locations"]["id"])
-        location_of = self._table(d.rows["LOCATION"])
+        location_of = rows_by_number(d.rows["LOCATION"]).astype(np.int32)
         exact = [10.0**k for k in range(6, FINEST + 1, 3)]
         # records of a serial program may lack the location
         only = 0 if n == 1 else -1
@@ -361,17 +353,9 @@ class Archive:
                 for kind, rows in zip(_KINDS, self._rows, strict=True)
             ]
             mine = np.flatnonzero(d.process_of == process)
-            container = Container(file_path)
-            file = EventFile(
-                container,
-                HEADER,
-                self._table(maps[_KINDS.index("LOCATION")]),
-                int(mine[0]),
-                n,
-                int(mine[0]) << 32,
-                self._n_counters,
-                [],
-            )
+            container, master = Container(file_path), int(mine[0])
+            location_of = rows_by_number(maps[_KINDS.index("LOCATION")]).astype(np.int32)
+            file = EventFile(container, HEADER, location_of, master, n, master << 32, self._n_counters, [])
             others = np.flatnonzero((file.n_records + file.n_lost > 0) & (d.process_of != process))
             if others.size:
                 raise SourceError(
@@ -385,12 +369,6 @@ class Archive:
         last = max((float(v[1]) for v in limits), default=0.0) - self._start
         resolution = self._resolution(map_path, last, 0, n)
         self.clock = Clock(resolution, 0, round(last * resolution))
-
-    @staticmethod
-    def _table(rows: dict[int, int]) -> NDArray[np.int32]:
-        table = np.full(max(rows, default=-1) + 1, -1, np.int32)
-        table[list(rows)] = list(rows.values())
-        return table
 
     @staticmethod
     def _resolution(path: Path, last: float, exact: int, n_locations: int) -> int:
@@ -417,24 +395,18 @@ class Archive:
                 raise
             fault = str(error)
         if state[decode.EVENTS]:
-            yield self._batch(self._buffers(), state)
+            yield self._batch(self._buffers.value, state)
         if fault:
             # if the file breaks off, the number of lost events of each location is unknown
             expected = int(file.n_rows[location] + file.n_lost[location])
             lost = -1 if file.fault else expected - int(state[decode.BASE])
             report.lost.append(Loss(location, lost, fault.splitlines()[0]))
 
-    def _buffers(self) -> decode.Buffers:
-        if not hasattr(self._local, "buffers"):
-            self._local.buffers = _empty_buffers()
-        buffers: decode.Buffers = self._local.buffers
-        return buffers
-
     def _batches(
         self, location: int, file: EventFile, clock: _Clock, ids: decode.Identifiers, state: NDArray[np.int64]
     ) -> Iterator[Batch]:
         """Decode the records of a location and yield full buffers; the remaining events stay in the buffers."""
-        here, buffers = file.records(location), self._buffers()
+        here, buffers = file.records(location), self._buffers.value
         ticks = clock.ticks(self._start, self.clock.resolution)
         meanings = decode.Meanings(file.table, ids, self._communicators, self._regions, ticks, self._n_counters)
         while True:
@@ -445,10 +417,10 @@ class Archive:
                 at = int(here.offsets[state[decode.RECORD]])
                 raise file.container.error(at, explain(why, int(state[decode.WHAT]), self._number(why, state)))
             if state[decode.DEPTH] >= buffers.stack.size:
-                buffers = self._local.buffers = buffers._replace(stack=np.concatenate([buffers.stack, buffers.stack]))
+                buffers = self._buffers.value = buffers._replace(stack=np.concatenate([buffers.stack, buffers.stack]))
             elif not state[decode.EVENTS]:
                 # one record has more attributes than there is room for
-                buffers = self._local.buffers = buffers._replace(attributes=doubled(buffers.attributes))
+                buffers = self._buffers.value = buffers._replace(attributes=doubled(buffers.attributes))
             else:
                 yield self._batch(buffers, state)
 

@@ -6,17 +6,16 @@ import contextlib
 import gzip
 import io
 import os
-import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import unreadable
 from tracecols.converters.temporary import BAD_GZIP, temporary_file, write
 from tracecols.errors import SourceError, UnsupportedError
-from tracecols.given.files import advice, open_regular
+from tracecols.given.files import open_regular
 
 MAGIC = b"EPILOG\0"
 HEADER = 10
@@ -65,8 +64,7 @@ class Container:
                 file.seek(0)
                 self.data = self._unpacked(file) if packed else np.memmap(file, np.uint8, "r").view(np.ndarray)
         except OSError as error:
-            todo = advice(error, "copy the trace again")
-            raise SourceError(f"cannot read {path}: {error.strerror or error}\n  {todo}") from error
+            raise unreadable(path, error) from error
         except ValueError as error:
             if self.cut:
                 raise SourceError(f"{path}: {self.cut}\n  the file is damaged; copy it again") from error
@@ -128,14 +126,10 @@ class Container:
                 self.cut = f"unpacking stops after {whole.tell()} bytes: {error}"
             return np.memmap(whole, np.uint8, "r").view(np.ndarray)
 
-    def unpack(self, codes: str, body: bytes) -> tuple[Any, ...]:
-        """Read numbers in the file's byte order."""
-        return struct.unpack_from((">" if self.big else "<") + codes, body)
-
-    def records(self, at: int = HEADER) -> Iterator[tuple[int, int, bytes]]:
+    def records(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield position, type and body of records until the caller has enough or the file ends. Raises SourceError if
         a record goes past the end of the file."""
-        n = self.data.size
+        at, n = HEADER, self.data.size
         while at < n:
             if at + 2 > n or at + 2 + int(self.data[at]) > n:
                 raise self.error(at, self.cut or "the file ends within a record")

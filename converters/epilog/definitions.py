@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.epilog.container import HEADER, Container
 from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIONS, MAPPED, REGION_TYPES
-from tracecols.converters.region_names import COLLECTIVE_NAMES, REGION_NAMES, WINDOW_OPS
+from tracecols.converters.region_names import WINDOW_OPS, collective_of, find_role, plain
 from tracecols.errors import SourceError
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -311,17 +310,14 @@ class Definitions(DefinitionTables):
         self.first_location = [int(i) for i in np.unique(self.process_of, return_index=True)[1]]
 
     def _regions(self) -> None:
-        names = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in REGION_NAMES]
         files = [self._name(r) for r in self._found["FILE"]]
         for r in self._found["REGION"]:
             name, text = self._name(r), self._name(r, "description")
             row = self._row(r, "file", "FILE")
             file = files[row] if row >= 0 else ""
-            lower = name.lower().rstrip("_")
             role, paradigm = REGION_TYPES.get(r["type"], ("", ""))
-            if not role or role == "coll_other" or (paradigm == "mpi" and not lower.startswith("mpi")):
-                by_name = next(((o, p) for fits, o, p in names if fits.fullmatch(lower)), None)
-                if by_name is not None:
+            if not role or role == "coll_other" or (paradigm == "mpi" and not plain(name).startswith("mpi")):
+                if (by_name := find_role(name)) is not None:
                     role, paradigm = (role or by_name[0]), by_name[1]
                 elif "EPIK" in (file, text):
                     role, paradigm = "artificial", "measurement_system"
@@ -335,14 +331,10 @@ class Definitions(DefinitionTables):
             "NO_LOGGING", "artificial", "user", id=-1, description="measurement is switched off"
         )
         self.tracing_region = self.add_region("TRACING", "artificial", "measurement_system", id=-1, file="TRACER")
-        collective, window = re.compile(COLLECTIVE_NAMES), WINDOW_OPS
-        lowered = [n.lower().rstrip("_") for n in self.tables["regions"]["name"]]
-        found = [collective.fullmatch(n) for n in lowered]
-        ops = [COLLECTIVE_OPS.index(f.group(1)) if f else -1 for f in found]
-        self.op_of_region = np.array([*ops, -1], np.int64)
-        self.window_op_of_region = np.array(
-            [*(COLLECTIVE_OPS.index(window[n]) if n in window else -1 for n in lowered), -1], np.int64
-        )
+        names = [plain(name) for name in self.tables["regions"]["name"]]
+        self.op_of_region = np.array([*map(collective_of, names), -1], np.int64)
+        window_ops = [COLLECTIVE_OPS.index(WINDOW_OPS[name]) if name in WINDOW_OPS else -1 for name in names]
+        self.window_op_of_region = np.array([*window_ops, -1], np.int64)
         sites = self._found["CALL_SITE"]
         of = [self._row(r, "region", "REGION") for r in sites]
         if -1 in of:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Clock, Loss, Report
-from tracecols.converters.intervals import INTERVAL, ROWS, Writer
+from tracecols.converters.intervals import INTERVAL, ROWS, Nested, Writer
 from tracecols.converters.kineto import operations
 from tracecols.converters.kineto.definitions import Definitions
 from tracecols.converters.kineto.operations import Instance, Member, Operations
-from tracecols.converters.kineto.recording import Located, Mended, Recording
+from tracecols.converters.kineto.recording import MOST_RANKS, Located, Recording, whole
 from tracecols.converters.nesting import NESTED, OperationEvents
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
@@ -194,23 +194,14 @@ class Archive:
                 f"{counted(n_single, 'operation')} between ranks have a single participant, such as those of ranks "
                 "whose files are not given: waits in them are not known"
             )
-        for what, name in (
-            ("threads", "slices of threads moved or shortened so that they nest"),
-            ("streams", "slices of streams end where the next one begins"),
+        for changes, name in (
+            ((r.threads for r in self._recordings), "slices of threads moved or shortened so that they nest"),
+            ((r.streams for r in self._recordings), "slices of streams end where the next one begins"),
         ):
-            mended = Mended()
-            for recording in self._recordings:
-                one: Mended = getattr(recording, what)
-                mended.n, mended.total, mended.largest = (
-                    mended.n + one.n,
-                    mended.total + one.total,
-                    max(mended.largest, one.largest),
-                )
-            if mended.n:
-                yield (
-                    f"{mended.n:,} {name}, at most by {mended.largest / 1000:,.3f} us, together "
-                    f"{mended.total / 1000:,.3f} us"
-                )
+            all_of = sum(changes, Nested())
+            if all_of.n_cut:
+                longest, time = all_of.longest / 1000, all_of.time / 1000
+                yield f"{all_of.n_cut:,} {name}, at most by {longest:,.3f} us, together {time:,.3f} us"
         if n_negative := sum(r.n_negative for r in self._recordings):
             yield f"{counted(n_negative, 'slice')} with a negative duration: they end when they begin"
         if n_untimed := sum(r.n_untimed for r in self._recordings):
@@ -266,21 +257,11 @@ class Archive:
 # -- ranks and hosts of files ------------------------------------------------------------------------------------------
 
 
-def _info(recording: Recording) -> dict[str, Any]:
-    found = recording.head.get("distributedInfo")
-    return found if isinstance(found, dict) else {}
-
-
-def _whole(value: Any) -> int:
-    """Return a rank or a number of ranks; -1 if the value is not one."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else -1
-
-
 def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], bool]:
     """Return the ranks of files, from their content, else their names, else their order, and whether it is the order of
     several. Raises SourceError if a rank has two files."""
     are_numbered = False
-    ranks = [_whole(_info(recording).get("rank")) for recording in recordings]
+    ranks = [whole(recording.distributed.get("rank"), MOST_RANKS) for recording in recordings]
     if -1 in ranks:
         if len(recordings) > 1 and max(ranks) >= 0:
             lacks = recordings[ranks.index(-1)].path
@@ -304,7 +285,7 @@ def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], bool]:
 def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
     """Return the number of ranks of the run, at least the number given. Raises SourceError if files disagree, or if a
     rank is not below it."""
-    sizes = {size: r.path for r in recordings if (size := _whole(_info(r).get("world_size"))) > 0}
+    sizes = {size: r.path for r in recordings if (size := whole(r.distributed.get("world_size"), MOST_RANKS)) > 0}
     if len(sizes) > 1:
         (one, first), (other, second), *_ = sorted(sizes.items())
         raise SourceError(

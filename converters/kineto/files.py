@@ -10,10 +10,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import unreadable
 from tracecols.converters.kineto import scan
 from tracecols.converters.temporary import BAD_GZIP, unpacked
 from tracecols.errors import SourceError
-from tracecols.given.files import advice, open_regular
+from tracecols.given.files import open_regular
 
 WINDOW = 1 << 23
 """Bytes of text that are read at once."""
@@ -173,5 +174,4 @@ def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
                         text.cut() if text.peek() < 0 else text.wrong("expected a key or the end of the object, found")
                     )
     except OSError as error:
-        todo = advice(error, "copy the trace again")
-        raise SourceError(f"cannot read {path}: {error.strerror or error}\n  {todo}") from error
+        raise unreadable(path, error) from error

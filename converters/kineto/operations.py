@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracecols.converters.kineto import scan
-from tracecols.converters.kineto.recording import Detail, Recording
+from tracecols.converters.kineto.recording import MOST_RANKS, Detail, Recording, whole
 from tracecols.converters.nccl import (
     PARTNERS,
     RECEIVE,
@@ -201,22 +201,16 @@ def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> N
     if partners := PARTNERS.search(title):
         m.named = int(partners[1]), int(partners[2])
     if m.operation.role in ("coll_one2all", "coll_all2one"):
-        root = m.given.get("Rank")
-        m.root = root if isinstance(root, int) and 0 <= root < 1 << 31 else -1
-    size = _number(m.given.get("Group size"))
+        m.root = whole(m.given.get("Rank"), MOST_RANKS)
+    size = whole(m.given.get("Group size"))
     sent, received = _bytes(m.given, around, m.operation, size)
     if sent >= 0 and received >= 0:
         m.sent, m.received, m.is_assumed = sent, received, False
 
 
-def _number(value: Any) -> int:
-    """Return a value if it is a non-negative integer below 2**48, else -1."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 48 else -1
-
-
 def _bytes(given: dict[str, Any], around: dict[str, Any], operation: Operation, size: int) -> tuple[int, int]:
     """Return the bytes that an operation sends and receives; -1 unknown."""
-    n_in, n_out = _number(given.get("In msg nelems")), _number(given.get("Out msg nelems"))
+    n_in, n_out = whole(given.get("In msg nelems")), whole(given.get("Out msg nelems"))
     each = bytes_of_type(str(given.get("dtype", "")))
     if n_in >= 0 and n_out >= 0 and each:
         return n_in * each, n_out * each
@@ -236,7 +230,7 @@ def _bytes_of_inputs(dims: Any, types: Any) -> int:
         return -1
     each = bytes_of_type(str(types[0]))
     shapes = dims[0] if dims[0] and isinstance(dims[0], list) and isinstance(dims[0][0], list) else dims[:1]
-    if not each or not all(isinstance(s, list) and all(_number(d) >= 0 for d in s) for s in shapes):
+    if not each or not all(isinstance(s, list) and all(whole(d) >= 0 for d in s) for s in shapes):
         return -1
     return min(sum(prod(s) for s in shapes) * each, 1 << 62)
 
@@ -248,8 +242,7 @@ def _configured(recordings: Sequence[Recording]) -> dict[tuple[int, str], tuple[
     """Return the ranks of the process groups that the files list, by recording and name."""
     result = {}
     for number, recording in enumerate(recordings):
-        found = recording.head.get("distributedInfo")
-        listed = found.get("pg_config") if isinstance(found, dict) else None
+        listed = recording.distributed.get("pg_config")
         for one in listed if isinstance(listed, list) else ():
             if isinstance(one, dict) and (ranks := _ranks(one.get("ranks"))):
                 result[number, str(one.get("pg_name"))] = ranks
@@ -262,7 +255,7 @@ def _ranks(value: Any) -> tuple[int, ...]:
         if not re.fullmatch(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]", value):
             return ()
         value = [int(n) for n in re.findall(r"\d+", value)]
-    if not isinstance(value, list) or not all(0 <= _number(n) < 1 << 31 for n in value) or len(set(value)) < len(value):
+    if not isinstance(value, list) or not all(whole(n, MOST_RANKS) >= 0 for n in value) or len(set(value)) < len(value):
         return ()
     return tuple(value)
 
@@ -273,7 +266,7 @@ def _ranks_of(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> 
         return ranks
     if ranks := configured.get((m.recording, str(m.given.get("Process Group Name"))), ()):
         return ranks
-    start, stride, size = (_number(m.given.get(n)) for n in ("Global rank start", "Global rank stride", "Group size"))
+    start, stride, size = (whole(m.given.get(n)) for n in ("Global rank start", "Global rank stride", "Group size"))
     return (
         tuple(range(start, start + stride * size, stride)) if start >= 0 and stride > 0 and 0 < size < 1 << 22 else ()
     )
@@ -292,10 +285,10 @@ def _pair(m: Member, rank: int, configured: dict[tuple[int, str], tuple[int, ...
     if m.operation is None or m.operation.function not in (SEND, RECEIVE):
         return ()
     is_send = m.operation.function == SEND
-    peer = _number(m.given.get("Dst Rank" if is_send else "Src Rank"))
+    peer = whole(m.given.get("Dst Rank" if is_send else "Src Rank"))
     if peer == -1:
         ranks, (own, partner) = _ranks_of(m, configured), m.named
-        partner = _number(m.given.get("Rank", partner))
+        partner = whole(m.given.get("Rank", partner))
         # groups without ranks are taken for the default one if the rank in it is the same
         peer = ranks[partner] if 0 <= partner < len(ranks) else partner if not ranks and own == rank else -1
     return () if peer in (-1, rank) else (rank, peer) if is_send else (peer, rank)
@@ -320,7 +313,7 @@ class _Joining:
         if not is_message and all(isinstance(m.given.get("Comms Id"), int | str) for m in every):
             self.key = OF_OPERATION
             self._identify(lambda m: (m.given["Comms Id"],))
-        elif key[0] == "group" and all(_number(m.given.get("Seq")) >= 0 for m in every):
+        elif key[0] == "group" and all(whole(m.given.get("Seq")) >= 0 for m in every):
             self.key = OF_SEQUENCE
             self._identify(lambda m: (m.given["Seq"], bool(m.given.get("Is P2P", False))))
         else:
@@ -470,7 +463,7 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
             if key[0] == "message"
             else f"{n_apart} of {len(joining.instances)} operations of all with all would end before all have begun"
         )
-    size = max((_number(m.given.get("Group size")) for i in joining.instances for m in i), default=-1)
+    size = max((whole(m.given.get("Group size")) for i in joining.instances for m in i), default=-1)
     if 0 < size < len(numbers):
         joining.give_up(f"{len(numbers)} ranks execute operations of a group of {size}")
     name = _title(key)

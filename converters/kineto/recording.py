@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.intervals import NO_STREAM, References
+from tracecols.converters.intervals import NO_STREAM, Nested, References
 from tracecols.converters.kineto import nest, scan
 from tracecols.converters.kineto.files import Text, parsed, read_values
 from tracecols.converters.nccl import find_operation
@@ -29,6 +29,8 @@ MOST_LOCATIONS = 1 << 20
 """Maximum number of threads and streams of a file: a damaged one must not exhaust memory."""
 MOST_LEVELS = 64
 """Maximum number of locations that a stream is split into if collective operations overlap."""
+MOST_RANKS = 1 << 31
+"""Exclusive upper bound for ranks."""
 LATEST = 1 << 62
 """Upper bound for times, in ns."""
 
@@ -102,23 +104,6 @@ class Place:
 
 
 @dataclass
-class Mended:
-    """Number and size of changes to slices so that they enclose or follow each other."""
-
-    n: int = 0
-    largest: int = 0
-    """Largest change, in ns."""
-    total: int = 0
-    """Sum of all changes, in ns."""
-
-    def add(self, change: Ints) -> None:
-        """Add changes of slices, in ns; 0 for unchanged ones."""
-        self.n += int(np.count_nonzero(change))
-        self.largest = max(self.largest, int(change.max(initial=0)))
-        self.total += int(change.sum())
-
-
-@dataclass
 class _Tables:
     """Growing tables of texts, threads and streams."""
 
@@ -175,7 +160,7 @@ class Recording:
         Number of events that are not slices of threads and streams, by category and phase.
     n_strange, n_negative, n_untimed : int
         Number of slices without process, thread or time; with a negative duration; without a duration.
-    threads, streams : Mended
+    threads, streams : Nested
         Changes of slices so that they enclose or follow each other.
     """
 
@@ -187,7 +172,7 @@ class Recording:
         self.syncs: list[tuple[int, ...]] = []
         self.thread_names: dict[tuple[int, int], str] = {}
         self.process_names: dict[int, str] = {}
-        self.threads, self.streams = Mended(), Mended()
+        self.threads, self.streams = Nested(), Nested()
         self._rows: list[int] = []
         self._tables = _Tables()
         self._state = np.zeros(scan.SCAN_STATE, np.int64)
@@ -294,8 +279,7 @@ class Recording:
             given = parsed(words) if words else {}
             given = given if isinstance(given, dict) else {}
             if details.kind[d] == scan.SYNC:
-                values = (given.get(name) for name in SYNC)
-                self.syncs.append(tuple(v if type(v) is int and 0 <= v < NO_STREAM else -1 for v in values))
+                self.syncs.append(tuple(whole(given.get(name), NO_STREAM) for name in SYNC))
                 continue
             self.details.append(Detail(int(details.kind[d]), {k: given[k] for k in PARAMETERS if k in given}))
             self._rows.append(self._n + int(details.slice[d]))
@@ -357,6 +341,12 @@ class Recording:
         del self._detail_of
 
     @property
+    def distributed(self) -> dict[str, Any]:
+        """What the file says of the ranks of the run."""
+        found = self.head.get("distributedInfo")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def base(self) -> int:
         """Offset to add to all times, in ns. Raises SourceError if it is not a number."""
         given = self.head.get("baseTimeNanoseconds", 0)
@@ -381,7 +371,7 @@ class Recording:
         if not place[0]:
             was_begin, was_end = begin.copy(), end.copy()
             order = self._mend_thread(begin, end)
-            self.threads.add(np.maximum(begin - was_begin, was_end - end))
+            self.threads += Nested.of(np.maximum(begin - was_begin, was_end - end))
             self._add(Place(*place, 0, _located(begin, end, rows, order)), numbers[order])
             return
         is_collective = np.zeros(begin.size, np.uint8)
@@ -390,7 +380,7 @@ class Recording:
         this = 0
         while nest.mend_stream(begin, end, is_collective, level, this, MOST_LEVELS - 1):
             this += 1
-        self.streams.add(was_end - end)
+        self.streams += Nested.of(was_end - end)
         for this in range(int(level.max()) + 1):
             order = np.flatnonzero(level == this)
             self._add(Place(*place, this, _located(begin, end, rows, order)), numbers[order])
@@ -451,6 +441,11 @@ class Recording:
             found.append((call, streams.get((device, stream), -1), recorder))
             found.append((recorder, streams.get((device, recorded_in), -1), recorder))
         return References.of_calls(*np.array(found, np.int64).T)
+
+
+def whole(value: Any, bound: int = 1 << 48) -> int:
+    """Return a value of a file if it is a whole number from 0 to below the bound, else -1."""
+    return value if type(value) is int and 0 <= value < bound else -1
 
 
 C10D = "c10d::"

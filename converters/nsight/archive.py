@@ -37,7 +37,7 @@ class Archive:
         try:
             offsets, realtime = _offsets(contents)
             self._recording = Recording(contents, offsets)
-            self._kernels = self._recording.kernels.joined()
+            self._kernels = np.concatenate(self._recording.kernels)
             self._without_texts = [content.path.name for content in contents if not content.strings]
             payloads = self._payloads()
             self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
@@ -118,8 +118,7 @@ class Archive:
     def _join(self, payloads: list[tuple[int, int, Payload]], of_mpi: Communicators) -> tuple[Joined, Found]:
         """Find the operations of NCCL and MPI, and their events."""
         r, kernels = self._recording, self._kernels
-        launches = np.concatenate([np.zeros((0, 3), np.int64), *r.launches])
-        hints = np.concatenate([np.zeros((0, 4), np.int64), *r.hints])
+        launches, hints = np.concatenate(r.launches), np.concatenate(r.hints)
         members = find_members(kernels, r.regions.communicates, launches, hints, r.regions.hints, payloads)
         of_stream = {number: p for (p, _), number in r.streams.items()}
         process, device = (np.array([of[i] for i in kernels[:, 0].tolist()], np.int64) for of in (of_stream, r.devices))
@@ -235,15 +234,13 @@ class Archive:
         """Yield notes for the user."""
         for name in self._without_texts:
             yield (
-                f"{name} has no texts (table StringIds): calls and kernels have numbers for names, and operations "
-                "of NCCL and of "
-                "MPI are not known"
+                f"{name} has no texts (table StringIds): calls and kernels have numbers for names, and operations of "
+                "NCCL and of MPI are not known"
             )
         if (n := len(set(self._definitions.hosts))) > 1:
             yield (
-                f"the reports of {n} hosts are related by the time of day (UTC) of these alone: waits between "
-                "hosts are as exact "
-                "as their clocks agree"
+                f"the reports of {n} hosts are related by the time of day (UTC) of these alone: waits between hosts "
+                "are as exact as their clocks agree"
             )
         if (n := len(self._places.unranked)) and len(self._places.processes) > 1:
             given = "in the order of the reports and of" if len(contents) > 1 else "in the order of"
@@ -258,8 +255,7 @@ class Archive:
         if joined.n_without_bytes:
             yield (
                 f"it is not recorded how much is sent in {counted(joined.n_without_bytes, 'kernel')} of NCCL: each "
-                "counts as 1 byte; "
-                "export with --include-blobs=true if the report has it"
+                "counts as 1 byte; export with --include-blobs=true if the report has it"
             )
         if joined.n_alone:
             yield f"{counted(joined.n_alone, 'kernel')} of NCCL cannot be joined with those of other ranks"
@@ -277,9 +273,8 @@ class Archive:
             cut = self._cut(on_streams)
             if cut.n_cut:
                 yield (
-                    f"{what} overlap {counted(cut.n_cut, 'time')}, by {cut.longest:,} ns at most and {cut.time:,} "
-                    "ns in all: "
-                    "they were shortened or moved"
+                    f"{what} overlap {counted(cut.n_cut, 'time')}, by {cut.longest:,} ns at most and {cut.time:,} ns "
+                    "in all: they were shortened or moved"
                 )
         communicating = ("point2point", "barrier", "coll_")
         if not self._recording.mpi_calls.n_operations and any(

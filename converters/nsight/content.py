@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -123,9 +124,8 @@ class Content:
         """Metadata of the export, by name."""
         found: dict[str, str] = {}
         for table in ("EXPORT_META_DATA", "META_DATA_EXPORT"):
-            for batch in self.tables.batches(table, {"name": _TEXT, "value": _TEXT}):
-                pairs = zip(batch.column("name").to_pylist(), batch.column("value").to_pylist(), strict=True)
-                found |= {name: value or "" for name, value in pairs if name is not None}
+            rows = self.values(table, {"name": _TEXT, "value": _TEXT})
+            found |= {name: value or "" for name, value in rows if name is not None}
         return found
 
     def _check(self) -> None:
@@ -163,14 +163,16 @@ class Content:
         for batch in self.tables.batches(self.name(table), columns):
             yield _rows(batch, columns)
 
+    def values(self, table: str, columns: Types) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a small table as tuples; None for nulls."""
+        for batch in self.tables.batches(table, columns):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
     @cached_property
     def strings(self) -> dict[int, str]:
         """Texts by their number."""
-        found: dict[int, str] = {}
-        for batch in self.tables.batches("StringIds", {"id": _INT, "value": _TEXT}):
-            pairs = zip(batch.column("id").to_pylist(), batch.column("value").to_pylist(), strict=True)
-            found |= {i: text or "" for i, text in pairs if i is not None}
-        return found
+        rows = self.values("StringIds", {"id": _INT, "value": _TEXT})
+        return {i: text or "" for i, text in rows if i is not None}
 
     def string(self, number: int) -> str:
         """Return a text by its number."""
@@ -178,22 +180,14 @@ class Content:
 
     def enumeration(self, table: str) -> dict[int, str]:
         """Return labels by number, as the file defines them."""
-        columns = self.tables.columns_of(table)
-        text = "label" if "label" in columns else "name"
-        found: dict[int, str] = {}
-        for batch in self.tables.batches(table, {"id": _INT, text: _TEXT}):
-            pairs = zip(batch.column("id").to_pylist(), batch.column(text).to_pylist(), strict=True)
-            found |= {i: label for i, label in pairs if i is not None and label}
-        return found
+        text = "label" if "label" in self.tables.columns_of(table) else "name"
+        return {i: label for i, label in self.values(table, {"id": _INT, text: _TEXT}) if i is not None and label}
 
     def named(self, table: str, key: str, text: str) -> dict[int, str]:
         """Return the texts in a column of a table, or those that its numbers refer to, by the numbers in another."""
-        found: dict[int, str] = {}
         is_number = text.endswith("Id")
-        for batch in self.tables.batches(table, {key: _INT, text: _INT if is_number else _TEXT}):
-            pairs = zip(batch.column(key).to_pylist(), batch.column(text).to_pylist(), strict=True)
-            found |= {k: self.string(v) if is_number else v for k, v in pairs if k is not None and v is not None}
-        return found
+        rows = self.values(table, {key: _INT, text: _INT if is_number else _TEXT})
+        return {k: self.string(v) if is_number else v for k, v in rows if k is not None and v is not None}
 
     def ranges(self) -> Iterator[tuple[Rows, pa.DictionaryArray, pa.Array]]:
         """Yield the NVTX rows: numbers, names, payloads.

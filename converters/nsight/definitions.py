@@ -188,10 +188,9 @@ class Definitions(DefinitionTables):
 
 def _host(content: Content, number: int) -> str:
     """Return the name of the machine of a report."""
-    for batch in content.tables.batches("TARGET_INFO_SYSTEM_ENV", {"name": pa.string(), "value": pa.string()}):
-        for name, value in zip(batch.column("name").to_pylist(), batch.column("value").to_pylist(), strict=True):
-            if name == "Hostname" and value:
-                return str(value)
+    for name, value in content.values("TARGET_INFO_SYSTEM_ENV", {"name": pa.string(), "value": pa.string()}):
+        if name == "Hostname" and value:
+            return str(value)
     return content.facts.get("EXPORT_HOST", "") or f"node {number}"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,27 +35,6 @@ class Stream:
     number: int
 
 
-@dataclass
-class Kernels:
-    """NCCL kernels, in the order of the tables.
-
-    Attributes
-    ----------
-    rows : list of (n, 5) int64
-        Columns: number of the location of the stream, begin, end, correlation, region.
-    """
-
-    rows: list[NDArray[np.int64]] = field(default_factory=list)
-
-    def add(self, *columns: NDArray[np.int64]) -> None:
-        """Add kernels, given by columns: location, begin, end, correlation, region."""
-        self.rows.append(np.stack(columns, axis=1))
-
-    def joined(self) -> NDArray[np.int64]:
-        """Return all kernels, (n, 5)."""
-        return np.concatenate([np.zeros((0, 5), np.int64), *self.rows])
-
-
 class Recording:
     """The contents of the reports of a run.
 
@@ -72,8 +51,8 @@ class Recording:
     regions : Regions
     intervals : Gathered
         By the number of the location; times in nanoseconds since the time 0 that the reports have in common.
-    kernels : Kernels
-        NCCL kernels.
+    kernels : list of (n, 5) int64
+        NCCL kernels, in the order of the tables: number of the location of the stream, begin, end, correlation, region.
     launches : list of (n, 3) int64
         Launches of these kernels: number of the kernel, thread, begin.
     hints : list of (n, 4) int64
@@ -96,9 +75,7 @@ class Recording:
         self.streams: dict[tuple[int, Stream], int] = {}
         self.regions = Regions()
         self.intervals = Gathered()
-        self.kernels = Kernels()
-        self.launches: list[NDArray[np.int64]] = []
-        self.hints: list[NDArray[np.int64]] = []
+        self.kernels, self.launches, self.hints = ([np.zeros((0, k), np.int64)] for k in (5, 3, 4))
         self.payloads: list[tuple[int, int, bytes]] = []
         self.devices: dict[int, int] = {}
         self.n_operations = self.n_unused = 0
@@ -137,10 +114,9 @@ class Recording:
 
     def _processes(self, identifiers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the processes of global identifiers, adding new ones."""
-        found, of = np.unique(process_of(identifiers), return_inverse=True)
-        return np.array(
-            [self.processes.setdefault((self._report, p), len(self.processes)) for p in found.tolist()] or [0]
-        )[of]
+        return _of_distinct(
+            process_of(identifiers), lambda p: self.processes.setdefault((self._report, p), len(self.processes))
+        )
 
     def _threads(self, identifiers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the location numbers of the threads of global identifiers, adding new ones."""
@@ -155,21 +131,22 @@ class Recording:
 
     def _streams(self, process: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
         """Return the location numbers of the streams of device rows, adding new ones."""
+
+        def number(place: list[int]) -> int:
+            p, context, stream, device = place
+            found = self.streams.setdefault((p, Stream(context, stream)), self.n_locations)
+            self.devices.setdefault(found, device)
+            return found
+
         where = np.stack([process, rows["contextId"], rows["streamId"], rows["deviceId"]])
-        found, of = np.unique(where, axis=1, return_inverse=True)
-        numbers = []
-        for p, context, stream, device in found.T.tolist():
-            numbers.append(self.streams.setdefault((p, Stream(context, stream)), self.n_locations))
-            self.devices.setdefault(numbers[-1], device)
+        numbers = _of_distinct(where, number)
         self._check()
-        return np.array(numbers or [0])[of.reshape(-1)]
+        return numbers
 
     def _referred(self, process: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
         """Return the streams that rows of calls name; NOTHING if a row names none, or nothing ran on it."""
         where = np.stack([process, rows["contextId"], rows["streamId"]])
-        found, of = np.unique(where, axis=1, return_inverse=True)
-        numbers = [self.streams.get((p, Stream(*stream)), NOTHING) for p, *stream in found.T.tolist()]
-        return np.array(numbers or [0])[of.reshape(-1)]
+        return _of_distinct(where, lambda at: self.streams.get((at[0], Stream(*at[1:])), NOTHING))
 
     def _check(self) -> None:
         if self.n_locations > MAX_LOCATIONS:
@@ -216,7 +193,7 @@ class Recording:
     def _launched(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return process and correlation ID (`_key`) of the NCCL kernels of this report, in ascending order, and the
         numbers of these kernels."""
-        kernels = self.kernels.joined()
+        kernels = np.concatenate(self.kernels)
         streams = {number: process for (process, _), number in self.streams.items()}
         report = [report for report, _ in self.processes]
         process = np.array([streams[i] for i in kernels[:, 0].tolist()], np.int64)
@@ -250,8 +227,7 @@ class Recording:
         self.launches.append(
             np.stack([kernels[at[found]], location[found], rows["start"][found] + self._offset], axis=1)
         )
-        names, of = np.unique(rows["nameId"], return_inverse=True)
-        region = np.array([self.regions.call(content.string(i)) for i in names.tolist()] or [0])[of]
+        region = _of_distinct(rows["nameId"], lambda i: self.regions.call(content.string(i)))
         self.counted[c.RUNTIME] += len(rows)
         self._add(
             location,
@@ -282,10 +258,11 @@ class Recording:
         rows = content.valid(rows, c.NVTX, may_be_open=True)
         process, location = self._processes(rows["globalTid"]), self._threads(rows["globalTid"])
         domain = np.where(rows["domainId"] >= 0, rows["domainId"], 0)
-        keys, of = np.unique(np.stack([process, domain, rows["index"]]), axis=1, return_inverse=True)
-        region = [self.regions.range(texts[t], self._domains.get((p, d), "")) for p, d, t in keys.T.tolist()]
+        regions = _of_distinct(
+            np.stack([process, domain, rows["index"]]),
+            lambda key: self.regions.range(texts[key[2]], self._domains.get((key[0], key[1]), "")),
+        )
         self.counted[c.NVTX] += len(rows)
-        regions = np.array(region or [0])[of.reshape(-1)]
         self._add(location, rows, region=regions, level=RANGE_LEVEL)
         hints = np.isin(regions, list(self.regions.hints))
         found = (
@@ -305,10 +282,8 @@ class Recording:
         """Add MPI calls; a call that waits for several requests has a row for each."""
         rows = content.valid(rows, table)
         location = self._threads(rows["globalTid"])
-        names, of = np.unique(rows["textId"], return_inverse=True)
-        texts = [content.string(i) for i in names.tolist()]
-        what = np.array([mpi.what_of(text) for text in texts] or [0], np.int64)[of]
-        region = np.array([self.regions.mpi(text) for text in texts] or [0])[of]
+        what = _of_distinct(rows["textId"], lambda i: mpi.what_of(content.string(i)))
+        region = _of_distinct(rows["textId"], lambda i: self.regions.mpi(content.string(i)))
         begin, end = rows["start"] + self._offset, rows["end"] + self._offset
         calls, call = np.unique(np.stack([location, begin, end]), axis=1, return_inverse=True)
         call = call.reshape(-1)
@@ -354,28 +329,19 @@ class Recording:
     def _read_devices(self, content: Content) -> None:
         """Add kernels, copies and graphs."""
         labels = c.COPIES | content.enumeration("ENUM_CUDA_MEMCPY_OPER")
-        for table, extra in (
-            (c.KERNEL, "shortName"),
-            (c.GRAPH, "graphId"),
-            (c.MEMCPY, "copyKind"),
-            (c.MEMSET, "value"),
-        ):
-            if table == c.KERNEL and not content.has(table, "shortName"):
-                extra = "demangledName"
-            columns = {**c.DEVICE_COLUMNS, extra: pa.int64(), "bytes": pa.int64()}
-            for rows in content.rows(table, columns):
+        name = "shortName" if content.has(c.KERNEL, "shortName") else "demangledName"
+        regions = self.regions
+        region_of: tuple[tuple[str, str, Callable[[int], int]], ...] = (
+            (c.KERNEL, name, lambda i: regions.kernel(content.string(i))),
+            (c.GRAPH, "graphId", lambda i: regions.kernel(f"CUDA graph {i}")),
+            (c.MEMCPY, "copyKind", lambda i: regions.copy(f"[CUDA memcpy {labels.get(i, i)}]")),
+            (c.MEMSET, "value", lambda i: regions.copy("[CUDA memset]")),
+        )
+        for table, column, region in region_of:
+            for rows in content.rows(table, {**c.DEVICE_COLUMNS, column: pa.int64(), "bytes": pa.int64()}):
                 rows = content.valid(rows, table)
-                names, of = np.unique(rows[extra], return_inverse=True)
-                if table == c.KERNEL:
-                    regions = [self.regions.kernel(content.string(i)) for i in names.tolist()]
-                elif table == c.GRAPH:
-                    regions = [self.regions.kernel(f"CUDA graph {i}") for i in names.tolist()]
-                elif table == c.MEMCPY:
-                    regions = [self.regions.copy(f"[CUDA memcpy {labels.get(i, i)}]") for i in names.tolist()]
-                else:
-                    regions = [self.regions.copy("[CUDA memset]")] * names.size
                 self.counted[table] += len(rows)
-                self._add_device_rows(rows, np.array(regions or [0])[of])
+                self._add_device_rows(rows, _of_distinct(rows[column], region))
 
     def _add_device_rows(self, rows: Rows, region: NDArray[np.int64]) -> None:
         location = self._streams(self._processes(rows["globalPid"]), rows)
@@ -385,7 +351,7 @@ class Recording:
         self.n_operations += int(is_nccl.sum())
         mine = rows.at(is_nccl)
         times = (mine[name] + self._offset for name in ("start", "end"))
-        self.kernels.add(location[is_nccl], *times, mine["correlationId"], region[is_nccl])
+        self.kernels.append(np.stack([location[is_nccl], *times, mine["correlationId"], region[is_nccl]], axis=1))
         self._add(
             location,
             rows,
@@ -395,3 +361,10 @@ class Recording:
             operation=operation,
             level=CALL_LEVEL,
         )
+
+
+def _of_distinct(values: NDArray[np.int64], number: Callable[[Any], int]) -> NDArray[np.int64]:
+    """Return the number of each value, (n,), or column of values, (k, n). It is asked for once for each distinct value,
+    in ascending order."""
+    found, of = np.unique(values, axis=None if values.ndim == 1 else 1, return_inverse=True)
+    return np.array([number(value) for value in found.T.tolist()] or [0])[of.reshape(-1)]

@@ -19,19 +19,17 @@ from numpy.typing import NDArray
 from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.content import MOST_RANKS, NOTHING, Content
 from tracecols.converters.nsight.operations import Communicator
-from tracecols.converters.region_names import COLLECTIVE_NAMES
+from tracecols.converters.region_names import collective_of, plain
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 Ints = NDArray[np.int64]
 
-P2P, COLLECTIVES, START_WAIT, OTHERS = (f"MPI_{name}_EVENTS" for name in ("P2P", "COLLECTIVES", "START_WAIT", "OTHER"))
-
 COLUMNS: dict[str, tuple[str, ...]] = {
-    P2P: ("commHandle", "tag", "remoteRank", "size", "requestHandle"),
-    COLLECTIVES: ("commHandle", "rootRank", "size", "recvSize", "requestHandle"),
-    START_WAIT: ("requestHandle",),
-    OTHERS: (),
+    "MPI_P2P_EVENTS": ("commHandle", "tag", "remoteRank", "size", "requestHandle"),
+    "MPI_COLLECTIVES_EVENTS": ("commHandle", "rootRank", "size", "recvSize", "requestHandle"),
+    "MPI_START_WAIT_EVENTS": ("requestHandle",),
+    "MPI_OTHER_EVENTS": (),
 }
 """Columns of each table other than times, thread and name."""
 
@@ -54,11 +52,9 @@ _WHAT = (
 
 def what_of(name: str) -> int:
     """Return the kind of a call, from its name."""
-    lower = name.lower().rstrip("_")
-    found = re.fullmatch(COLLECTIVE_NAMES, lower)
-    if found:
-        first = FIRST_NONBLOCKING if lower.startswith("mpi_i") else FIRST_COLLECTIVE
-        return first + COLLECTIVE_OPS.index(found[1])
+    lower, op = plain(name), collective_of(name)
+    if op >= 0:
+        return op + (FIRST_NONBLOCKING if lower.startswith("mpi_i") else FIRST_COLLECTIVE)
     return next((what for what, pattern in _WHAT if re.fullmatch(pattern, lower)), PLAIN)
 
 
@@ -174,16 +170,16 @@ class Communicators:
             )
         )
         is_call = order >= n
-        call, found = order[is_call] - n, _last_definition(order, n)[is_call]
+        call, found = order[is_call] - n, _last(order, ~is_call)[is_call]
         result = np.full(process.size, -1, np.int64)
         fits = (found >= 0) & (self._process[found] == process[call]) & (self._handle[found] == handle[call])
         result[call[fits]] = self._number[found[fits]]
         return result
 
 
-def _last_definition(order: Ints, n: int) -> Ints:
-    """Return for every element of an order the last one up to it that is less than n; -1 none."""
-    at = np.maximum.accumulate(np.where(order < n, np.arange(order.size), -1))
+def _last(order: Ints, is_wanted: NDArray[np.bool_]) -> Ints:
+    """Return for every element of an order the last wanted one up to it; -1 none."""
+    at = np.maximum.accumulate(np.where(is_wanted, np.arange(order.size), -1))
     return np.where(at >= 0, order[at], -1)
 
 
@@ -251,13 +247,10 @@ def _requests(c: dict[str, Ints]) -> Ints:
     order = some[np.lexsort((c["begin"][some], c["requestHandle"][some], c["process"][some]))]
     if not order.size:
         return result
-    is_start = starts[order]
-    at = np.maximum.accumulate(np.where(is_start, np.arange(order.size), -1))
-    start = np.where(at >= 0, order[at], -1)
-    fits = ~is_start & (start >= 0)
+    start = _last(order, starts[order])
+    fits = ~starts[order] & (start >= 0)
     fits &= (c["process"][start] == c["process"][order]) & (c["requestHandle"][start] == c["requestHandle"][order])
     # only the last call that names a request ends it: earlier tests were unsuccessful
-    is_last = np.append(~(fits[1:] & (start[1:] == start[:-1])), True)
-    fits &= is_last
+    fits &= np.append(~(fits[1:] & (start[1:] == start[:-1])), True)
     result[order[fits]] = start[fits]
     return result

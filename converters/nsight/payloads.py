@@ -56,10 +56,10 @@ def read_schemas(content: Content) -> Schemas:
     """Read the schemas of NCCL; they repeat per process."""
     found: Schemas = {}
     numbers = dict.fromkeys(("schemaId", "type", "offset"), pa.int64())
-    for batch in content.tables.batches("NVTX_PAYLOAD_SCHEMA_ENTRIES", {**numbers, "name": pa.string()}):
-        for schema, kind, offset, name in zip(*(batch.column(i).to_pylist() for i in range(4)), strict=True):
-            if schema is not None and name and kind in _BYTES_OF_TYPE:
-                found.setdefault(schema - NCCL_SCHEMAS, {})[name] = (offset or 0, _BYTES_OF_TYPE[kind])
+    rows = content.values("NVTX_PAYLOAD_SCHEMA_ENTRIES", {**numbers, "name": pa.string()})
+    for schema, kind, offset, name in rows:
+        if schema is not None and name and kind in _BYTES_OF_TYPE:
+            found.setdefault(schema - NCCL_SCHEMAS, {})[name] = (offset or 0, _BYTES_OF_TYPE[kind])
     return {number: fields for number, fields in found.items() if _COMMUNICATOR in fields}
 
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 
 from tracecols.converters.nccl import Operation, communicates, find_operation, operation_of_kernel
 from tracecols.converters.nsight.content import api_name
-from tracecols.converters.region_names import REGION_NAMES
+from tracecols.converters.region_names import find_role
 from tracecols.schema.enums import NCCL
 
 _HINT = re.compile(r"(nccl:|c10d::|(?:nccl|rccl)(?=[A-Z]))")
 """Prefixes of the names of ranges that name the operation of a kernel inside: of PyTorch around the library, of its
 operators, of the library."""
 HINTS = ("nccl:", "c10d::", "nccl", "rccl")
-
-_MPI = [(re.compile(pattern), role) for pattern, role, paradigm in REGION_NAMES if paradigm == "mpi"]
 
 
 @dataclass
@@ -47,8 +45,8 @@ class Regions:
 
     def mpi(self, name: str) -> int:
         """Return the region of an MPI call."""
-        lower = name.lower()
-        return self._row(name, next((role for fits, role in _MPI if fits.fullmatch(lower)), "function"), "mpi")
+        role, _ = find_role(name) or ("function", "")
+        return self._row(name, role, "mpi")
 
     def call(self, name: str) -> int:
         """Return the region of a CUDA call."""

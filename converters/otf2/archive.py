@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Loss, Report, has_file
-from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
 from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, read_markers, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
@@ -125,7 +124,7 @@ class GlobalRanks:
 
 
 class Buffers:
-    """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
+    """The column buffers of one thread; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
         self.events = empty(Events, ROWS)
@@ -182,7 +181,7 @@ class Archive:
             np.cumsum([0, *map(len, values)]), np.array([t == "float64" for types in values for t in types], np.uint8)
         )
         self._global_ranks = GlobalRanks(self._definitions.global_ranks, self.definitions)
-        self._local = threading.local()
+        self._buffers = PerThread(Buffers)
         self._folder = str(path.with_suffix(""))
         if has_file(notes := path.with_suffix(".marker")):
             of = self.anchor.definition_chunk, self._definitions.ids["LOCATION"]
@@ -193,12 +192,6 @@ class Archive:
         number = self.definitions["locations"]["id"][location] % (1 << 64)
         return f"{self._folder}{os.sep}{number}{suffix}"
 
-    def _buffers(self) -> Buffers:
-        if not hasattr(self._local, "buffers"):
-            self._local.buffers = Buffers()
-        buffers: Buffers = self._local.buffers
-        return buffers
-
     def _read_local(self, location: int) -> tuple[Translation, decode.Clock]:
         """Read the mapping tables and clock offsets of a location."""
         path = self._file(location, ".def")
@@ -206,7 +199,7 @@ class Archive:
             return self._translation, NO_CLOCK
         mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         offsets = []
-        buffers = self._buffers()
+        buffers = self._buffers.value
         with Chunks(path, self.anchor.definition_chunk, buffers.chunk) as file:
             chunks, _ = split_records(file, tables.LOCAL)
             if buffers.chunk is None or file.buffer.size > buffers.chunk.size:
@@ -247,7 +240,7 @@ class Archive:
         n_events = self.definitions["locations"]["n_events"]
         state = np.zeros(decode.N_STATE, np.int64)
         unknown = np.zeros(256, np.int64)
-        buffers = self._buffers()
+        buffers = self._buffers.value
         parts: list[tuple[int, int]] = []
         for location in locations:
             if state[decode.EVENTS] and n_events[location] >= TOGETHER:

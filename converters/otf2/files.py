@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import unreadable
 from tracecols.converters.otf2 import decode
 from tracecols.converters.unread import SIONLIB
 from tracecols.errors import SourceError, UnsupportedError
-from tracecols.given.files import advice, open_regular, read_bytes
+from tracecols.given.files import open_regular, read_bytes
 
 LITTLE, BIG = 0x42, 0x23
 HEADER = 18
@@ -42,9 +43,7 @@ def read_anchor(path: Path) -> Anchor:
     try:
         data = read_bytes(path)
     except OSError as error:
-        raise SourceError(
-            f"cannot read {path}: {error.strerror}\n  {advice(error, 'copy the archive again')}"
-        ) from error
+        raise unreadable(path, error, "copy the archive again") from error
     if len(data) < 8 or data[0] != 3 or data[1] not in (LITTLE, BIG) or data[2:7] != b"OTF2\0":
         raise SourceError(f"{path} is not an OTF2 anchor file\n  expected 'OTF2' at byte 2, found {data[2:7]!r}")
     order = "<" if data[1] == LITTLE else ">"
@@ -130,8 +129,7 @@ class Chunks:
             self._file = open_regular(path)
             self.n_bytes = os.fstat(self._file.fileno()).st_size
         except OSError as error:
-            todo = advice(error, "the archive is incomplete; copy it again")
-            raise SourceError(f"cannot read {path}: {error.strerror}\n  {todo}") from error
+            raise unreadable(path, error, "the archive is incomplete; copy it again") from error
         self.size = size
         room = min(size, self.n_bytes) + decode.PADDING
         if buffer is None or buffer.size < room:

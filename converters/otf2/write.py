@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Columns, Report, Source
+from tracecols.converters.buffers import PerThread
 from tracecols.converters.otf2 import encode, tables
 from tracecols.converters.otf2.clock import LocalClock, Readings
 from tracecols.converters.otf2.files import HEADER, LITTLE, MAX_CHUNK
@@ -464,33 +465,15 @@ def write_archive(
     numbers above 92 and unknown ones, call sites, the order of events of the same time, definitions without a table of
     their own, and the paradigm NCCL of regions and communicators.
 
-    Parameters
-    ----------
-    path : str or Path
-        The anchor file, `NAME.otf2`. The global definitions `NAME.def` and the folder `NAME` are written beside it;
-        none of the three may exist.
-    jobs : int, optional
-        Threads; by default one per core.
-    progress : callable, optional
-        Called with the number of events done and the total number.
-    event_chunk : int
-        Bytes per chunk of events; the format's library requires 256 KiB to 16 MiB.
-    report : Report, optional
-        Receives in `unknown` the numbers of items left out, by name, in addition to what the source reports.
-    clock_offsets : sequence of ((n,) int64, (n,) int64), optional
-        By location: ticks of the common clock, and the offsets to add to the location's clock there. Times are written
-        as those clocks showed them, with ClockOffset records that restore the source's times to the tick.
+    `path` is the anchor file, `NAME.otf2`, which is returned. The global definitions `NAME.def` and the folder `NAME`
+    are written beside it; none of the three may exist. `event_chunk` is in bytes; the format's library requires 256 KiB
+    to 16 MiB. `report` receives in `unknown` the numbers of items left out, by name, in addition to what the source
+    reports.
 
-    Returns
-    -------
-    Path
-        The anchor file.
-
-    Raises
-    ------
-    WriteError
-        If the archive exists, cannot be written, or the source holds a value that OTF2 cannot express; if a clock runs
-        so slow that it never shows the time of an event.
+    `clock_offsets` are by location: ticks of the common clock, and the offsets to add to the location's clock there,
+    (n,) int64 each. Times are written as those clocks showed them, with ClockOffset records that restore the source's
+    times to the tick. Raises WriteError if the archive exists, cannot be written, or the source holds a value that OTF2
+    cannot express; if a clock runs so slow that it never shows the time of an event.
     """
     path = Path(path)
     clocks = [LocalClock(readings) for readings in clock_offsets] if clock_offsets is not None else None
@@ -529,20 +512,18 @@ def _write_locations(
     codes = [[enums.VALUE_TYPES.index(_VALUE_TYPES[t]) for t in types] for types in source.metric_types]
     type_start = np.cumsum([0, *map(len, codes)]).astype(np.int64)
     type_code = np.array([c for of in codes for c in of], np.uint8)
-    mine = threading.local()
+    buffers = PerThread(lambda: Buffers(event_chunk))
     stopped = threading.Event()
     lock = threading.Lock()
 
     def write(location: int) -> tuple[EventFile, Report, dict[str, int]]:
         nonlocal done
-        if not hasattr(mine, "buffers"):
-            mine.buffers = Buffers(event_chunk)
         found = Report()
         dropped: dict[str, int] = {}
         with (folder / f"{location}.evt").open("wb", buffering=0) as file:
             what = f"location {locations['id'][location]} ({locations['name'][location]})"
             clock = clocks[location] if clocks is not None else None
-            writer = EventFile(file, mine.buffers, event_chunk, type_start, type_code, what, clock)
+            writer = EventFile(file, buffers.value, event_chunk, type_start, type_code, what, clock)
             for batch in source.read(location, found):
                 if stopped.is_set():
                     break

@@ -168,36 +168,14 @@ class GlobalDefinitions:
             self._add("Location", i, self._text(name), number_of(enums.LOCATION_TYPES, of), n_events[i], process)
 
     def _regions(self, largest_region: int) -> None:
-        columns = (
-            "id",
-            "name",
-            "description",
-            "file",
-            "begin_line",
-            "end_line",
-            "canonical_name",
-            "role",
-            "paradigm",
-            "flags",
-        )
-        rows = self._rows("regions", *columns)
+        columns = "id name description file begin_line end_line canonical_name role paradigm flags"
+        rows = self._rows("regions", *columns.split())
         while rows and rows[-1][1] == -1 and rows[-1][2] in _MADE and len(rows) - 1 > largest_region:
             rows.pop()
         for i, _, name, description, file, begin, end, canonical, role, paradigm, flags in rows:
-            self._add(
-                "Region",
-                i,
-                self._text(name),
-                self._text(description),
-                0,
-                self._text(file),
-                begin,
-                end,
-                self._text(canonical),
-                number_of(enums.REGION_ROLES, role),
-                number_of(enums.PARADIGMS, paradigm),
-                flags,
-            )
+            texts = self._text(name), self._text(description), 0, self._text(file)
+            kinds = number_of(enums.REGION_ROLES, role), number_of(enums.PARADIGMS, paradigm)
+            self._add("Region", i, *texts, begin, end, self._text(canonical), *kinds, flags)
 
     def _groups(self) -> None:
         rows = self._rows("groups", "name", "type", "paradigm", "flags", "members")
@@ -286,18 +264,10 @@ class GlobalDefinitions:
     def _metrics(self) -> None:
         columns: tuple[str, ...] = ("name", "description", "type", "mode", "value_type", "base", "exponent", "unit")
         for i, name, description, of, mode, value_type, base, exponent, unit in self._rows("metric_members", *columns):
-            self._add(
-                "MetricMember",
-                i,
-                self._text(name),
-                self._text(description),
-                number_of(enums.METRIC_TYPES, of),
-                number_of(enums.METRIC_MODES, mode),
-                _METRIC_DTYPES.get(value_type, 8),
-                base,
-                exponent,
-                self._text(unit),
-            )
+            texts = self._text(name), self._text(description)
+            kinds = number_of(enums.METRIC_TYPES, of), number_of(enums.METRIC_MODES, mode)
+            number = _METRIC_DTYPES.get(value_type, 8)
+            self._add("MetricMember", i, *texts, *kinds, number, base, exponent, self._text(unit))
         for i, members, occurrence, recorder in self._rows("metric_classes", "members", "occurrence", "recorder_kind"):
             number = number_of(enums.METRIC_OCCURRENCES, occurrence)
             self._add("MetricClass", i, len(members), members, number, number_of(enums.RECORDER_KINDS, recorder))

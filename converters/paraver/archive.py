@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report
-from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
 from tracecols.converters.paraver import decode, definitions, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
 from tracecols.converters.paraver.files import DAMAGED, Header, line_of, read_header, read_names
@@ -61,7 +61,7 @@ WHAT_IS_WRONG = {
 
 
 class Buffers:
-    """The buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
+    """The buffers of one thread; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
         self.resize(ROWS)
@@ -139,7 +139,7 @@ class Archive:
         self.definitions, self.metric_types = d.tables, d.metric_types
         self._regions = d.regions.for_kernels()
         self.capabilities: frozenset[str] = frozenset()
-        self._local = threading.local()
+        self._buffers = PerThread(Buffers)
         self._survey(header.is_cut)
         of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
         has_functions = any(number in of_user for number, _ in index.named)
@@ -274,10 +274,6 @@ class Archive:
                     calls.add(batch.sides["collectives"], batch.events["time"], n)
         except SourceError as error:
             fault = str(error)
-            last = self._batch(self._buffers(), reading)
-            n += last.events["time"].size
-            if "collectives" in last.sides:
-                calls.add(last.sides["collectives"], last.events["time"], n)
         counts = (decode.IMPOSSIBLE, decode.N_FLUSH_READINGS, decode.N_CROSSED, decode.N_UNDEFINED, decode.N_CUT)
         return Surveyed(n, calls, fault, *(int(reading.state[count]) for count in counts))
 
@@ -292,16 +288,12 @@ class Archive:
         if fault and not salvage:
             raise SourceError(fault)
         reading = _Reading(skipped=self._operations.skipped[location].copy())
-        try:
+        # the survey has met the same error
+        with suppress(SourceError):
             for batch in self._batches(location, reading):
                 self._put_roots(batch, location, reading)
                 self._put_correlations(batch, location, reading)
                 yield batch
-        except SourceError:
-            batch = self._batch(self._buffers(), reading)
-            self._put_roots(batch, location, reading)
-            self._put_correlations(batch, location, reading)
-            yield batch
         if fault:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
 
@@ -338,12 +330,6 @@ class Archive:
             "value": number[begins][first_of],
         }
 
-    def _buffers(self) -> Buffers:
-        if not hasattr(self._local, "buffers"):
-            self._local.buffers = Buffers()
-        buffers: Buffers = self._local.buffers
-        return buffers
-
     def _mail(self, location: int) -> decode.Mail:
         """Return the messages of a location."""
         messages, n = self._index.messages, self._index.n_locations
@@ -361,12 +347,11 @@ class Archive:
 
     def _pieces(self, location: int) -> Iterator[tuple[NDArray[np.int64], bool]]:
         """Yield the words of a location, and whether they are the last."""
-        before = np.zeros(0, np.int64)
-        is_first = True
-        for words in self._index.words(location):
-            if not is_first:
-                yield before, False
-            before, is_first = words, False
+        pieces = self._index.words(location)
+        before = next(pieces, np.zeros(0, np.int64))
+        for words in pieces:
+            yield before, False
+            before = words
         yield before, True
 
     def _types_of(self, is_device: bool) -> scan.TypeTable:
@@ -380,9 +365,9 @@ class Archive:
         return self._types._replace(action=action)
 
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
-        """Decode the words of a location and yield full buffers. Raises SourceError if they are inconsistent; the
-        events before the error are in the buffers then."""
-        buffers, state = self._buffers(), reading.state
+        """Decode the words of a location and yield full buffers. Raises SourceError if they are inconsistent, after the
+        events before the error."""
+        buffers, state = self._buffers.value, reading.state
         mail, teams = self._mail(location), self._teams[location]
         is_device = self._definitions.is_device[location]
         regions = self._regions
@@ -408,6 +393,7 @@ class Archive:
                     buffers.resize(2 * buffers.events.time.size)
                     buffers.stack = doubled(buffers.stack)
             if why not in (decode.END, decode.MORE):
+                yield self._batch(buffers, reading)
                 raise self._error(why, location, state)
             rest = words[state[decode.AT] :]
         if state[decode.EVENTS] + state[decode.DEPTH] + decode.PER_GROUP > buffers.events.time.size:
@@ -418,11 +404,8 @@ class Archive:
     def _error(self, why: int, location: int, state: NDArray[np.int64]) -> SourceError:
         """Make the error about the events of a location."""
         locations = self.definitions["locations"]
-        task, thread, time = (
-            locations["process"][location] + 1,
-            locations["thread"][location] + 1,
-            int(state[decode.TIME]),
-        )
+        task, thread = locations["process"][location] + 1, locations["thread"][location] + 1
+        time = int(state[decode.TIME])
         line = line_of(self.path, task, thread, time)
         what = WHAT_IS_WRONG.get(why, f"decoding stopped ({why})").format(int(state[decode.WHAT]))
         return SourceError(f"{self.path}: line {line}: thread 1.{task}.{thread} at time {time}: {what}\n  {DAMAGED}")

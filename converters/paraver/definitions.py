@@ -7,17 +7,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tracecols.converters.definition_tables import DefinitionTables
+from tracecols.converters.definition_tables import DefinitionTables, rows_by_number
 from tracecols.converters.paraver import decode, types
 from tracecols.converters.paraver.files import Header, Names
-from tracecols.converters.paraver.index import slot_of
-from tracecols.converters.region_names import COLLECTIVE_NAMES, REGION_NAMES
-from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.converters.paraver.index import slots_of
+from tracecols.converters.region_names import collective_of, find_role, plain
 
-_POSTS, _STARTS = (
-    re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(all)?)"),
-    re.compile(r"mpi_(i[bsr]?send|isendrecv(_replace)?|start(all)?)"),
-)
+_POSTS = re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(all)?)")
+_STARTS = re.compile(r"mpi_(i[bsr]?send|isendrecv(_replace)?|start(all)?)")
 """MPI calls that post receives, and those that start sends, which other calls complete."""
 
 _COPY = re.compile(r"[Mm]emcpy|(Read|Write|Copy)Buffer")
@@ -44,7 +41,6 @@ class Regions:
         self._names = names
         self.rows: dict[tuple[str, str, str, str, int], int] = {}
         self._pairs: list[tuple[int, int, int]] = []
-        self._patterns = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in REGION_NAMES]
         self.n_unnamed = 0
         """Number of MPI calls that `.pcf` does not name."""
         self.program = self._row(PROGRAM, "function", "user")
@@ -89,7 +85,8 @@ class Regions:
             return
         role, paradigm = found.role, found.paradigm
         if found.action == types.CALL:
-            role = self._role(label, role)
+            by_name, _ = find_role(label) or (role, "")
+            role = role if by_name == "function" else by_name
             self.n_unnamed += not label
         line = _LINE.fullmatch(self._names.values.get(types.LINES.get(number, -1), {}).get(value & MASK, ""))
         where = (line[2], int(line[1])) if line else ("", 0)
@@ -102,32 +99,19 @@ class Regions:
             name, role = types.SYNCHRONISATION.get(label, (name, role))
         self._pairs.append((number, value, self._row(name, role, paradigm, *where)))
 
-    def _role(self, name: str, otherwise: str) -> str:
-        """Return the role of an MPI call."""
-        lower = name.lower().rstrip("_")
-        found = next((role for fits, role, _ in self._patterns if fits.fullmatch(lower)), otherwise)
-        return otherwise if found == "function" else found
-
     def for_kernels(self) -> decode.Regions:
         """Return the regions in the form that the decoder uses."""
-        size = 1 << (4 * len(self._pairs) + 16).bit_length()
-        slots = np.full(size, -1, np.int64)
-        for k, (number, value, _) in enumerate(self._pairs):
-            at = slot_of(value * 64 + number & MASK, size)
-            while slots[at] >= 0:
-                at = (at + 1) % size
-            slots[at] = k
         numbers, values, regions = (
             np.array(v, np.int64) for v in (zip(*self._pairs, strict=True) if self._pairs else [[]] * 3)
         )
-        lower = [name.lower().rstrip("_") if of == "mpi" else "" for name, _, of, *_ in self.rows]
-        found = [None if name.startswith("mpi_i") else re.fullmatch(COLLECTIVE_NAMES, name) for name in lower]
+        lower = [plain(name) if of == "mpi" else "" for name, _, of, *_ in self.rows]
+        ops = [-1 if name.startswith("mpi_i") else collective_of(name) for name in lower]
         return decode.Regions(
-            slots,
+            slots_of([value * 64 + number & MASK for number, value, _ in self._pairs]),
             numbers,
             values,
             regions.astype(np.int32),
-            np.array([*(COLLECTIVE_OPS.index(f[1]) if f else -1 for f in found), -1], np.int64),
+            np.array([*ops, -1], np.int64),
             np.array([*(_POSTS.fullmatch(name) is not None for name in lower), False], np.uint8),
             np.array([*(_STARTS.fullmatch(name) is not None for name in lower), False], np.uint8),
             self.program,
@@ -257,8 +241,6 @@ def tables_for_kernels(
     place = {number: k for k, number in enumerate(counters)}
     found = [types.types_of(n) for n in numbers]
     small = {identifier: row for identifier, row in communicators.items() if 0 <= identifier < MOST_COMMUNICATORS}
-    rows = np.full(max(small, default=-1) + 1, -1, np.int64)
-    rows[list(small)] = list(small.values())
     status = names.values.get(types.LOCK_STATUS, {})
     obtaining = next((v for v, label in status.items() if label == types.OBTAINING), types.OBTAINING_VALUE)
     is_user = [t is not None and t.action == types.REGION and t.paradigm == "user" for t in found]
@@ -266,7 +248,7 @@ def tables_for_kernels(
         np.array([place.get(n, -1) for n in numbers], np.int64),
         np.array([regions.fixed(n) for n in numbers], np.int32),
         np.array(is_user, np.uint8),
-        rows,
+        rows_by_number(small),
         np.zeros(max(communicators.values(), default=-1) + 1, np.int64),
         len(counters),
         1e9 / header.resolution,

@@ -12,10 +12,11 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import unreadable
 from tracecols.converters.paraver.types import LATEST
 from tracecols.converters.temporary import BAD_GZIP, unpacked
 from tracecols.errors import SourceError
-from tracecols.given.files import advice, open_regular, read_bytes
+from tracecols.given.files import open_regular, read_bytes
 
 MAGIC = b"#Paraver"
 CUTTER = b":CUTTER:"
@@ -80,8 +81,7 @@ class Lines:
                             f"{self.path}: byte {at}: a line has more than {LONGEST_LINE:,} bytes\n  {DAMAGED}"
                         )
         except OSError as error:
-            todo = advice(error, "copy the trace again")
-            raise SourceError(f"cannot read {self.path}: {error.strerror or error}\n  {todo}") from error
+            raise unreadable(self.path, error) from error
         if rest and not self.cut:
             yield Block(at, np.frombuffer(rest + NEWLINE, np.uint8))
 
@@ -155,8 +155,7 @@ def read_header(path: Path) -> Header:
         with open_regular(path) as stored, unpacked(stored) as file:
             return _header_of(path, iter(lambda: file.readline(LONGEST_LINE), b""))
     except OSError as error:
-        todo = advice(error, "copy the trace again")
-        raise SourceError(f"cannot read {path}: {error.strerror or error}\n  {todo}") from error
+        raise unreadable(path, error) from error
     except BAD_GZIP as error:
         raise SourceError(
             f"{path}: unpacking stops in the header: {error}\n  the trace is damaged; copy it again"
@@ -264,9 +263,7 @@ def _text_beside(path: Path, ending: str) -> list[str] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SourceError(
-            f"cannot read {beside}: {error.strerror or error}\n  {advice(error, 'copy the trace again')}"
-        ) from error
+        raise unreadable(beside, error) from error
 
 
 def read_names(path: Path) -> Names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,17 +26,10 @@ WORDS_AT_ONCE = 1 << 18
 def type_table(numbers: Iterable[int]) -> scan.TypeTable:
     """Make the table of the given types."""
     known = sorted(numbers)
-    size = 1 << (4 * len(known) + 16).bit_length()
-    slots = np.full(size, -1, np.int64)
-    for kind, number in enumerate(known):
-        at = slot_of(number, size)
-        while slots[at] >= 0:
-            at = (at + 1) % size
-        slots[at] = kind
     action = [SKIPPED if (t := types_of(n)) is None else t.action for n in known]
     first, last, of_range = zip(*((t.first, t.last, t.action) for t in TYPES), strict=True)
     return scan.TypeTable(
-        slots,
+        slots_of(known),
         np.array(known, np.int64),
         np.array(action, np.uint8),
         np.array(first, np.int64),
@@ -45,9 +38,16 @@ def type_table(numbers: Iterable[int]) -> scan.TypeTable:
     )
 
 
-def slot_of(number: int, size: int) -> int:
-    """Return the first slot to probe for a number, as `scan.hashed` does."""
-    return ((number * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 32) & (size - 1)
+def slots_of(numbers: Sequence[int]) -> NDArray[np.int64]:
+    """Make a hash table of the indices of numbers, -1 in free slots, which `scan.hashed` searches."""
+    size = 1 << (4 * len(numbers) + 16).bit_length()
+    slots = np.full(size, -1, np.int64)
+    for k, number in enumerate(numbers):
+        at = ((number * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 32) & (size - 1)
+        while slots[at] >= 0:
+            at = (at + 1) % size
+        slots[at] = k
+    return slots
 
 
 @dataclass

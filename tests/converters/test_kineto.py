@@ -701,7 +701,7 @@ def test_recorded_traces__keep_or_count_every_event(shared_traces, name, threads
     found = recording.Recording(path)
     kept = sum(place.slices.begin.size for place in found.places)
     assert kept + found.left_out.total() + found.n_strange == len(events)
-    assert (found.threads.n, found.streams.n) == (threads, streams)
+    assert (found.threads.n_cut, found.streams.n_cut) == (threads, streams)
 
 
 @pytest.mark.slow

@@ -153,7 +153,7 @@ def test_rows__of_side_tables_ascend_within_their_location(table, store):
             offset, n, location = segment["offset"], segment["n_rows"], segment["location"]
     assert n, table
     rows = Store(store).read(table, location)["row"]
-    first, events = Store(store)._first_rows[location], Store(store).n_rows("events", location)
+    first, events = Store(store).first_rows[location], Store(store).n_rows("events", location)
     again = SIDE_TABLES[table].repeats
     for row, value, word in (
         (0, first - 1, "is not an event of the location"),

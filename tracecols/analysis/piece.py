@@ -97,22 +97,10 @@ def causes_in_piece(
     """Return the causes of lost time as a cube keeps them, found in a piece from the middle of a trace; None if it is
     empty or cannot be replayed.
 
-    Gains of causes, and the time that they explain, are scaled to the run; their evidence is that of the piece.
-
-    Parameters
-    ----------
-    trace : OpenedTrace
-        The trace that the piece is cut from.
-    part : OpenedTrace
-        The analysed trace: `trace` itself, or a part of its time.
-    call_paths : CallPaths
-        Call paths of the part, which causes refer to.
-    n_calls : int
-        Number of call instances of the part.
-    ask : callable
-        Called before each step; may raise an error, to end it.
-    progress : callable, optional
-        Called with the numbers of events cut and in total.
+    Gains of causes, and the time that they explain, are scaled to the run; their evidence is that of the piece. The
+    piece is cut from `trace`; `part` is what is analysed: the trace itself, or a part of its time, with `n_calls` call
+    instances on `call_paths`, which causes refer to. `ask` is called before each step, and may raise an error to end
+    it; `progress` is called with the numbers of events cut and in total.
     """
     manifest, clock, focus = part.store.manifest, part.store.manifest["clock"], part.focus
     n_locations = len(part.store.definitions["locations"])

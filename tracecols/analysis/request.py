@@ -54,21 +54,12 @@ class Request(NamedTuple):
         metrics: str | Iterable[str] = (),
         **narrowed: Any,
     ) -> Request:
-        """Make a request from the arguments of a caller.
+        """Make a request from the arguments of a caller, which are those of `Trace.analyze`; `narrowed` are `within`,
+        `locations`, `start` and `stop`.
 
-        Parameters
-        ----------
-        defined : mapping of str to sequence of str
-            Names that the trace defines, by definition table: `regions` and `metric_members`.
-        conventions, patterns, properties, parameters, topologies, phases, bins, bin_width, ideal_network, metrics
-            As for `Trace.analyze`.
-        **narrowed
-            `within`, `locations`, `start` and `stop`, as for `Trace.analyze`.
-
-        Raises
-        ------
-        AnalysisError
-            If an argument is of the wrong kind, names something that does not exist, or contradicts another one.
+        `defined` are the names that the trace defines, by definition table: `regions` and `metric_members`. Raises
+        AnalysisError if an argument is of the wrong kind, names something that does not exist, or contradicts another
+        one.
         """
         check_conventions(conventions)
         families = tuple(load_all(patterns))

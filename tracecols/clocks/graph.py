@@ -173,9 +173,8 @@ class ClockGraph:
             if not drop.any():
                 events = self.row[stuck[: len(self)]]
                 raise AnalysisError(
-                    f"the clocks of this trace cannot be corrected: {events.size} events would have to happen "
-                    "before themselves, "
-                    f"the first is row {events[0]}\n"
+                    f"the clocks of this trace cannot be corrected: {events.size} events would have to happen before "
+                    f"themselves, the first is row {events[0]}\n"
                     "  messages, collective operations or barriers contradict each other, as tracecols check reports"
                 )
             n_dropped += int(drop.sum())

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.earl.types import LOCKS, NUMBER, OF_END, OF_KIND, TYPES, WITHOUT_WINDOW, is_type
+from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, pair_nested
 from tracecols.enhance.dataflow.spill import write_array
 from tracecols.errors import StoreError
@@ -375,7 +376,7 @@ class Builder:
         """Write complete instances, ordered by the EXIT that completes them."""
         whole = whole.copy()
         whole[instance[leave < 0]] = False
-        kept = whole[instance] if instance.size else np.zeros(0, bool)
+        kept = whole[instance]
         places = self.places(leave[kept])
         _, group = np.unique(instance[kept], return_inverse=True)
         n = int(group.max(initial=-1)) + 1
@@ -414,8 +415,8 @@ class Builder:
                 pair = pair_nested(events.is_begin, is_end)[events.is_begin]
                 row = events.row[events.is_begin]
                 started = self.places(row)
-                stopped = self.places(np.where(pair >= 0, events.row[pair] if events.row.size else -1, -1))
-                empty = self.index["enterptr"][row] < 0 if row.size else np.zeros(0, bool)
+                stopped = self.places(pick(events.row, pair))
+                empty = self.index["enterptr"][row] < 0
             stopped = np.where(stopped >= 0, stopped, OPEN)
             kept = ~of.is_master[mine] & (teams.fork[instance] >= 0) & empty
             order = np.argsort(started[kept], kind="stable")

@@ -192,6 +192,5 @@ class P2Statistics:
 def _text(s: Statistics | P2Statistics) -> str:
     return (
         f"<{type(s).__name__} of {s.count:,}: min {s.min:g}, q25 {s.q25:g}, med {s.med:g}, q75 {s.q75:g}, max "
-        f"{s.max:g}, "
-        f"mean {s.mean:g}, var {s.var:g}, sum {s.sum:g}>"
+        f"{s.max:g}, mean {s.mean:g}, var {s.var:g}, sum {s.sum:g}>"
     )

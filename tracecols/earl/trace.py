@@ -64,7 +64,7 @@ class EventTrace(Definitions):
         super().__init__(store)
         self.index = open_index(self.columns, None if index is None else Path(index))
         locations = store.definitions["locations"]
-        self._first_rows: list[int] = to_numpy(locations.column("first_row")).tolist()
+        self._first_rows: list[int] = store.first_rows.tolist()
         self._n = int(self.columns.manifest["n_events"])
         self._bounds = [*self._first_rows, self._n]
         self._process = to_numpy(locations.column("process"))

@@ -73,9 +73,8 @@ def prediction(r: Recording) -> Iterator[str]:
     yield f"bytes of entering and leaving regions (OTF2): {bytes_now - int(r.n_bytes[out].sum()):,}, now {bytes_now:,}"
     cost, saved = r.cost(), r.cost(out)
     yield (
-        f"time of recording them, 100 ns each: {in_words(cost - saved, 'seconds')} ({r.share() - r.share(out):.1%} "
-        "of all threads), "
-        f"now {in_words(cost, 'seconds')} ({r.share():.1%})"
+        f"time of recording them, 100 ns each: {in_words(cost - saved, 'seconds')} ({r.share() - r.share(out):.1%} of "
+        f"all threads), now {in_words(cost, 'seconds')} ({r.share():.1%})"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import ends_run, starts_run
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON, NULL
 from tracecols.model.model import Model
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -129,8 +130,7 @@ class Flows:
         at = np.flatnonzero(holds(c.location, time))
         order = np.lexsort((row[at], ns(time[at]), c.collective[at]))
         of = c.collective[at][order]
-        is_first = np.concatenate([[True], of[1:] != of[:-1]]) if of.size else np.zeros(0, bool)
-        is_last = np.append(is_first[1:], True)[: of.size]
+        is_first, is_last = starts_run(of), ends_run(of)
         step = np.where(is_first, BEGINS, np.where(is_last, ENDS, GOES_ON))
         of_member = np.empty(at.size, np.uint8)
         of_member[order] = np.where(is_first & is_last, 0, step)

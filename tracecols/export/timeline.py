@@ -155,7 +155,6 @@ class Timeline:
         n = int(manifest["n_locations"])
         self._chosen = np.zeros(n, bool)
         self._chosen[list(range(n) if locations is None else locations)] = True
-        self._first_rows = to_numpy(store.definitions["locations"].column("first_row"))
         self.left_out: dict[str, int] = {}
 
         self._total = store.n_rows("events")
@@ -470,9 +469,9 @@ class Timeline:
     def _draw_location(self, location: int, line: Track) -> Iterator[tuple[TimelineItem | None, int]]:
         """Draw the events of a location; yield each item with the number of events done since the previous one."""
         store, n_events = self.store, self.store.n_rows("events", location)
-        first_row = int(self._first_rows[location])
-        p2p = SideReader(store, "p2p", location, first_row)
-        metrics = {t: SideReader(store, t, location, first_row) for t in store.tables if t.startswith("metrics_")}
+        first_row = int(self.store.first_rows[location])
+        p2p = SideReader(store, "p2p", location)
+        metrics = {t: SideReader(store, t, location) for t in store.tables if t.startswith("metrics_")}
         counters: dict[tuple[str, int, int], Track] = {}
         builder = SliceBuilder(store, location, self._first, self._stop, self._tasks_name)
         for base in range(0, n_events, ROWS):

@@ -57,34 +57,18 @@ def export_timeline(
     """Write a store, or a time range of it, as a timeline (`tracecols.export.timeline`).
 
     Memory use does not grow with the number of events, but with those of messages, collective operations and wait
-    states.
+    states. The output ends in .pftrace, .perfetto-trace (Perfetto's own format) or .trace.json (Chrome's JSON); unless
+    `force` is given, it replaces only timelines.
 
-    Parameters
-    ----------
-    output : Path
-        Ends in .pftrace, .perfetto-trace (Perfetto's own format) or .trace.json (Chrome's JSON).
-    locations : iterable of int, optional
-        Rows of the locations to show; all by default.
-    start, stop : float, optional
-        Seconds since the start of the recording: events with start <= time < stop are shown.
-    waits : str or iterable of str, optional
-        Ids or titles of properties (`mpi_latesender`, ...) whose wait states to show; `all`, or `none`. By default,
-        those that report causes.
-    around : str, optional
-        Id or title of a property that patterns find: only the time around its worst instance, and the instances that
-        overlap it, is shown.
-    force : bool, optional
-        Replace any file; by default, only timelines.
-    jobs : int, optional
-        Threads to look for messages and wait states; by default one per core.
-    progress : callable, optional
-        Called with the number of events done and the number of all.
+    Events of `locations`, all by default, with start <= time < stop, in seconds since the start of the recording, are
+    shown; or only the time `around` the worst instance of a property that patterns find, and the instances that overlap
+    it. `waits` are ids or titles of properties (`mpi_latesender`, ...) whose wait states to show; `all`, or `none`; by
+    default, those that report causes. `jobs` threads look for messages and wait states; `progress` is called with the
+    number of events done and of all.
 
-    Raises
-    ------
-    ExportError
-        If both a time range and `around` are given, or there is no such property or no instance of it; if the source is
-        a severity cube, no format has this ending, the file cannot be written, or something else exists in its place.
+    Raises ExportError if both a time range and `around` are given, or there is no such property or no instance of it;
+    if the source is a severity cube, no format has this ending, the file cannot be written, or something else exists in
+    its place.
     """
     ending = next((e for e in WRITERS if output.name.endswith(e)), None)
     if ending is None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.host_lines import lines_of_locations
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, ends_run, starts_run
 from tracecols.enhance.dataflow.columns import Columns, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before, lookup, number, ranges
 from tracecols.enhance.dataflow.steps import SPENT
@@ -94,7 +94,7 @@ def time_of_hosts(model: Model, starts: Columns, begin: int, end: int) -> Column
     line, operations = model.get("host_lines"), model.get("device_operations").operations
     host, time = line.column("host"), line.column("time")
     location, call_path = line.column("location"), line.column("call_path")
-    is_last = np.append(host[1:] != host[:-1], True)[: host.size]
+    is_last = ends_run(host)
     first, last = _spans(model, host, time)
     first, last = np.maximum(first, begin), np.minimum(last, end)
     gaps = find_gaps(operations, model.locations.device, first, last)
@@ -148,7 +148,7 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     device = combine(of.process, device_of[of.location].astype(np.int64)) if len(of) else of.process
     order = np.lexsort((of.begin, device))
     device, begin, end, process = device[order], of.begin[order], of.end[order], of.process[order]
-    head = np.append(True, device[1:] != device[:-1])[: device.size]
+    head = starts_run(device)
     reach = running_max(device, end)
     since = np.where(head, first[process], np.append(0, reach[:-1])[: reach.size])
     launch = of.launch_time[order]

@@ -410,10 +410,8 @@ def _mutual(
     """
     # the k-th message of each receiver, and the k-th that it sends
     order, by_sender = np.lexsort((received, receiver)), np.lexsort((sent, sender))
-    first, end = (
-        np.searchsorted(sender[by_sender], receiver[order]),
-        np.searchsorted(sender[by_sender], receiver[order], "right"),
-    )
+    first = np.searchsorted(sender[by_sender], receiver[order])
+    end = np.searchsorted(sender[by_sender], receiver[order], "right")
     kth = first + np.arange(order.size) - np.searchsorted(receiver[order], receiver[order])
     has = np.flatnonzero(kth < end)
     result = np.zeros(sender.size, bool)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, ends_run, starts_run
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import latest_before
 from tracecols.enhance.definitions.shapes import components
@@ -93,7 +93,7 @@ def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
         return None
     blocks, first = np.unique(of, return_index=True)
     run = _runs(model, m, found, blocks, rows[first])
-    begins = np.concatenate([[True], run[1:] != run[:-1]])
+    begins = starts_run(run)
     n_blocks = np.bincount(run - run[0])
     n_sweeps = np.bincount(found.location[blocks[begins]])
     work, cost = _times(m, rows, of)
@@ -177,7 +177,7 @@ def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int
 
 def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[int, int]:
     """Return the median ticks of work on a block, and those that its messages take beyond waiting."""
-    last = np.flatnonzero(np.concatenate([of[1:] != of[:-1], [True]]))
+    last = np.flatnonzero(ends_run(of))
     received = rows[last]
     # the first send after it, and whether another block is received before that
     send = _next(m.send_location[rows], m.send_enter_time[rows], m.recv_location[received], m.recv_exit_time[received])

@@ -33,23 +33,12 @@ class Subdomains(NamedTuple):
 def find_subdomains(
     rank: NDArray[Any], thread: NDArray[Any], given: Given, error: type[TracecolsError], what: str
 ) -> Subdomains:
-    """Find the subdomain of each location.
+    """Find the subdomain of each location, given ranks and threads, (n_locations,).
 
-    Parameters
-    ----------
-    rank, thread : (n_locations,) int
-    given : mapping, callable, str or Path
-        Names by rank, or by (rank, thread), which comes first; a function of rank and thread that returns a name or
-        None; or a .csv file with the columns `rank`, `subdomain` and, where threads differ, `thread`.
-    error : type
-        The error that is raised.
-    what : str
-        The owner of the locations, for errors: `this cube`.
-
-    Raises
-    ------
-    TracecolsError
-        If `given` is none of these, a file is damaged, or ranks or threads are named that do not exist.
+    `given` are names by rank, or by (rank, thread), which comes first; a function of rank and thread that returns a
+    name or None; or a .csv file with the columns `rank`, `subdomain` and, where threads differ, `thread`. If it is none
+    of these, a file is damaged, or ranks or threads are named that do not exist, an `error` is raised, which calls the
+    owner of the locations `what`: `this cube`.
     """
     places = list(zip(rank.tolist(), thread.tolist(), strict=True))
     if callable(given):

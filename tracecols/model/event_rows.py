@@ -16,7 +16,6 @@ from tracecols.model.model import Model
 from tracecols.model.pointers import POINTERS, SlicePointers
 from tracecols.schema import EVENTS, compound
 from tracecols.store import Store
-from tracecols.store.arrow import to_numpy
 
 EVENT_COLUMNS: tuple[str, ...] = compound.EVENTS_WITH_POINTERS.names
 """All columns of events."""
@@ -45,13 +44,12 @@ def find_spans(
 ) -> list[EventSpan]:
     """Find the events of some locations with start <= time < stop, in ticks; late events count at the time that
     `EventOrder` gives them."""
-    first_rows = to_numpy(store.definitions["locations"].column("first_row"))
     if start is None and stop is None:
-        return [EventSpan(i, int(first_rows[i]), 0, store.n_rows("events", i)) for i in locations]
-    order = EventOrder(store, first_rows) if store.decreases else None
+        return [EventSpan(i, int(store.first_rows[i]), 0, store.n_rows("events", i)) for i in locations]
+    order = EventOrder(store) if store.decreases else None
     spans = []
     for i in locations:
-        first, time = int(first_rows[i]), store.read("events", i, ["time"])["time"]
+        first, time = int(store.first_rows[i]), store.read("events", i, ["time"])["time"]
         time = time if order is None else order.times_of(first, time)
         low = 0 if start is None else int(np.searchsorted(time, start))
         spans.append(EventSpan(i, first, low, time.size if stop is None else int(np.searchsorted(time, stop))))
@@ -95,18 +93,17 @@ def _fill_positions(
     store: Store, spans: Sequence[EventSpan], starts: Sequence[int], result: dict[str, NDArray[Any]]
 ) -> None:
     """Number all events of the trace in their chronological order, and keep the numbers of some."""
-    first_rows = to_numpy(store.definitions["locations"].column("first_row"))
     n = store.n_rows("events")
     is_whole = starts[-1] == n and all(span.first == at for span, at in zip(spans, starts, strict=False) if len(span))
     if is_whole and "time" in result:
         time = result["time"]
     else:
         time = np.empty(n, np.int64)
-        for i, first in enumerate(first_rows.tolist()):
+        for i, first in enumerate(store.first_rows.tolist()):
             values = store.read("events", i, ["time"])["time"]
             time[first : first + values.size] = values
     positions = result["pos"] if is_whole else np.empty(n, np.int64)
-    for _ in EventOrder(store, first_rows).fill_positions(time, positions):
+    for _ in EventOrder(store).fill_positions(time, positions):
         pass
     if not is_whole:
         for span, at in zip(spans, starts, strict=False):

@@ -504,7 +504,7 @@ class ScanTask:
         d, members, spill = self.definitions, self.groups[number], self.spill.of_task(f"scan-{number}")
 
         def scan() -> dict[int, LocationScan]:
-            given = d.store, d.regions, d.locations, d.order, d.first_rows
+            given = d.store, d.regions, d.locations, d.order
             scans = scan_locations(*given, self.jobs, spill, report, self.divider, members, self.memory, self.window)
             return dict(zip(members.tolist(), scans, strict=True))
 

@@ -143,10 +143,11 @@ class Readable:
     @once
     def rank(self) -> NDArray[np.int32]:
         """Rank of the process of every location, -1 for null; (n_locations,) int32."""
+        return self._ranks_of(to_numpy(self.store.definitions["locations"].column("process")))
+
+    def _ranks_of(self, processes: NDArray[Any]) -> NDArray[np.int32]:
         ranks = to_numpy(self.store.definitions["processes"].column("rank")).astype(np.int32)
-        result: NDArray[np.int32] = np.append(ranks, np.int32(-1))[
-            to_numpy(self.store.definitions["locations"].column("process"))
-        ]
+        result: NDArray[np.int32] = np.append(ranks, np.int32(-1))[processes]
         return result
 
     @once
@@ -212,8 +213,7 @@ class Readable:
                 names = (*names, f"{shortened(c.name, 'location')}subdomain")
                 found = (*found, self.subdomain(values))
         elif c.target == "processes":
-            ranks = to_numpy(self.store.definitions["processes"].column("rank")).astype(np.int32)
-            rank = np.append(ranks, np.int32(-1))[values]
+            rank = self._ranks_of(values)
             found = (nullable(rank, rank < 0),)
         elif c.target == "call_paths":
             found = (self.paths(values, or_numbers=True),)

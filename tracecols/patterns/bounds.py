@@ -129,8 +129,7 @@ def _impossible(
     value = f"{wrong.value[worst] / resolution:g} s" if p.unit == "sec" else f"{wrong.value[worst]} {p.unit}"
     return AnalysisError(
         f"property {p.id!r} {what} in {counted(len(wrong), 'cell')}, most at {path}, rank {system.rank[location]} "
-        "thread "
-        f"{system.thread[location]}: {value}\n"
-        f"  this is a mistake in its pattern ({p.family}), not in the trace; please report it "
-        "with the trace, and leave the property out with --property meanwhile"
+        f"thread {system.thread[location]}: {value}\n"
+        f"  this is a mistake in its pattern ({p.family}), not in the trace; please report it with the trace, and "
+        "leave the property out with --property meanwhile"
     )

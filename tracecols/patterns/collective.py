@@ -10,7 +10,7 @@ participants move bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
@@ -31,7 +31,7 @@ from tracecols.enhance.mpi.waits import (
 )
 from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.base import Family, Variant, region_of
 from tracecols.patterns.found_by import Pattern
 from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.patterns.mpi import BARRIERS
@@ -150,13 +150,18 @@ def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) 
     return Causes(m.location[last], m.call_path[last], m.enter_time[last])
 
 
+def of_calls(operations: RegionRule, cause: Callable[..., Causes]) -> Variant:
+    """Return the differences under the conventions of EXPERT: times of calls whose regions fit a rule."""
+    return {"since": "enter_time", "operations": operations, "cause": partial(cause, operations=operations)}
+
+
 @declare(
     "mpi_barrier_wait",
     "mpi_sync_collective",
     "Wait at Barrier",
     "Time in a barrier until the last process has reached it.",
     Pattern("collective_members", since="begin_time", cause=last_in_barrier),
-    expert={"since": "enter_time", "operations": BARRIERS, "cause": partial(last_in_barrier, operations=BARRIERS)},
+    expert=of_calls(BARRIERS, last_in_barrier),
     advice="Balance the work in front of the barrier, or remove it.",
     delay="delay_barrier_aggregate",
     is_lost_in_reference=True,
@@ -193,11 +198,7 @@ def barrier_completion(
     "Early Reduce",
     "Time the root of an n-to-1 operation waits because the others send late.",
     Pattern("collective_members", since="begin_time", cause=last_to_reduce),
-    expert={
-        "since": "enter_time",
-        "operations": CALLED_N_TO_ONE,
-        "cause": partial(last_to_reduce, operations=CALLED_N_TO_ONE),
-    },
+    expert=of_calls(CALLED_N_TO_ONE, last_to_reduce),
     advice="Let the root do other work first, or balance the work of the others.",
     delay="delay_n21_aggregate",
     is_lost_in_reference=True,
@@ -236,11 +237,7 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "Late Broadcast",
     "Time receivers of a 1-to-n operation wait because its root begins late.",
     Pattern("collective_members", since="begin_time", cause=root_of),
-    expert={
-        "since": "enter_time",
-        "operations": CALLED_ONE_TO_N,
-        "cause": partial(root_of, operations=CALLED_ONE_TO_N),
-    },
+    expert=of_calls(CALLED_ONE_TO_N, root_of),
     advice="Let the root begin earlier, or choose the process that is ready first.",
     delay="delay_12n_aggregate",
     is_lost_in_reference=True,
@@ -261,11 +258,7 @@ def late_broadcast(
     "Wait at N x N",
     "Time in an n-to-n operation until the last process has reached it.",
     Pattern("collective_members", since="begin_time", cause=last_to_exchange),
-    expert={
-        "since": "enter_time",
-        "operations": CALLED_N_TO_N,
-        "cause": partial(last_to_exchange, operations=CALLED_N_TO_N),
-    },
+    expert=of_calls(CALLED_N_TO_N, last_to_exchange),
     advice="Balance the work in front of the operation.",
     delay="delay_n2n_aggregate",
     is_lost_in_reference=True,

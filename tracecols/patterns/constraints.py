@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, ends_run, starts_run
 from tracecols.enhance.conditions import COLLECTIVE, LOCK, MESSAGE, START, Dependence
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, pair_with_previous
@@ -251,7 +251,7 @@ def forks(partition: Model, names: Names) -> Found:
     teams = partition.team_instances
     of = np.flatnonzero(partition.teams.master < 0)
     begin = np.searchsorted(np.sort(teams.instance), of)
-    begin = np.argsort(teams.instance, kind="stable")[begin] if of.size else of
+    begin = np.argsort(teams.instance, kind="stable")[begin]
     location = teams.location[begin].astype(np.int64)
     row = np.empty(of.size, np.int64)
     for at in distinct(location).tolist():
@@ -384,14 +384,14 @@ class _Locks:
         e = attributed_events(
             partition.facts, partition.scans, partition.members, partition.call_instances, "locks", ["lock"]
         )
-        process = partition.process[e.location] if e.location.size else np.zeros(0, np.int32)
+        process = partition.process[e.location]
         key = combine(process, e.lock)
         order = partition.order.argsort(e.row, e.time, key)
         self.key, self.lock, self.location, self.time, kind = (
             v[order] for v in (key, e.lock, e.location, e.time, e.kind)
         )
         self.is_acquire = np.isin(kind, ACQUIRES)
-        self.follows = np.concatenate([[False], self.key[1:] == self.key[:-1]]) if key.size else np.zeros(0, bool)
+        self.follows = ~starts_run(self.key)
         change = np.where(self.is_acquire, 1, -1)
         total = np.cumsum(change)
         begin = np.flatnonzero(~self.follows)
@@ -411,7 +411,7 @@ def alternation(partition: Model, _names: Names) -> Found:
     A thread may acquire a lock that it already holds: nested locks are counted.
     """
     e = _Locks(partition)
-    same = np.concatenate([[False], e.location[1:] == e.location[:-1]]) if e.key.size else e.follows
+    same = ~starts_run(e.location)
     wrong = np.where(e.is_acquire, (e.held > 0) & ~(e.follows & same), ~e.follows | (e.held <= 0) | ~same)
     of = np.flatnonzero(wrong)
 
@@ -432,7 +432,7 @@ def alternation(partition: Model, _names: Names) -> Found:
 def unreleased(partition: Model, _names: Names) -> Found:
     """Find locks that are held when the recording ends."""
     e = _Locks(partition)
-    last = np.flatnonzero(np.append(~e.follows[1:], True)) if e.key.size else np.zeros(0, np.int64)
+    last = np.flatnonzero(ends_run(e.key))
     of = last[e.held_after[last] > 0]
     return Found.at(e.time[of], e.location[of].astype(np.int64), lambda i: f"holds lock {e.lock[of[i]]} at the end")
 
@@ -625,7 +625,7 @@ def collective_clocks(model: Model, names: Names) -> Found:
     # the first of the members whose end is furthest before the begin they depend on
     ended = np.flatnonzero(takes & (early == late[m.collective]))
     instance, first = np.unique(m.collective[ended], return_index=True)
-    at = ended[first[np.searchsorted(instance, of)]] if of.size else of
+    at = ended[first[np.searchsorted(instance, of)]]
 
     def tell(i: int) -> str:
         k = of[i]

@@ -229,6 +229,12 @@ for name, late, overtaken, waits_long, title in (
 ):
     has_payload = name == "comms"
 
+    def instances(
+        model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
+    ) -> Matches:
+        """Instances of the wait state, of messages with or without payload."""
+        return late.counted((m.length[late.row] != 0) == has_payload)
+
     @declare(
         f"{name}_send",
         f"{name}_p2p",
@@ -241,19 +247,14 @@ for name, late, overtaken, waits_long, title in (
         """Sends with or without payload."""
         return parent.counted(((s.length != 0) == has_payload) & on_host(model, parent))
 
-    @declare(
+    declare(
         waits_long,
         f"{name}_send",
         "Late Receivers",
         f"Number of Late Receivers in {title}.",
         Pattern("sent_messages", since="send_done_enter_time", uses=("mpi_latereceiver",)),
         unit="occ",
-    )
-    def late_receivers(
-        model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
-    ) -> Matches:
-        """Late Receiver instances."""
-        return late.counted((m.length[late.row] != 0) == has_payload)
+    )(instances)
 
     @declare(
         f"{name}_recv",
@@ -267,33 +268,22 @@ for name, late, overtaken, waits_long, title in (
         """Receives with or without payload, including those without a send, just as sends without a receive count."""
         return parent.counted(((r.length != 0) == has_payload) & on_host(model, parent))
 
-    @declare(
+    declare(
         late,
         f"{name}_recv",
         "Late Senders",
         f"Number of Late Senders in {title}.",
         Pattern("messages", since="recv_time", uses=("mpi_latesender",)),
         unit="occ",
-    )
-    def late_senders(
-        model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
-    ) -> Matches:
-        """Late Sender instances."""
-        return late.counted((m.length[late.row] != 0) == has_payload)
-
-    @declare(
+    )(instances)
+    declare(
         overtaken,
         late,
         "Messages in Wrong Order",
         f"Number of Late Senders in {title} where messages are received in wrong order.",
         Pattern("messages", uses=("mpi_latesender_wo",)),
         unit="occ",
-    )
-    def wrong_order(
-        model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
-    ) -> Matches:
-        """Late Sender instances with messages in wrong order."""
-        return late.counted((m.length[late.row] != 0) == has_payload)
+    )(instances)
 
 
 @declare(

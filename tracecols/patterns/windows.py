@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.mpi.operation_waits import (
     BY_ACCESS,
@@ -87,9 +88,9 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     rows = np.flatnonzero((wait > 0) & m.is_complete)
     # the origin that completes last; of those the first
     rows = rows[np.lexsort((rows, -wait[rows], m.exposure[rows]))]
-    rows = rows[np.concatenate([[True], m.exposure[rows][1:] != m.exposure[rows][:-1]])] if rows.size else rows
+    rows = rows[starts_run(m.exposure[rows])]
     rows = rows[np.lexsort((m.target[rows], m.completed_by[rows]))]
-    rows = rows[np.concatenate([[True], m.completed_by[rows][1:] != m.completed_by[rows][:-1]])] if rows.size else rows
+    rows = rows[starts_run(m.completed_by[rows])]
     chosen = np.zeros(len(m), bool)
     chosen[rows] = True
     return parent.where(chosen, severity=wait)
@@ -219,17 +220,14 @@ def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Match
     return parent.where(waits, severity=wait)
 
 
-@declare(
+declare(
     "mpi_rma_late_complete",
     "mpi_rma_early_wait",
     "Late Complete",
     "Early Wait time after the last access of the origin, which completes late.",
     Pattern("epochs", until="complete_enter_time"),
     advice="Call MPI_Win_complete right after the last access.",
-)
-def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the end of the origin's last access to the end of the wait."""
-    return late_complete(model, m, parent)
+)(late_complete)
 
 
 @declare(

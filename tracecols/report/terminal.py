@@ -323,20 +323,23 @@ class Display:
             ),
         )
 
+    def _of_selection(self, name: str, selected: float) -> tuple[Text, float]:
+        """Return the headline for the value of a property on selected call paths, and what shares refer to."""
+        p, number = self.cube.properties, self.cube.properties.number[name]
+        whole = abs(selected) if self.relative else self._whole(name)
+        base = "the selection" if self.relative else self._base(name)
+        how = self._together(name) or ("" if self.plain else f", percent of {base}")
+        value = self._number(selected, p.unit[number]).strip()
+        return Text(f"{p.title[number]} ({name})", "bold").append(f"  {value}{how}", ""), whole
+
     def system_tree(self, name: str, call_path: str) -> Iterator[RenderableType]:
         """Yield the system tree of a property on selected call paths."""
         cube, axis = self.cube, self.cube.system
-        number = cube.properties.number[name]
-        unit = cube.properties.unit[number]
+        unit, how = cube.properties.unit[cube.properties.number[name]], self._together(name)
         mask = cube.find_call_paths(call_path)
         values = cube.by_system(name, mask)
-        how = self._together(name)
-        selected = cube.total(name, mask)
-        whole = abs(selected) if self.relative else self._whole(name)
-        base = "the selection" if self.relative else self._base(name)
-        yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
-            "  " + self._number(selected, unit).strip() + (how or ("" if self.plain else f", percent of {base}")), ""
-        )
+        head, whole = self._of_selection(name, cube.total(name, mask))
+        yield head
         chosen = np.flatnonzero(mask).tolist()
         paths = [one_line(shortened(path)) for path in cube.call_paths.paths_of(chosen[:5])]
         yield Text(
@@ -374,16 +377,12 @@ class Display:
         """
         cube = self.cube
         name = cube.find_property(name)
-        number = cube.properties.number[name]
-        unit = cube.properties.unit[number]
+        unit = cube.properties.unit[cube.properties.number[name]]
         t = cube.find_topology(int(topology) if topology.isdecimal() else topology)
         values = cube.on_topology(t, name, call_path)
-        selected, largest = float(np.nansum(values)), float(np.nanmax(np.abs(values), initial=0.0))
-        whole = abs(selected) if self.relative else self._whole(name)
-        base = "the selection" if self.relative else self._base(name)
-        yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
-            "  " + self._number(selected, unit).strip() + ("" if self.plain else f", percent of {base}"), ""
-        )
+        largest = float(np.nanmax(np.abs(values), initial=0.0))
+        head, whole = self._of_selection(name, float(np.nansum(values)))
+        yield head
         if not cube.properties.adds_up(name):
             raise SeverityError(f"{name} does not add up, so that it cannot be shown on a grid\n  see cube.on_topology")
         yield from self._focus()

@@ -47,6 +47,13 @@ MANIFEST_ENTRIES = (
 PERIOD_TABLES = ("periods", "period_cells")
 """Tables of cubes that are divided by phases or bins; other cubes lack them."""
 
+CELL = (
+    reference("property", "properties", "property", required=True),
+    reference("call_path", "call_paths", "call path", required=True),
+    reference("location", "locations", "location", required=True),
+)
+"""Columns that all tables of values begin with."""
+
 SEVERITY_TABLES: dict[str, Table] = {
     t.name: t
     for t in (
@@ -166,9 +173,7 @@ SEVERITY_TABLES: dict[str, Table] = {
             "cells",
             "one value that is not zero, ordered by property, call path and location",
             (
-                reference("property", "properties", "property", required=True),
-                reference("call_path", "call_paths", "call path", required=True),
-                reference("location", "locations", "location", required=True),
+                *CELL,
                 Column(
                     "value",
                     "int64",
@@ -191,9 +196,7 @@ SEVERITY_TABLES: dict[str, Table] = {
             "one value that is not zero, ordered by property, call path, location and period; sums over periods "
             "are `cells`",
             (
-                reference("property", "properties", "property", required=True),
-                reference("call_path", "call_paths", "call path", required=True),
-                reference("location", "locations", "location", required=True),
+                *CELL,
                 reference("period", "periods", "phase or bin; null outside of all phases"),
                 Column("value", "int64", "as in `cells`"),
             ),
@@ -204,9 +207,7 @@ SEVERITY_TABLES: dict[str, Table] = {
             "one value that is not zero of what lies outside of the focus of the run, ordered as `period_cells`; "
             "`cells` include it",
             (
-                reference("property", "properties", "property", required=True),
-                reference("call_path", "call_paths", "call path", required=True),
-                reference("location", "locations", "location", required=True),
+                *CELL,
                 reference("period", "periods", "phase or bin; null outside of all phases, or if there are none"),
                 Column("value", "int64", "as in `cells`"),
             ),

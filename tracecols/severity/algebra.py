@@ -77,14 +77,12 @@ def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
             if together != p.aggregation[row]:
                 raise SeverityError(
                     f"cannot compare property {name!r}: its values are {together!r} in one cube and "
-                    f"{p.aggregation[row]!r} in "
-                    "another\n  the cubes come from different tools"
+                    f"{p.aggregation[row]!r} in another\n  the cubes come from different tools"
                 )
             if cubes[first].properties.formula[at] != p.formula[row]:
                 raise SeverityError(
-                    f"cannot compare property {name!r}: it is computed as {cubes[first].properties.formula[at]!r} "
-                    "in one cube "
-                    f"and as {p.formula[row]!r} in another\n  give one of them another name"
+                    f"cannot compare property {name!r}: it is computed as {cubes[first].properties.formula[at]!r} in "
+                    f"one cube and as {p.formula[row]!r} in another\n  give one of them another name"
                 )
             if unit != p.unit[row]:
                 raise SeverityError(

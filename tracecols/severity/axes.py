@@ -104,11 +104,9 @@ class PropertyAxis:
         self.aggregation = self.aggregation or ["sum"] * n
         # copies: other axes may share these lists
         self.is_wait, self.is_heading = list(self.is_wait or [-1] * n), list(self.is_heading or [-1] * n)
-        self.delay, self.part, self.advice = (
-            list(self.delay or [""] * n),
-            list(self.part or [""] * n),
-            list(self.advice),
-        )
+        self.delay = list(self.delay or [""] * n)
+        self.part = list(self.part or [""] * n)
+        self.advice = list(self.advice)
         self.is_estimate = list(self.is_estimate or [0] * n)
         self.formula = list(self.formula or [""] * n)
         if -1 in self.is_wait or -1 in self.is_heading:
@@ -373,6 +371,12 @@ class CallAxis:
         return path_names(self.parent, self.name, call_paths)
 
 
+def _columns(nodes: list[tuple[str, str, int, int]]) -> tuple[list[str], list[str], list[int], list[int]]:
+    """Return kind, name, parent and location of nodes of the system tree as columns."""
+    kind, name, parent, location = ([row[c] for row in nodes] for c in range(4))
+    return kind, name, parent, location  # type: ignore[return-value]
+
+
 @dataclass(repr=False)
 class SystemAxis:
     """The system tree in depth-first order: machine, node, process, its threads; below a process its devices
@@ -426,17 +430,11 @@ class SystemAxis:
         of_process: dict[int, list[int]] = {}
         for i, process in enumerate(locations["process"]):
             of_process.setdefault(process, []).append(i)
-        kind: list[str] = []
-        name: list[str] = []
-        parents: list[int] = []
-        location: list[int] = []
+        rows: list[tuple[str, str, int, int]] = []
 
-        def add(k: str, n: str, parent: int, row: int = -1) -> int:
-            kind.append(k)
-            name.append(n)
-            parents.append(parent)
-            location.append(row)
-            return len(kind) - 1
+        def add(kind: str, name: str, parent: int, row: int = -1) -> int:
+            rows.append((kind, name, parent, row))
+            return len(rows) - 1
 
         def visit_process(process: int, parent: int) -> None:
             visited.add(process)
@@ -455,25 +453,13 @@ class SystemAxis:
             for process in of_node.get(node, []):
                 visit_process(process, own)
             stack += [(child, own) for child in reversed(below.get(node, []))]
-        placed = {row for row in location if row >= 0}
+        placed = {row for *_, row in rows}
         for process in range(len(processes["id"])):
             if process not in visited and any(row not in placed for row in of_process.get(process, [])):
                 visit_process(process, -1)
-        rank = (
-            np.array(processes["rank"], np.int32)[np.array(locations["process"], np.int64)]
-            if locations["process"]
-            else np.zeros(0, np.int32)
-        )
-        return cls(
-            kind,
-            name,
-            parents,
-            location,
-            rank,
-            np.array(locations["thread"], np.int32),
-            locations["name"],
-            locations["type"],
-        ).with_devices()
+        rank = np.array(processes["rank"], np.int32)[np.array(locations["process"], np.int64)]
+        thread = np.array(locations["thread"], np.int32)
+        return cls(*_columns(rows), rank, thread, locations["name"], locations["type"]).with_devices()
 
     def with_devices(self) -> SystemAxis:
         """Move streams that are next to the threads of a process below the devices that their names contain."""
@@ -495,17 +481,11 @@ class SystemAxis:
         by_process: dict[int, list[tuple[str, list[int]]]] = {}
         for (process, device), rows in nested.items():
             by_process.setdefault(process, []).append((device, rows))
-        kind: list[str] = []
-        name: list[str] = []
-        parents: list[int] = []
-        location: list[int] = []
+        nodes: list[tuple[str, str, int, int]] = []
 
         def add(row: int, parent: int) -> int:
-            kind.append(self.kind[row])
-            name.append(self.name[row])
-            parents.append(parent)
-            location.append(self.location[row])
-            return len(kind) - 1
+            nodes.append((self.kind[row], self.name[row], parent, self.location[row]))
+            return len(nodes) - 1
 
         stack = [(row, -1) for row in reversed(children.get(-1, []))]
         while stack:
@@ -515,15 +495,13 @@ class SystemAxis:
             for leaf in leaves:
                 add(leaf, own)
             for device, rows in by_process.get(row, []):
-                kind.append("accelerator")
-                name.append(device)
-                parents.append(own)
-                location.append(-1)
-                at = len(kind) - 1
+                nodes.append(("accelerator", device, own, -1))
+                at = len(nodes) - 1
                 for stream in rows:
                     add(stream, at)
             stack += [(i, own) for i in reversed(children.get(row, [])) if self.location[i] < 0]
-        return replace(self, kind=kind, name=name, parent=parents, location=location)
+        kind, name, parent_of, location = _columns(nodes)
+        return replace(self, kind=kind, name=name, parent=parent_of, location=location)
 
     def __repr__(self) -> str:
         lines = [

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.kernels import groups, trees
 from tracecols.severity.axes import CallAxis
@@ -92,7 +93,7 @@ class Cells:
             return cls(*groups.sum_ascending(key, value))
         if is_ascending:
             # values of the same cell are adjacent
-            is_first = np.append(True, key[1:] != key[:-1])[: key.size]
+            is_first = starts_run(key)
             group, first = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
         else:
             group, first = number(combine(call_path, location))
@@ -137,7 +138,7 @@ class Cells:
         order = np.argsort(key, kind="stable")
         key = key[order]
         value = np.concatenate([self.value, *(other.value if sign > 0 else -other.value for other in others)])[order]
-        is_first = np.concatenate([[True], key[1:] != key[:-1]])
+        is_first = starts_run(key)
         if not is_first.all():
             group, key = np.cumsum(is_first) - 1, key[is_first]
             value = narrowed(reduce_at(group, value, key.size, how))

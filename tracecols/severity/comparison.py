@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, ends_run
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import as_texts, show
 from tracecols.given.quantities import counted
@@ -176,7 +176,7 @@ class Comparison:
         change = np.bincount(at, np.concatenate(values), key.size)
         order = np.lexsort((key, np.abs(change), key // max(n_paths, 1)))
         period = key[order] // max(n_paths, 1)
-        last = np.flatnonzero(np.append(period[1:] != period[:-1], True)) if period.size else period
+        last = np.flatnonzero(ends_run(period))
         path, most = np.full(n, -1, np.int64), np.zeros(n)
         path[period[last]] = np.where(change[order[last]] != 0, key[order[last]] % max(n_paths, 1), -1)
         most[period[last]] = change[order[last]]

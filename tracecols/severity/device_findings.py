@@ -42,10 +42,8 @@ def idle_devices(cube: Severities) -> Iterator[Finding]:
     short = wording.short(region)
     longest = f"{found.host_share:.0%} of their time in {short}"
     if found.host_share < MOSTLY:
-        busy_with, meanwhile = (
-            "hosts give too little work",
-            f"hosts spend their time in many regions, {longest} and less in each other one",
-        )
+        busy_with = "hosts give too little work"
+        meanwhile = f"hosts spend their time in many regions, {longest} and less in each other one"
     else:
         busy_with, meanwhile = f"hosts are longest in {short}", f"hosts spend {longest}"
     yield Finding(

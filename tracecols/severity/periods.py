@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import narrowed, reduce_at
 
@@ -64,7 +65,7 @@ class PeriodCells:
             # cells of bins are ordered already
             order = np.argsort(key, kind="stable")
             key, value, columns = key[order], value[order], tuple(c[order] for c in columns)
-        is_first = np.append(True, key[1:] != key[:-1])
+        is_first = starts_run(key)
         if not is_first.all():
             value = narrowed(reduce_at(np.cumsum(is_first) - 1, value, int(is_first.sum())))
             columns = tuple(c[is_first] for c in columns)

@@ -54,13 +54,11 @@ class Severities:
         period_cells: Mapping[str, PeriodCells] | None = None,
         outside: dict[str, PeriodCells] | None = None,
     ) -> None:
-        self.properties, self.call_paths, self.system, self.cells, self.facts = (
-            properties,
-            call_paths,
-            system,
-            cells,
-            facts,
-        )
+        self.properties = properties
+        self.call_paths = call_paths
+        self.system = system
+        self.cells = cells
+        self.facts = facts
         self.topologies = list(topologies)
         self.periods, self.outside = periods, outside
         self.period_cells: Mapping[str, PeriodCells] = period_cells or {}

@@ -92,8 +92,7 @@ def narrowed(sums: NDArray[Any]) -> NDArray[Any]:
     largest = max(map(abs, sums.tolist()), default=0)
     if largest > LARGEST:
         raise SeverityError(
-            f"a severity of {largest} exceeds {LARGEST}, the largest number of ticks, occurrences or bytes of one "
-            "call path and "
-            "location\n  analyze a shorter time range"
+            f"a severity of {largest} exceeds {LARGEST}, the largest number of ticks, occurrences or bytes of one call "
+            "path and location\n  analyze a shorter time range"
         )
     return sums.astype(np.int64)

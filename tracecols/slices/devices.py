@@ -16,7 +16,6 @@ from tracecols.enhance.devices.spans import NEVER
 from tracecols.schema import EventKind as K
 from tracecols.slices.plan import BATCH, LocationSlice
 from tracecols.store import Store
-from tracecols.store.arrow import to_numpy
 
 COMPLETIONS = (K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA_OP_COMPLETE_REMOTE)
 """Kinds that end a copy."""
@@ -29,20 +28,19 @@ def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
     if not locations.is_device.any():
         return ""
     pending = PendingWork.of(store)
-    first = to_numpy(store.definitions["locations"].column("first_row"))
     calls = regions.device_call
     for i, planned in enumerate(slices):
         if not planned.start:
             continue
         process = int(locations.process[i])
         if locations.is_device[i]:
-            for what, sites in _work(store, regions, i, int(first[i]), planned.start).items():
+            for what, sites in _work(store, regions, i, planned.start).items():
                 for (site,), n in _counted(sites):
                     pending.done[what, process, i, site] += n
         elif locations.is_cpu[i]:
             for what, of in (("kernel", LAUNCH), ("copy", COPY)):
                 wanted = np.append(calls == of, False)
-                for (stream, site), n in _counted(*_calls(store, locations, wanted, i, int(first[i]), planned.start)):
+                for (stream, site), n in _counted(*_calls(store, locations, wanted, i, planned.start)):
                     pending.called[what, process, stream, site] += n
     return str(pending)
 
@@ -66,7 +64,7 @@ def _events(
 
 
 def _calls(
-    store: Store, locations: Locations, wanted: NDArray[np.bool_], location: int, first_row: int, stop: int
+    store: Store, locations: Locations, wanted: NDArray[np.bool_], location: int, stop: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return stream and call site of every innermost call that is over before some event; (n,) int64, -1 if not
     recorded."""
@@ -75,13 +73,13 @@ def _calls(
     # calls that hold none of their kind: an ENTER and the EXIT after it
     at = np.flatnonzero(is_enter[:-1] & ~is_enter[1:])
     enter, leave = row[at], row[at + 1]
-    stream, site = (np.full(at.size, -1, np.int64) for _ in range(2))
+    stream = np.full(at.size, -1, np.int64)
     table = store.names("attribute_definitions")
     ids = [i for i, name in enumerate(table) if name.upper().endswith(STREAM_REFERENCES)]
     if ids and store.n_rows("attributes", location):
         found = store.read("attributes", location, ["row", "attribute", "value"])
         mine = np.isin(found["attribute"], ids)
-        of, value = found["row"][mine] - first_row, found["value"][mine].astype(np.int64)
+        of, value = found["row"][mine] - store.first_rows[location], found["value"][mine].astype(np.int64)
         known = (value >= 0) & (value < len(locations))
         known[known] = locations.is_device[value[known]]
         for edge in (leave, enter):
@@ -89,19 +87,25 @@ def _calls(
             inside = position < int(known.sum())
             inside[inside] = of[known][position[inside]] == edge[inside]
             stream[inside] = value[known][position[inside]]
+    return stream, _call_sites(store, location, enter, leave)
+
+
+def _call_sites(store: Store, location: int, enter: NDArray[np.int64], leave: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the call site of every call or kernel, given by its events; (n,) int64, -1 if not recorded."""
+    site = np.full(enter.size, -1, np.int64)
     names = store.names("parameter_definitions")
     if CALLSITE in names and store.n_rows("parameters", location):
         found = store.read("parameters", location, ["row", "parameter", "value"])
         mine = np.array([n == CALLSITE for n in names])[found["parameter"]]
-        of = found["row"][mine] - first_row
+        of = found["row"][mine] - store.first_rows[location]
         position = np.searchsorted(of, enter)
         inside = position < of.size
         inside[inside] = of[position[inside]] < leave[inside]
         site[inside] = found["value"][mine][position[inside]] & NEVER
-    return stream, site
+    return site
 
 
-def _work(store: Store, regions: Regions, location: int, first_row: int, stop: int) -> dict[str, NDArray[np.int64]]:
+def _work(store: Store, regions: Regions, location: int, stop: int) -> dict[str, NDArray[np.int64]]:
     """Return the call sites of the kernels and copies of a stream that are over before some event; -1 if not
     recorded."""
     runs = np.append(regions.role != "artificial", False)
@@ -110,21 +114,14 @@ def _work(store: Store, regions: Regions, location: int, first_row: int, stop: i
     outermost = np.flatnonzero((kind == K.EXIT) & (depth == 0))
     begins = np.flatnonzero((kind == K.ENTER) & (depth == 1))[: outermost.size]
     is_copy, is_wait = transfers_of(regions), regions.role == "task_wait"
-    names = store.names("parameter_definitions")
-    of, value = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    if CALLSITE in names and store.n_rows("parameters", location):
-        found = store.read("parameters", location, ["row", "parameter", "value"])
-        mine = np.array([n == CALLSITE for n in names])[found["parameter"]]
-        of, value = found["row"][mine] - first_row, found["value"][mine] & NEVER
     works = ~is_wait[region[begins]]
     begins, outermost = begins[works], outermost[works]
-    k = np.searchsorted(of, row[begins])
-    site, inside = np.full(k.size, -1, np.int64), k < of.size
-    inside[inside] = of[k[inside]] < row[outermost[inside]]
-    site[inside] = value[k[inside]]
+    site = _call_sites(store, location, row[begins], row[outermost])
     copies = is_copy[region[begins]]
     n_completed = 0
     if store.n_rows("rma", location):
         side = store.read("rma", location, ["row", "kind"])
-        n_completed = int(((side["row"] - first_row < stop) & np.isin(side["kind"], COMPLETIONS)).sum())
+        n_completed = int(
+            ((side["row"] - store.first_rows[location] < stop) & np.isin(side["kind"], COMPLETIONS)).sum()
+        )
     return {"kernel": site[~copies], "copy": np.append(site[copies], np.full(n_completed, -1, np.int64))}

@@ -8,7 +8,7 @@ straddle its start are in the slice: the events that began them are repeated at 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns as Arrays
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, ends_run, starts_run
 from tracecols.enhance.dataflow.columns import Column, Columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_nested, ranges
 from tracecols.enhance.dataflow.partitions import whole_processes
@@ -180,7 +180,7 @@ class MemberNumbers:
     def rows(self) -> Ints:
         """Return the rows for `Numbering` where numbers differ from counting in the slice; (n, 7) int64."""
         skipped = self.number - self.position
-        before = np.where(np.append(True, np.diff(self.of) != 0)[: self.of.size], 0, np.append(0, skipped)[:-1])
+        before = np.where(starts_run(self.of), 0, np.append(0, skipped)[:-1])
         run = np.flatnonzero(skipped != before)
         of, position, numbers = self.of[run], self.position[run], self.number[run]
         if self.what == Numbered.WINDOW:
@@ -198,7 +198,7 @@ class MemberNumbers:
     def runs(self) -> tuple[Ints, Ints, Ints]:
         """Return key, first number, and one more than the last of every run of counted operations, ordered by key and
         number."""
-        last = np.append(np.diff(self.of) != 0, True)[: self.of.size]
+        last = ends_run(self.of)
         stop = np.where(last, self.n[self.of], np.append(self.position[1:], 0)[: self.of.size])
         counted = np.flatnonzero(self.number >= 0)
         counted = counted[np.lexsort((self.number[counted], self.of[counted]))]
@@ -224,7 +224,7 @@ class Lacking:
         # operations that all participants lack have no partner that could be joined wrongly
         least = np.full(head.size, np.iinfo(np.int64).max)
         np.minimum.at(least, group[of], first)
-        begins = np.append(True, np.diff(of) != 0)[: of.size]
+        begins = starts_run(of)
         low = np.where(begins, 0, np.append(0, stop)[:-1])
         after = np.zeros(end.size, np.int64)
         np.maximum.at(after, of, stop)
@@ -259,14 +259,14 @@ class HoldingCalls(NamedTuple):
         return HoldingCalls(self.enter[at], self.exit[at], self.region[at])
 
 
-def calls_at(store: Store, location: int, first_row: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+def calls_at(store: Store, location: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
     """Find the calls that enclose events of a location, if they are the last `wanted` calls entered before them.
-    `wanted` is a mask of regions, its last element for none; `first_row` is the row of the location's first event."""
+    `wanted` is a mask of regions, its last element for none."""
     rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
     for base in range(0, store.n_rows("events", location), BATCH):
         e = store.read("events", location, ["kind", "region"], base, base + BATCH)
         at = np.flatnonzero(np.isin(e["kind"], (K.ENTER, K.EXIT)) & wanted[e["region"]])
-        rows.append(first_row + base + at)
+        rows.append(store.first_rows[location] + base + at)
         kinds.append(e["kind"][at])
         regions.append(e["region"][at])
     of, kind, region = np.concatenate(rows), np.concatenate(kinds), np.concatenate(regions)
@@ -307,7 +307,7 @@ class OperationCounter:
     ) -> None:
         self._store, self._process, self._bounds = store, locations.process.astype(np.int64), bounds
         self._chosen = set(chosen)
-        self._first_rows = to_numpy(store.definitions["locations"].column("first_row"))
+        self._first_rows = store.first_rows
         # requests belong to a process: all of them are repeated at one location, where they keep their order;
         # preferably one that has begun, since none shall begin earlier than recorded
         filled = np.array([i for i in reversed(chosen) if bounds.low[i] < bounds.high[i]], np.int64)
@@ -317,7 +317,7 @@ class OperationCounter:
         self._regions = Regions(store)
         self._communicators = Communicators(store, locations.process)
         self._groups = GroupMembers(store, locations.process)
-        self._order = EventOrder(store, self._first_rows)
+        self._order = EventOrder(store)
         self._numbering = Numbering.of(store)
         # for locations that are not chosen, the events after the slice are not known
         self._end = np.full(self._process.size, np.iinfo(np.int64).max)
@@ -373,14 +373,7 @@ class OperationCounter:
 
     def _operations(self, members: Ints) -> Iterator[Operations]:
         """Count all operations of some processes."""
-        makers: list[Callable[[Ints], Iterator[Operations]]] = [
-            self._messages,
-            self._collectives,
-            self._windows,
-            self._epochs,
-            self._files,
-        ]
-        for make in makers:
+        for make in (self._messages, self._collectives, self._windows, self._epochs, self._files):
             yield from make(members)
         self._locks(members)
 
@@ -396,24 +389,12 @@ class OperationCounter:
         by_time: bool = True,
         rows: tuple[Ints, ...] = (),
     ) -> Operations:
-        """Number operations in the whole trace and in the slice.
+        """Number operations in the whole trace and in the slice: in the order of the events `begun`, by process in
+        order of time, or (not `by_time`) thread by thread. The events `done` at the same process complete them, and
+        `rows`, (n,) each, are all their events.
 
-        Parameters
-        ----------
-        what, keys
-            As those of `Operations`.
-        begun : Events
-            The events that determine the order of counting.
-        done : Events
-            The events at the same process that complete them.
-        counts : (n,) bool, optional
-            Mask of the operations counted in the whole trace; all by default.
-        holds : (n,) bool, optional
-            Mask of the operations counted in the slice; by default those that are completed in it.
-        by_time : bool, optional
-            Whether operations of the threads of a process are counted in order of time; otherwise thread by thread.
-        rows : tuple of (n,) int64, optional
-            All their events.
+        Masks, (n,), select the operations that are counted in the whole trace (`counts`, all by default), and in the
+        slice (`holds`, by default those that are completed in it).
         """
         bounds, (location, row) = self._bounds, begun
         by_time = by_time and self._have_threads(location)
@@ -491,7 +472,7 @@ class OperationCounter:
         enter, leave = np.full((2, row.size), -1, np.int64)
         region = np.full(row.size, -1, np.int32)
         for i, mine in _by_location(location):
-            found = calls_at(self._store, i, int(self._first_rows[i]), row[mine], wanted)
+            found = calls_at(self._store, i, row[mine], wanted)
             enter[mine], leave[mine], region[mine] = found
         return HoldingCalls(enter, leave, region)
 

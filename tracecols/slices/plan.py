@@ -377,7 +377,7 @@ class SlicePlanner:
     ) -> None:
         self.store, self._chosen, self._start, self._stop, self._jobs = store, chosen, start, stop, jobs
         locations = store.definitions["locations"]
-        self._first_rows = to_numpy(locations.column("first_row"))
+        self._first_rows = store.first_rows
         self._process = to_numpy(locations.column("process"))
         self._locations = Locations.of(store)
         self._is_device = self._locations.is_device

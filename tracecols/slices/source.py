@@ -90,8 +90,9 @@ def chosen_locations(store: Store, given: int | str | Iterable[int | str] | None
 class SideReader:
     """The rows of one side table at one location, read incrementally."""
 
-    def __init__(self, store: Store, table: str, location: int, first_row: int) -> None:
-        self._store, self._table, self._location, self._first_row = store, table, location, first_row
+    def __init__(self, store: Store, table: str, location: int) -> None:
+        self._store, self._table, self._location = store, table, location
+        self._first_row = store.first_rows[location]
         self._n = store.n_rows(table, location)
         self._at = 0
         self._waiting: Columns = {}
@@ -129,14 +130,14 @@ class SideReader:
         return {c: np.concatenate([p[c] for p in found_rows]) for c in found_rows[0]}
 
 
-def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDArray[np.int64]) -> Columns | None:
-    """Return the rows of a side table that belong to some events of a location, ascending and counting from its first,
-    whose row is `first_row`; None if there are none."""
+def side_rows(store: Store, table: str, location: int, rows: NDArray[np.int64]) -> Columns | None:
+    """Return the rows of a side table that belong to some events of a location, ascending and counting from its first;
+    None if there are none."""
     found_rows = []
     n = store.n_rows(table, location)
     for start in range(0, n, SIDE_ROWS):
         stop = min(start + SIDE_ROWS, n)
-        row = store.read(table, location, ["row"], start, stop)["row"] - first_row
+        row = store.read(table, location, ["row"], start, stop)["row"] - store.first_rows[location]
         low, high = np.searchsorted(rows, [row[0], row[-1] + 1])
         if low == high:
             continue
@@ -200,7 +201,6 @@ class StoreSource:
         types = self.definitions["metric_members"]["value_type"]
         self.metric_types = [[types[m] for m in members] for members in self.definitions["metric_classes"]["members"]]
         self._side_tables = [name for name in store.tables if name != "events"]
-        self._first_rows: list[int] = list(self.definitions["locations"]["first_row"])
         self._slices: list[LocationSlice] | None = None
         self._start, self._stop = start, stop
         if locations is None and start is None and stop is None:
@@ -245,8 +245,7 @@ class StoreSource:
 
     def _recorded(self, location: int, planned: LocationSlice) -> Iterator[Batch]:
         """Yield the recorded events of a location that a trace slice holds, numbered from 0."""
-        first_row = self._first_rows[location]
-        sides = {t: SideReader(self.store, t, location, first_row) for t in self._side_tables}
+        sides = {t: SideReader(self.store, t, location) for t in self._side_tables}
         if planned.start:
             for side in sides.values():
                 side.skip(planned.start)
@@ -295,7 +294,7 @@ class StoreSource:
             parts = []
             for i in distinct(source_location[mine]).tolist():
                 of = mine[source_location[mine] == i]
-                found = side_rows(self.store, name, i, self._first_rows[i], distinct(source[of]))
+                found = side_rows(self.store, name, i, distinct(source[of]))
                 if found is None:
                     continue
                 low, high = (np.searchsorted(found["row"], source[of], side) for side in ("left", "right"))

@@ -374,7 +374,7 @@ class Store:
 
     def only(self, locations: NDArray[np.int64]) -> Store:
         """Return a view of the store in which other locations have no rows. Events keep their numbers."""
-        _ = self._first_rows
+        _ = self._bounds
         nothing = np.zeros(self._n_defined("locations") - locations.size, np.int64)
         others = np.setdiff1d(np.arange(self._n_defined("locations")), locations)
         return self.between(others, dict.fromkeys(self._extents, (nothing, nothing)))
@@ -414,8 +414,13 @@ class Store:
         """Number of events of every location; (n_locations,)."""
         return self.counts("events")
 
+    @property
+    def first_rows(self) -> NDArray[np.int64]:
+        """Row of the first event of every location; (n_locations,) int64."""
+        return self._bounds[:-1]
+
     @once
-    def _first_rows(self) -> NDArray[np.int64]:
+    def _bounds(self) -> NDArray[np.int64]:
         """Row of the first event of every location, and one past the last event; (n_locations + 1,)."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.n_events)])
 
@@ -516,8 +521,7 @@ class Store:
         start: int,
     ) -> None:
         """Check the values of some locations' rows; those of the first location begin with its row `start`."""
-        first = self._first_rows
-        rows = checks.RowRanges(first[locations], first[locations + 1], counts)
+        rows = checks.RowRanges(self._bounds[locations], self._bounds[locations + 1], counts)
         at, column, what = checks.wrong_columns(declared, columns, rows, self._n_defined)
         if at >= 0:
             stops = np.cumsum(counts)

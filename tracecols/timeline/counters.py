@@ -7,12 +7,10 @@ distinguished, and at both ends of the time range, so that only samples within t
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
+from tracecols.enhance.threads.created import times_of
 from tracecols.export.drawing import counter_label
 from tracecols.given.printable import printable
+from tracecols.once import Recent
 from tracecols.store import Store
 from tracecols.store.arrow import open_file
 from tracecols.work.executors import Executor
@@ -194,9 +194,9 @@ class Block:
     def read(cls, store: Store, table: str, location: int, start: int, stop: int) -> Block:
         """Read some rows and the times of their events."""
         rows = store.read(table, location, None, start, stop)
-        event = rows["row"] - store.definitions["locations"].column("first_row")[location].as_py()
+        event = rows["row"] - store.first_rows[location]
         values = [rows[f"value_{i}"] for i in range(len(store.tables[table].columns) - 2)]
-        return cls(table, location, start, event, _times(store, location, event), rows["source"], values)
+        return cls(table, location, start, event, times_of(store, location, event), rows["source"], values)
 
     def of(self, source: int, member: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
         """Return the rows of a source in the block, the values of a member there, and a mask of the finite ones."""
@@ -233,25 +233,13 @@ class Block:
         }
 
 
-def _times(store: Store, location: int, events: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the times of some events of a location, given by their ascending numbers in the location."""
-    found = np.empty(events.size, np.int64)
-    for base in distinct(events // BLOCK).tolist():
-        low, high = np.searchsorted(events, [base * BLOCK, (base + 1) * BLOCK])
-        first, last = int(events[low]), int(events[high - 1])
-        time = store.read("events", location, ["time"], first, last + 1)["time"]
-        found[low:high] = time[events[low:high] - first]
-    return found
-
-
 class Counters:
     """The counters of a trace, from the tables of its metric classes and the file of `write_counters`; thread-safe."""
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
         self._tables = _tables(store)
-        self._kept: OrderedDict[int, list[Series]] = OrderedDict()
-        self._n_kept, self._lock = 0, Lock()
+        self._kept = Recent[int, list[Series]](KEPT, lambda series: sum(one.samples.time.size for one in series))
         with pa.memory_map(str(path)) as source:
             self._groups = pa.ipc.open_file(source).read_all()
         self._location = self._groups.column("location").to_numpy()
@@ -300,22 +288,14 @@ class Counters:
 
     def of(self, location: int) -> list[Series]:
         """Return the counters of a location with few values: all members of each metric class, for each source."""
-        with self._lock:
-            if location in self._kept:
-                self._kept.move_to_end(location)
-                return self._kept[location]
+        return self._kept.get(location, lambda: self._read(location))
+
+    def _read(self, location: int) -> list[Series]:
         found = []
         for table in self._tables:
             if n := self._store.n_rows(table, location):
                 block = Block.read(self._store, table, location, 0, n)
                 found += [self._series(table, *counter, *block.samples(*counter)) for counter in block.counters]
-        with self._lock:
-            if location not in self._kept:
-                self._kept[location] = found
-                self._n_kept += sum(one.samples.time.size for one in found)
-            while self._n_kept > KEPT and len(self._kept) > 1:
-                _, oldest = self._kept.popitem(last=False)
-                self._n_kept -= sum(one.samples.time.size for one in oldest)
         return found
 
     def _series(self, table: str, source: int, member: int, samples: Samples, n_left_out: int) -> Series:

@@ -3,7 +3,6 @@ easy to see."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -13,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.distinct import ends_run, starts_run
 from tracecols.enhance.scan.periods import FROM, phases_of
 from tracecols.errors import AnalysisError
 from tracecols.given.printable import printable
 from tracecols.model.model import Model
+from tracecols.once import Recent
 from tracecols.patterns.candidates import propose_phases
 from tracecols.schema.properties import COMPUTATION
 from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline, until
@@ -93,9 +94,7 @@ def _until_next(
     around[parents[parents >= 0]] = True
     where, _, _, since, until, _ = instances_of(model, around)
     end = np.append(begin[1:], 0)
-    is_last = np.append(location[1:] != location[:-1], True)
-    is_first = np.append(True, is_last[:-1])
-    for first, last in zip(np.flatnonzero(is_first), np.flatnonzero(is_last), strict=True):
+    for first, last in zip(np.flatnonzero(starts_run(location)), np.flatnonzero(ends_run(location)), strict=True):
         encloses = (where == location[first]) & (since <= begin[first]) & (until >= begin[first])
         end[last] = until[encloses].max(initial=begin[last])
     return end
@@ -106,13 +105,11 @@ class Folded:
     is a row, and times are ticks since its begin. The shorter ones of `n_all` instances may be left out."""
 
     def __init__(self, timeline: Timeline, instances: Instances, words: str, n_all: int, order: str) -> None:
-        self._timeline, self._instances, self._words, self._n_all, self._order = (
-            timeline,
-            instances,
-            words,
-            n_all,
-            order,
-        )
+        self._timeline = timeline
+        self._instances = instances
+        self._words = words
+        self._n_all = n_all
+        self._order = order
         everything = np.arange(instances.begin.size)
         self._rows = [Row(-1, "all instances", "phase", -1, everything)]
         names = {row.location: self._name(row) for row in timeline.rows if row.location >= 0}
@@ -300,7 +297,7 @@ class Folds:
     def __init__(self, timeline: Timeline, jobs: int | None = None, budget: Budget | None = None) -> None:
         self._timeline, self._jobs, self._budget = timeline, jobs, budget
         self._found: dict[str, tuple[str, Instances]] = {}
-        self._folded: OrderedDict[tuple[str, str, int], Folded] = OrderedDict()
+        self._folded = Recent[tuple[str, str, int], Folded](KEPT)
         self._lock = Lock()
 
     def of(self, words: str = "", order: str = "longest", row: int = 0) -> Folded:
@@ -315,11 +312,7 @@ class Folds:
         if not 0 <= row < len(self._timeline.rows):
             raise QuestionError(f"there is no such row: there are {len(self._timeline.rows)}")
         with self._lock:
-            found = self._folded.pop((words, order, row), None) or self._make(words, order, row)
-            self._folded[words, order, row] = found
-            while len(self._folded) > KEPT:
-                self._folded.popitem(last=False)
-        return found
+            return self._folded.get((words, order, row), lambda: self._make(words, order, row))
 
     def instances(self, words: str = "") -> tuple[str, Instances]:
         """Return the name of a phase, and its instances on all locations. Raises AnalysisError if there is no such

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from tracecols.converters.base import Columns
 from tracecols.export.drawing import SideOfSlices, SliceBuilder
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
+from tracecols.once import Recent
 from tracecols.store import Store
 from tracecols.timeline.marks import Marks
 
@@ -67,8 +66,7 @@ class SliceReader:
     def __init__(self, store: Store, marks: Marks, n_names: int, tasks_name: int) -> None:
         self._store, self._marks, self._n_names, self._tasks_name = store, marks, n_names, tasks_name
         self._side = lru_cache(256)(lambda location: SideOfSlices.of(store, location))
-        self._recent: OrderedDict[tuple[int, int, int], Columns] = OrderedDict()
-        self._n_recent, self._lock = 0, Lock()
+        self._recent = Recent[tuple[int, int, int], Columns](KEPT, lambda columns: columns["time"].size)
 
     @property
     def n_locations(self) -> int:
@@ -142,22 +140,13 @@ class SliceReader:
 
     def _events(self, location: int, start: int, stop: int) -> Columns:
         """Return events of a location, from the recently read ones if possible."""
-        key = location, start, stop
-        with self._lock:
-            if key in self._recent:
-                self._recent.move_to_end(key)
-                return self._recent[key]
-        read = self._store.read("events", location, None, start, stop)
-        # copies: these are parts of larger arrays
-        found = {name: values.copy() for name, values in read.items()}
-        with self._lock:
-            if key not in self._recent:
-                self._recent[key] = found
-                self._n_recent += stop - start
-            while self._n_recent > KEPT:
-                (_, low, high), _ = self._recent.popitem(last=False)
-                self._n_recent -= high - low
-        return found
+
+        def read() -> Columns:
+            columns = self._store.read("events", location, None, start, stop)
+            # copies: these are parts of larger arrays
+            return {name: values.copy() for name, values in columns.items()}
+
+        return self._recent.get((location, start, stop), read)
 
 
 def _as_slices(found: kernels.Collected, location: int) -> Slices:

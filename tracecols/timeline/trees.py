@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tracecols.analysis.request import Request
 from tracecols.analysis.run import run, unwatched
 from tracecols.distinct import distinct
 from tracecols.given.printable import printable
+from tracecols.once import Recent
 from tracecols.report.viewer.container import Opened, pack
 from tracecols.report.viewer.page import page_of, title_of
 from tracecols.severity.axes import CallAxis, SystemAxis
@@ -79,7 +79,7 @@ class Trees:
         whole: SeverityCube | None = None,
     ) -> None:
         self._timeline, self._jobs, self._budget, self._whole = timeline, jobs, budget, whole
-        self._cubes: OrderedDict[tuple[int, int], SeverityCube] = OrderedDict()
+        self._cubes = Recent[tuple[int, int], SeverityCube](KEPT)
         self._lock = Lock()
 
     def is_ready(self, selection: Selection) -> bool:
@@ -145,17 +145,15 @@ class Trees:
         timeline = self._timeline
         if self._whole is not None and self._is_whole(start, stop):
             return self._whole
-        found = self._cubes.pop((start, stop), None)
-        if found is None:
-            found = run(
+
+        def analysed() -> SeverityCube:
+            return run(
                 Request.of(defined(timeline.store), start=timeline.seconds(start), stop=timeline.seconds(stop)),
                 OpenedTrace(timeline.store, self._jobs, self._budget, ask=ask),
                 watch=unwatched if report is None else partial(_reported, report),
             )
-        self._cubes[start, stop] = found
-        while len(self._cubes) > KEPT:
-            self._cubes.popitem(last=False)
-        return found
+
+        return self._cubes.get((start, stop), analysed)
 
     def _names(self, selection: Selection) -> tuple[list[str], int]:
         """Return the region names, outermost first, of the selected call path or of the selected instance and those

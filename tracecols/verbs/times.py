@@ -164,10 +164,10 @@ def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
     if int(np.abs(ticks).max(initial=0)) * n > LARGEST:
         # sums over locations may exceed 64 bits
         ticks = ticks.astype(object)
-    total = np.add.reduceat(ticks, start) if start.size else ticks
-    most = np.maximum.reduceat(ticks, start) if start.size else ticks
+    total = np.add.reduceat(ticks, start)
+    most = np.maximum.reduceat(ticks, start)
     # the minimum is 0 if a rank or thread never enters the region
-    least = np.where(counts < n, 0, np.minimum.reduceat(ticks, start) if start.size else ticks)
+    least = np.where(counts < n, 0, np.minimum.reduceat(ticks, start))
     is_most = np.flatnonzero(ticks == np.repeat(most, counts))
     chosen = is_most[np.unique(group[is_most], return_index=True)[1]]
     worst = members[member[chosen]]

@@ -188,7 +188,7 @@ def _longest_of(
     keys, ticks, begin = keys[:, order], ticks[order], begin[order]
     is_first = np.append(True, (np.diff(keys, axis=1) != 0).any(axis=0))[: order.size]
     start = np.flatnonzero(is_first)
-    sums = np.add.reduceat(ticks, start) if start.size else ticks
+    sums = np.add.reduceat(ticks, start)
     return keys[:, start], np.diff(np.append(start, order.size)), sums, ticks[start], begin[start]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.grouping import number
 from tracecols.kernels import arrays, maxplus
 
@@ -183,14 +184,13 @@ class EdgeCollector:
         """
         n = order.size
         hub = self.hubs(n)
-        in_order = group[order]
-        is_head = np.append(True, in_order[1:] != in_order[:-1]) if n else np.zeros(0, bool)
+        is_head = starts_run(group[order])
         first = np.where(sends[order], enter[order], -1)
         # a hub has a time if it or a preceding hub of the chain has a source: nothing waits for hubs without
         position = np.arange(n)
-        begin = np.maximum.accumulate(np.where(is_head, position, 0)) if n else position
+        begin = np.maximum.accumulate(np.where(is_head, position, 0))
         n_before = np.cumsum(first >= 0)
-        n_at_begin = n_before[begin] - (first >= 0)[begin] if n else n_before
+        n_at_begin: Rows = n_before[begin] - (first >= 0)[begin]
         has_time = n_before > n_at_begin
         self.add(np.where(is_head | ~np.roll(has_time, 1), -1, hub - 1), hub)
         self.add(first, hub)

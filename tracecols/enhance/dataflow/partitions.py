@@ -143,6 +143,6 @@ def whole_processes(sizes: NDArray[np.int64], process: NDArray[np.int32], most: 
     `most`, unless it is a single process."""
     by_process = np.argsort(process, kind="stable")
     starts = np.flatnonzero(np.diff(process[by_process], prepend=-1))
-    of_process = np.add.reduceat(sizes[by_process], starts) if starts.size else starts
+    of_process = np.add.reduceat(sizes[by_process], starts)
     bounds = np.append(starts, by_process.size)
     return [by_process[bounds[some.start] : bounds[some.stop]] for some in bounded(of_process, most)]

@@ -48,13 +48,13 @@ class EventOrder:
     """Order of events by time, of late events by the time of the latest preceding event; ties go to the lower location
     unless the source defines another order (side table `ties`), and within a location to the event recorded first."""
 
-    def __init__(self, store: Store, first_rows: NDArray[np.int64]) -> None:
-        self._first_rows = first_rows
-        with_ties = [i for i in range(first_rows.size) if store.n_rows("ties", i)]
+    def __init__(self, store: Store) -> None:
+        self._first_rows = store.first_rows
+        with_ties = [i for i in range(self._first_rows.size) if store.n_rows("ties", i)]
         parts = [store.read("ties", i) for i in with_ties]
         self._rows = np.concatenate([*(p["row"] for p in parts), np.zeros(0, np.int64)])
         self._tie_orders = np.concatenate([*(p["place"] for p in parts), np.zeros(0, np.int64)])
-        late = [(first_rows[i], *late_events(store, i)) for i in sorted(store.decreases)]
+        late = [(self._first_rows[i], *late_events(store, i)) for i in sorted(store.decreases)]
         nothing = np.zeros(0, np.int64)
         self._late = np.concatenate([nothing, *(first + number for first, number, _ in late)])
         self._late_times = np.concatenate([nothing, *(time for _, _, time in late)])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 
 Ints = NDArray[np.int64]
 
@@ -370,7 +370,7 @@ def _same_dimension(n: int, a: Ints, b: Ints) -> Ints | None:
     key = others[arc[:, 0]] * n + others[arc[:, 1]]
     order = np.argsort(key, kind="stable")
     key, first, second = key[order], edge[arc[order, 0]], edge[arc[order, 1]]
-    start = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if key.size else np.zeros(0, np.int64)
+    start = np.flatnonzero(starts_run(key))
     size = np.diff(start, append=key.size)
     known = np.argsort(a * n + b, kind="stable")
     edges = (a * n + b)[known]

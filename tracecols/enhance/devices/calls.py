@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import combine
 from tracecols.enhance.definitions.locations import CALLSITE, PIECE
@@ -106,7 +107,7 @@ class DeviceCalls:
         """Return the calls of hosts that a mask selects, in order."""
         c = self.calls
         number = np.flatnonzero(mask & ~self.on_device)
-        process = self.facts.process[c.location[number]].astype(np.int64) if number.size else np.zeros(0, np.int64)
+        process = self.facts.process[c.location[number]].astype(np.int64)
         order = self.facts.order.argsort(c.enter[number], c.enter_time[number], process)
         number, process = number[order], process[order]
         location = c.location[number].astype(np.int64)
@@ -244,7 +245,7 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
     location = calls.location[call]
     level = np.cumsum(np.where(is_enter, 1, -1))
     # instances that never end on one location do not add to the depth on the next
-    head = np.flatnonzero(np.append(True, location[1:] != location[:-1])[: call.size])
+    head = np.flatnonzero(starts_run(location))
     carried = np.append(0, level)[head]
     level = level - np.repeat(carried, np.diff(np.append(head, call.size)))
     return call, is_enter, np.where(is_enter, level, level + 1)

@@ -24,13 +24,13 @@ def find_copies(d: DeviceCalls, regions: Ints) -> Columns:
     """Find the copies, and join them with the calls that request them."""
     c = d.calls
     e = attributed_events(d.facts, d.scans, d.members, c, "rma", ["window", "remote", "sent", "received", "matching"])
-    key = combine(e.location, e.window, e.matching) if e.row.size else np.zeros(0, np.int64)
+    key = combine(e.location, e.window, e.matching)
     is_begin = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind]
     partner = pair_with_previous(key, is_begin, ENDS[e.kind])
     begin = np.flatnonzero(is_begin)
     recorder = e.location[begin].astype(np.int64)
     remote = location_of(d, e.window[begin], e.remote[begin])
-    by_device, far = d.is_device[recorder] if begin.size else np.zeros(0, bool), pick(d.is_device, remote, 0)
+    by_device, far = d.is_device[recorder], pick(d.is_device, remote, 0)
     mine = by_device | far
     begin, recorder, remote, by_device, far = (x[mine] for x in (begin, recorder, remote, by_device, far))
     is_put = e.kind[begin] == K.RMA_PUT
@@ -68,7 +68,7 @@ def find_copies(d: DeviceCalls, regions: Ints) -> Columns:
     both["end"] = np.maximum(both["begin"], both["end"])
     order = np.lexsort((both["row"], both["begin"]))
     found = Columns(order.size, {name: values[order] for name, values in both.items()})
-    process = d.facts.process[found.location].astype(np.int64) if len(found) else np.zeros(0, np.int64)
+    process = d.facts.process[found.location].astype(np.int64)
     request = find_requests(d, found, process)
     request[request == LACKING] = -1
     unknown = request == -1
@@ -88,7 +88,7 @@ def location_of(d: DeviceCalls, window: NDArray[Any], remote: NDArray[Any]) -> I
     start = np.cumsum(sizes) - sizes
     w = window.astype(np.int64)
     inside = (w >= 0) & (remote >= 0) & (remote < sizes[w])
-    return pick(flat, np.where(inside, start[w] + remote, -1)) if flat.size else np.full(w.size, -1, np.int64)
+    return pick(flat, np.where(inside, start[w] + remote, -1))
 
 
 def find_requests(d: DeviceCalls, copies: Columns, process: Ints) -> Ints:
@@ -114,7 +114,7 @@ def find_requests(d: DeviceCalls, copies: Columns, process: Ints) -> Ints:
         a, b = np.flatnonzero((calls.stream >= 0) & ~taken), np.flatnonzero(request == -1)
         a, b = a[streams[calls.stream[a]]], b[streams[copies.location[b]]]
         found = join_occurrences(calls.stream[a], copies.location[b])
-        request[b] = np.where(found >= 0, calls.number[a[found]] if a.size else -1, -1)
+        request[b] = pick(calls.number[a], found)
         taken[a[found[found >= 0]]] = True
 
     # streams for which the numbers of calls and copies agree

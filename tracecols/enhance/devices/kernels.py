@@ -136,7 +136,7 @@ class _Joining:
             keys = np.concatenate([keys[: a.size][kept_a], keys[a.size :][kept_b]])
             a, b = a[kept_a], b[kept_b]
         found = join_occurrences(keys[: a.size], keys[a.size :])
-        self._of[b] = np.where(found >= 0, a[found] if a.size else -1, -1)
+        self._of[b] = pick(a, found)
         self._free[a[found[found >= 0]]] = False
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import latest_before, positions
 from tracecols.kernels.groups import find_largest_so_far
@@ -21,7 +22,7 @@ class Coverage:
         order = np.lexsort((begin, key))
         key, begin, end = key[order], begin[order], end[order]
         reach = running_max(key, end)
-        head = np.append(True, key[1:] != key[:-1])[: key.size]
+        head = starts_run(key)
         opens = head | np.append(True, begin[1:] > reach[:-1])[: key.size]
         at = np.flatnonzero(opens)
         self._key, self._begin = key[at], begin[at]
@@ -44,7 +45,7 @@ def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
     key, begin, end = key[order], begin[order], end[order]
     reach = running_max(key, end)
     before = np.append(0, reach[:-1])[: key.size]
-    head = np.append(True, key[1:] != key[:-1])[: key.size]
+    head = starts_run(key)
     new = np.where(head, end - begin, np.maximum(end - np.maximum(begin, before), 0))
     result = np.zeros(n, np.int64)
     np.add.at(result, key, new)

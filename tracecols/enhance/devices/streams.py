@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.devices.calls import DeviceCalls, nesting, transfers_of
 from tracecols.enhance.devices.spans import NEVER, Coverage, running_max
@@ -33,7 +34,7 @@ class Streams:
         self.inner, outermost = region_stack(d)
         regions = d.facts.regions
         transfers = transfers_of(regions)
-        self.is_copy = (outermost & transfers[d.region]) if d.region.size else outermost
+        self.is_copy = outermost & transfers[d.region]
         self.is_wait = (regions.role == "task_wait")[d.region]
         self.communicates = (regions.paradigm == NCCL)[d.region]
         self.kernels = np.flatnonzero(outermost & ~self.is_copy & ~self.is_wait)
@@ -77,7 +78,7 @@ class Busy:
         row = np.concatenate([kernel.row, copy.row])
         order = np.lexsort((row, begin, location))
         latest = running_max(location[order], end[order])
-        head = np.append(True, location[order][1:] != location[order][:-1]) if order.size else np.zeros(0, bool)
+        head = starts_run(location[order])
         before = np.append(0, latest[:-1])[: order.size]
         before = np.where(head, self.first[self._process[location[order]]], before)
         result = np.empty(order.size, np.int64)
@@ -98,7 +99,7 @@ def region_stack(d: DeviceCalls) -> tuple[Columns, NDArray[np.bool_]]:
     """
     c = d.calls
     # regions that represent idle time (GPU IDLE, COMPUTE IDLE) contain copies, and are not operations themselves
-    runs = d.on_device & (d.facts.regions.role != "artificial")[d.region] if c.enter.size else d.on_device
+    runs = d.on_device & (d.facts.regions.role != "artificial")[d.region]
     call, is_enter, depth = nesting(c, np.flatnonzero(runs))
     level = np.where(is_enter, depth, depth - 1)
     number = np.arange(call.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, latest_before
 from tracecols.enhance.definitions.regions import COPY, WAIT
@@ -51,11 +52,7 @@ def sync_table(d: DeviceCalls, kernel: Columns, copy: Columns) -> CompoundTable:
 
     acts = {n: np.concatenate([kernel[n], copy[n]]) for n in ("location", "process", "begin", "end", "row", "request")}
     is_named = acts["request"] != -1
-    since = (
-        np.where(acts["request"] >= 0, c.enter_time[np.maximum(acts["request"], 0)], acts["begin"])
-        if c.enter.size
-        else acts["begin"]
-    )
+    since = np.where(acts["request"] >= 0, pick(c.enter_time, acts["request"]), acts["begin"])
     since = np.where(acts["request"] == BEFORE, -NEVER, since)
     cause = last_pending(d, acts, since, is_named, calls, stream, null_stream, limit)
     begin = pick(acts["begin"], cause)
@@ -132,7 +129,7 @@ def last_pending(
         at = np.flatnonzero(act >= 0)
         end = acts["end"][act[at]]
         at = at[np.lexsort((acts["row"][act[at]], -end, end > leave[call[at]], call[at]))]
-        chosen = at[np.append(True, call[at][1:] != call[at][:-1])[: at.size]]
+        chosen = at[starts_run(call[at])]
         cause[call[chosen]] = act[chosen]
     return cause
 

@@ -68,8 +68,8 @@ def blocking_operations(
         communicator = communicator.copy()
         communicator[at[inner + 1]] = communicator[at[inner]]
         at = np.delete(at, inner)
-    before = np.concatenate([[-1], at])[:-1] if at.size else at
-    begun = (before >= 0) & is_begin[before] & (location[before] == location[at]) if at.size else np.zeros(0, bool)
+    before = np.concatenate([[-1], at])[:-1]
+    begun = (before >= 0) & is_begin[before] & (location[before] == location[at])
     ends = ~is_begin[at]
     return at[ends], np.where(begun, before, -1)[ends], communicator[at[ends]]
 
@@ -101,13 +101,11 @@ class OutgoingMembers:
         end, before, communicator = blocking_operations(comm, e.kind, e.communicator, e.location)
         call, is_creation = e.call[end], e.kind[end] == K.COMM_CREATE
         # an operation begins in the call in which it ends
-        begun = (before >= 0) & (e.call[before] == call) if end.size else np.zeros(0, bool)
-        begin_time = (
-            np.where(begun, e.time[before], pick(calls.enter_time, call)) if end.size else np.zeros(0, np.int64)
-        )
-        begin_row = np.where(begun, e.row[before], pick(calls.enter, call)) if end.size else begin_time
+        begun = (before >= 0) & (e.call[before] == call)
+        begin_time = np.where(begun, e.time[before], pick(calls.enter_time, call))
+        begin_row = np.where(begun, e.row[before], pick(calls.enter, call))
         location, end_time = e.location[end], e.time[end]
-        process = facts.process[location] if end.size else np.zeros(0, np.int32)
+        process = facts.process[location]
         channel = comm.channel(communicator, process)
         # several threads of one process may take part in operations of a communicator, one after the other
         threads = np.flatnonzero(location[1:] != location[:-1])
@@ -180,10 +178,8 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers], memory: int | None = None)
     of = Segments(group, first.size)
     size = of.sum(np.concatenate([p.size for p in outgoing]))
     # the operations of a trace slice are not numbered from 0
-    starts, stops = (
-        of.min(np.concatenate([p.first for p in outgoing])),
-        of.max(np.concatenate([p.stop for p in outgoing])),
-    )
+    starts = of.min(np.concatenate([p.first for p in outgoing]))
+    stops = of.max(np.concatenate([p.stop for p in outgoing]))
     bounds, filled = [0], 0
     for c in np.argsort(channel[first]).tolist():
         start, stop = int(starts[c]), int(stops[c])
@@ -299,15 +295,13 @@ def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArr
 @step(GLOBAL, "startups")
 def find_startups(facts: Facts, call_instances: CallInstances) -> CompoundTable:
     """Build the table of the calls of MPI_Init and MPI_Finalize."""
-    region = (
-        facts.call_paths.region[call_instances.call_path] if call_instances.call_path.size else np.zeros(0, np.int32)
-    )
+    region = facts.call_paths.region[call_instances.call_path]
     is_init, is_finalize = facts.regions.is_init[region], facts.regions.is_finalize[region]
     rows = np.flatnonzero(is_init | is_finalize)
     enter, leave, init = call_instances.enter_time[rows], call_instances.exit_time[rows], is_init[rows]
     location = call_instances.location[rows]
     # connected processes end together, unless some of them leave MPI_Finalize before others enter it
-    world = facts.communicators.world[facts.process[location]] if rows.size else np.zeros(0, np.int64)
+    world = facts.communicators.world[facts.process[location]]
     if (~init).any() and leave[~init].min() >= enter[~init].max():
         world = np.where(init, world, -1)
     group, first = number(2 * world + init)

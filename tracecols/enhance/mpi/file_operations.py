@@ -64,9 +64,7 @@ def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> d
     """Read the events on handles that have a communicator, with the calls for files that enclose them; -1 none."""
     store = facts.store
     communicator = np.append(to_numpy(store.definitions["io_handles"].column("communicator")), -1)
-    of_files = (
-        facts.regions.is_file[facts.call_paths.region[calls.call_path]] if calls.enter.size else np.zeros(0, bool)
-    )
+    of_files = facts.regions.is_file[facts.call_paths.region[calls.call_path]]
     parts: dict[str, list[NDArray[np.int64]]] = {n: [np.zeros(0, np.int64)] for n in (*READ, "location", "call")}
     for i in members.tolist():
         if not of_files[calls.start[i] : calls.start[i + 1]].any() or not store.n_rows("io", i):
@@ -129,7 +127,7 @@ def _members(
     """Join the k-th collective calls of all processes on a handle."""
     communicator = pick(to_numpy(facts.store.definitions["io_handles"].column("communicator")), handle)
     enter, leave = calls.enter_time[call], calls.exit_time[call]
-    process = facts.process[location].astype(np.int64) if location.size else location
+    process = facts.process[location].astype(np.int64)
     channel = facts.communicators.channel(communicator, process.astype(np.int32))
     k = np.empty(row.size, np.int64)
     order = facts.order.argsort(calls.enter[call], enter, process)
@@ -140,7 +138,7 @@ def _members(
     size = facts.communicators.size_of(communicator[head])
     complete = of.count() == size
     collective = np.append(facts.regions.is_collective_file, False)
-    regions = facts.call_paths.region[calls.call_path] if calls.enter.size else np.zeros(0, np.int32)
+    regions = facts.call_paths.region[calls.call_path]
     n_calls = int(collective[regions].sum()) if facts.locations.n_processes > 1 else 0
     n_known = int(collective[regions[call]].sum())
     return CompoundTable(

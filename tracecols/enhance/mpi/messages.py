@@ -108,7 +108,7 @@ def pair_requests(
     """Find the point-to-point events of some processes, and pair those of each request."""
     columns = ["peer", "communicator", "tag", "length", "request", "message"]
     e = attributed_events(facts, scans, members, call_instances, "p2p", columns)
-    of_process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    of_process = facts.process[e.location]
     # sort the events of a process by time: threads of one process may share channels and requests
     changes = np.flatnonzero(e.location[1:] != e.location[:-1])
     if (of_process[changes] == of_process[changes + 1]).any():
@@ -208,12 +208,7 @@ def outgoing_messages(
 ) -> OutgoingMessages:
     """Sort the sends of a partition by the partitions that receive them, and its receives in the order in which they
     were posted."""
-    e, of_process, partner, cancelled = (
-        point_to_point.events,
-        point_to_point.process,
-        point_to_point.partner,
-        point_to_point.cancelled,
-    )
+    e, of_process, partner, cancelled, _ = point_to_point
     kind = e.kind
     receives, post, envelope, _ = posted_receives(point_to_point)
     c = facts.communicators

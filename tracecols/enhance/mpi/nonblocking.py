@@ -37,16 +37,16 @@ def match_nonblocking(
     columns = ["op", "communicator", "root", "sent", "received", "request"]
     e = attributed_events(facts, scans, members, call_instances, "collectives", columns)
     e = e.take(np.flatnonzero(mask_of(KINDS)[e.kind]))
-    process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    process = facts.process[e.location]
     order = facts.order.argsort(e.row, e.time, process)
     e, process = e.take(order), process[order]
     n_started = int((e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST).sum())
     start, done = pair_requests(e.kind, e.request, process)
     communicator, process = e.communicator[done], process[start]
     channel = facts.communicators.channel(communicator, process)
-    k = occurrence(combine(process, channel)) if start.size else start
+    k = occurrence(combine(process, channel))
     k = facts.numbering.number(Numbered.NONBLOCKING, k, process, communicator)
-    operation, head = number(combine(channel, k)) if start.size else (start, start)
+    operation, head = number(combine(channel, k))
     of = Segments(operation, head.size)
     # an operation that is started outside of any call, or before a trace slice, begins at its event
     begin = np.where(e.call[start] >= 0, pick(call_instances.enter_time, e.call[start]), e.time[start])

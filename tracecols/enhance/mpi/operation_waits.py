@@ -159,7 +159,7 @@ def largest_of_each(
     rows = np.flatnonzero(chosen & (wait > 0))
     keys = [c[rows] for c in call]
     rows = rows[np.lexsort((rows, -wait[rows], *keys))]
-    key = np.stack([c[rows] for c in call]) if rows.size else np.zeros((len(call), 0))
+    key = np.stack([c[rows] for c in call])
     result = np.zeros(wait.size, bool)
     result[rows[np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))[: rows.size]]] = True
     return result

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import ends_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import lookup, mask_of
 from tracecols.enhance.dataflow.spill import Spill, keep
@@ -115,7 +116,7 @@ def _awaited(polls: ColumnSource, got_in: NDArray[np.int64], time: NDArray[np.in
     An awaited event at `time` is completed in the call with the ENTER `got_in`; `cause` has its `CAUSE` columns.
     """
     order = np.lexsort((time, got_in))
-    order = order[np.append(got_in[order][1:] != got_in[order][:-1], True)[: order.size]]
+    order = order[ends_run(got_in[order])]
     thing = lookup(got_in[order], polls.column("ends_in"))
     at = np.flatnonzero(thing >= 0)
     thing = order[thing[at]]
@@ -151,8 +152,7 @@ def match_polls(
     columns = {name: np.concatenate([np.zeros(0, dtype), *(p[name] for p in parts)]) for name, dtype in AWAITED.items()}
     # if a call waits for several events, the last one counts
     order = np.lexsort((columns["cause_enter_time"], columns["enter"]))
-    enter = columns["enter"][order]
-    order = order[np.append(enter[1:] != enter[:-1], True)[: order.size]]
+    order = order[ends_run(columns["enter"][order])]
     columns = {name: column[order] for name, column in columns.items()}
     del columns["ends_in"]
     return CompoundTable(POLLS, order.size, columns)

@@ -69,7 +69,7 @@ def match_window_collectives(
     undefined = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC))[e.kind] & (e.window < 0)
     end = np.flatnonzero((e.kind == K.RMA_COLLECTIVE_END) & (e.window >= 0))
     location, window, call = e.location[end], e.window[end], e.call[end]
-    process = facts.process[location] if location.size else np.zeros(0, np.int32)
+    process = facts.process[location]
     by_time = facts.order.argsort(e.row[end], e.time[end], process)
     k = np.empty(end.size, np.int64)
     k[by_time] = occurrence(combine(process, window)[by_time])
@@ -77,7 +77,7 @@ def match_window_collectives(
     communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     # on MPI_COMM_SELF, each process has a separate window
     channel = facts.communicators.channel(pick(communicator, window), process)
-    instance, head = number(combine(window, channel, k) if end.size else k)
+    instance, head = number(combine(window, channel, k))
     n = head.size
     segments = Segments(instance, n)
     enter = pick(call_instances.enter_time, call)
@@ -169,13 +169,13 @@ def list_rma_operations(
     at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
     at = at[~facts.locations.is_device[e.location[at]]]
     location = e.location[at]
-    own = facts.process[location] if location.size else np.zeros(0, np.int32)
+    own = facts.process[location]
     communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), e.window[at])
     target = facts.communicators.process_of(communicator, e.remote[at].astype(np.int64), own)
     # accesses after a collective operation on their window belong to fences, not to other epochs
     sync = np.flatnonzero(SYNCHRONIZES[e.kind] & (e.window >= 0))
     both = np.concatenate([sync, at])
-    key = combine(e.location[both], e.window[both]) if both.size else both
+    key = combine(e.location[both], e.window[both])
     last = latest_before(key[: sync.size], e.row[sync], key[sync.size :], e.row[at])
     is_fenced = pick(e.kind[sync].astype(np.int64), last) == K.RMA_COLLECTIVE_END
     none = np.zeros(at.size, np.int64)
@@ -221,13 +221,13 @@ def match_lock_epochs(
     which = np.where(is_shared, e.lock[held], 0)
     which, remote, unlock, lock = which[lock], remote[lock], held[unlock], held[lock]
     window, location = e.window[lock], e.location[lock]
-    own = facts.process[location] if location.size else np.zeros(0, np.int32)
+    own = facts.process[location]
     communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), window)
     target = facts.communicators.process_of(communicator, remote, own)
     is_exclusive = e.lock_type[lock] == 0
     release = e.time[unlock]
     # the last conflicting release before the own one: any release, or for a shared lock that of an exclusive lock
-    of_lock = combine(window, target, which) if lock.size else np.zeros(0, np.int64)
+    of_lock = combine(window, target, which)
     previous = np.full(lock.size, -1, np.int64)
     for mask, others in ((is_exclusive, np.ones(lock.size, bool)), (~is_exclusive, is_exclusive)):
         to, of = np.flatnonzero(mask), np.flatnonzero(others)
@@ -295,7 +295,7 @@ def match_epochs(
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "group", "level"])
     sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
     call = e.call[sync]
-    region = facts.call_paths.region[call_instances.call_path[call]] if sync.size else np.zeros(0, np.int32)
+    region = facts.call_paths.region[call_instances.call_path[call]]
     (start, complete), (post, wait) = pair_epochs(
         facts.regions, region, e.level[sync], combine(e.location[sync], e.window[sync])
     )

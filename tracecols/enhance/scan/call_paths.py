@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import positions
 from tracecols.enhance.definitions.order import EventOrder
@@ -156,7 +157,7 @@ class PeriodCallPaths(CallPaths):
             key = np.arange(n_labels)
             numbers, kept = keys, np.zeros(0, np.int64)
         else:
-            found = _distinct(np.concatenate([*keys, np.zeros(0, np.int64)]))
+            found = distinct(np.concatenate([*keys, np.zeros(0, np.int64)]))
             found = found[found >= 0]
             # other call paths that times of a period are charged to: OpenMP regions for idle time, the parents of tasks
             tasks = np.flatnonzero(whole.region == regions.tasks)
@@ -167,7 +168,7 @@ class PeriodCallPaths(CallPaths):
                 targets = above, outermost_openmp(whole, regions, whole.creation), outermost_openmp(whole, regions)
                 charged = [(target[found % n], found - found % n) for target in targets]
                 more = [period[path >= 0] + path[path >= 0] for path, period in charged]
-                key = kept = _distinct(np.concatenate([key, found, *(_distinct(k) for k in more)]))
+                key = kept = distinct(np.concatenate([key, found, *(distinct(k) for k in more)]))
             numbers = [np.where(k >= 0, np.searchsorted(key, k), -1) for k in keys]
         path = (key % n if n else key).astype(np.int32)
         period = ((key // n if n else key) - 1).astype(np.int32)
@@ -254,12 +255,6 @@ class PeriodCallPaths(CallPaths):
             return super().divide(labels, begin, end, location)
         row, piece, ticks = divide_intervals(self.by, begin, end, location)
         return row, self.label(self.path_of(labels)[row], piece), ticks
-
-
-def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the distinct values in ascending order; for many values in a third of the time of `numpy.unique`."""
-    values = np.sort(values)
-    return values[np.append(True, values[1:] != values[:-1])] if values.size else values
 
 
 def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:

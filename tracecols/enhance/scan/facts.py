@@ -18,7 +18,6 @@ from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.numbering import Numbering
 from tracecols.once import once
 from tracecols.store import Store
-from tracecols.store.arrow import to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +43,14 @@ class Definitions:
     def of(cls, store: Store) -> Definitions:
         """Read the definitions of a store."""
         locations = Locations.of(store)
-        first_rows = to_numpy(store.definitions["locations"].column("first_row"))
         topologies, misplaced = read_topologies(store, locations)
         return cls(
             store,
             Regions(store),
             locations,
-            first_rows,
+            store.first_rows,
             Communicators(store, locations.process),
-            EventOrder(store, first_rows),
+            EventOrder(store),
             Numbering.of(store),
             tuple(topologies),
             misplaced,

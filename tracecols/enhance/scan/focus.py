@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.definitions.locations import PIECE, Locations
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.periods import after_last
@@ -114,7 +115,7 @@ def _first(at: NDArray[np.int64], bounds: NDArray[np.int64]) -> tuple[NDArray[np
     """Return locations and the first of the given events, which ascend, on each; `bounds` is where the events of each
     location begin."""
     of = np.searchsorted(bounds, at, "right") - 1
-    is_first = np.append(True, of[1:] != of[:-1])[: of.size]
+    is_first = starts_run(of)
     return of[is_first], at[is_first]
 
 

@@ -344,9 +344,7 @@ def _scan_again(
 ) -> LocationScan:
     """Return a new scan of a location that was scanned before, ready to start."""
     before = scans[location]
-    scan = LocationScan(
-        facts.store, facts.regions, teams, facts.order, location, before.first_row, flush_stops, divider=before.divider
-    )
+    scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, flush_stops, divider=before.divider)
     scan.enter_threads()
     scan.inherit(scans)
     return scan

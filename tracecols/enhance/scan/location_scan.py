@@ -310,7 +310,6 @@ class LocationScan:
         teams: Teams,
         order: EventOrder,
         location: int,
-        first_row: int,
         flush_stops: NDArray[np.int64] | None = None,
         is_device: bool = False,
         divider: Divider = WHOLE,
@@ -343,7 +342,7 @@ class LocationScan:
             if is_other.any():
                 self.depends, self._known = distinct(self._master[is_other]), int(is_other.argmax())
         self.state = FIRST_STATE.copy()
-        self.first_row = first_row
+        self.first_row = int(store.first_rows[location])
         self.published = NOTHING_PUBLISHED
         self.phase_begin = self.phase_end = NOTHING
         self.first_time = self.last_time = 0
@@ -354,7 +353,7 @@ class LocationScan:
         tasks = TaskEvents.of(store, location)
         self._task_slots = tasks.slot
         sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
-        self._site_rows = sites["row"] - first_row if sites else NOTHING
+        self._site_rows = sites["row"] - self.first_row if sites else NOTHING
         self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
         self.tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
 
@@ -610,10 +609,8 @@ def fork_spans(scans: Sequence[LocationScan], events_of_teams: TeamEvents, order
             if not np.array_equal(is_side_fork[side_of == k], is_fork[of == k]):
                 raise scan.damaged("its forks and joins do not follow each other as in the table threads")
     join = pair_nested(is_fork, ~is_fork, of)[is_fork]
-    time, node = (
-        order.time(row, joined_column(events, "time", np.int64)[mine]),
-        joined_column(events, "node", np.int32)[mine],
-    )
+    time = order.time(row, joined_column(events, "time", np.int64)[mine])
+    node = joined_column(events, "node", np.int32)[mine]
     of = of[is_fork]
     last_time = np.array([scan.last_time for scan in scans], np.int64)
     return ForkSpans(

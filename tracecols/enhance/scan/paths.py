@@ -116,11 +116,10 @@ def _check_size(above: list[int], name: Sequence[str] | NDArray[np.object_], cho
         deepest = max(deepest, depth[i])
     if total > MAX_TEXT:
         raise AnalysisError(
-            f"the names of {len(chosen):,} call paths of up to {deepest:,} levels take {total:,} bytes of text, "
-            f"more than {MAX_TEXT:,}\n"
-            "  select fewer properties or call paths (cube.frame), or export to .json, .cubex or .severity, which "
-            "hold the "
-            "call tree instead of paths"
+            f"the names of {len(chosen):,} call paths of up to {deepest:,} levels take {total:,} bytes of text, more "
+            f"than {MAX_TEXT:,}\n"
+            "  select fewer properties or call paths (cube.frame), or export to .json, .cubex or .severity, which hold "
+            "the call tree instead of paths"
         )
 
 

@@ -100,7 +100,6 @@ def scan_locations(
     regions: Regions,
     locations: Locations,
     order: EventOrder,
-    first_rows: NDArray[np.int64],
     jobs: int,
     spill: Spill,
     report: Report = not_reported,
@@ -111,13 +110,13 @@ def scan_locations(
 ) -> list[LocationScan]:
     """Scan locations wave by wave; a location that inherits call paths is scanned after the ones it inherits from.
 
-    `first_rows` are the rows of their first events; `spill` takes results that exceed the buffer pool; `members` are
+    `spill` takes results that exceed the buffer pool; `members` are
     the locations of whole processes, ascending, by default all; `memory` is in bytes per thread; later steps work on
     about `window` events of a process at once. The result, in the order of the locations, does not depend on the number
     of jobs and the division into waves.
     """
     n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // WAVE_BYTES))
-    chosen = np.arange(first_rows.size) if members is None else members
+    chosen = np.arange(n_events.size) if members is None else members
     found: dict[int, LocationScan] = {}
     buffers = BufferPool(spill.large)
 
@@ -132,7 +131,6 @@ def scan_locations(
                 teams,
                 order,
                 i,
-                int(first_rows[i]),
                 stops,
                 bool(locations.is_device[i]),
                 divider,

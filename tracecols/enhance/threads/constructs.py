@@ -84,7 +84,7 @@ def match_constructs(
         rows = rows[np.argsort(calls.enter[rows], kind="stable")]
     begin, enter, call_path = (of.take(rows) for of in (calls.begin, calls.enter_time, calls.call_path))
     role = role_of.take(call_path)
-    team = team_instances.instance[begin] if begin.size else begin
+    team = team_instances.instance[begin]
     k = np.empty(rows.size, np.int64)
     kernels.count_constructs(begin, role, np.zeros((n_begins, len(ROLES)), np.int32), k)
     instance, head = number_chronologically(combine(team, role, k), enter)

@@ -81,7 +81,7 @@ def match_created_threads(
     place[members] = np.arange(members.size)
     e = e.take(np.lexsort((e.row, place[e.location])))
     row, kind, team, location, time = e.row, e.kind, e.team, e.location, e.time
-    process = facts.process[location].astype(np.int64) if location.size else location
+    process = facts.process[location].astype(np.int64)
     # threads of an undefined contingent cannot be distinguished from others
     key = combine(process, team, e.sequence)
     known = team >= 0

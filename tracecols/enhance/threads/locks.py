@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, positions
 from tracecols.enhance.dataflow.steps import WITHIN, step
@@ -36,7 +37,7 @@ def match_locks(
 ) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Build the table of lock acquisitions, and lockptr of all lock events as their rows and the rows they point to."""
     e = attributed_events(facts, scans, members, call_instances, "locks", ["lock", "acquisition"])
-    process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    process = facts.process[e.location]
     key = combine(process, e.lock)
     order = facts.order.argsort(e.row, e.time, key)
     same = key[order[1:]] == key[order[:-1]]
@@ -216,15 +217,15 @@ def _held_at_the_end(key: NDArray[np.int64], location: NDArray[np.int32], is_acq
 
     def held(group: NDArray[np.int64], change: NDArray[np.int64]) -> NDArray[np.int64]:
         total = np.cumsum(change)
-        begin = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        begin = np.flatnonzero(starts_run(group))
         end = np.append(begin[1:], group.size) - 1
         lowest = np.minimum(total[begin] - change[begin], np.minimum.reduceat(total, begin))
         return total[end] - lowest
 
     change = np.where(is_acquire, 1, -1)
-    lock = np.cumsum(np.append(False, key[1:] != key[:-1]))
+    lock = np.cumsum(starts_run(key)) - 1
     by_thread = np.lexsort((location, lock))
     thread = combine(lock, location)[by_thread]
-    of_lock = lock[by_thread][np.append(True, thread[1:] != thread[:-1])]
+    of_lock = lock[by_thread][starts_run(thread)]
     n_threads = np.bincount(of_lock, held(thread, change[by_thread]) > 0, minlength=int(lock[-1]) + 1)
     return int(np.minimum(held(lock, change), n_threads).sum())
