@@ -653,6 +653,11 @@ def test_local_workers__that_cannot_be_started_are_one_clear_error(monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
+def test_local_workers__that_do_not_fit_into_memory_are_not_started(trace):
+    output = executed("analyze", trace.path, "--workers", 100_000, code=1)
+    assert "not enough memory for 100,000 worker processes: each takes 100 MB at least" in output
+
+
 @pytest.mark.slow
 def test_client__killed_with_its_workers_leaves_what_the_next_command_removes(trace, tmp_path):
     """Folders of workers used to remain after the next command (issue 30, number 12)."""

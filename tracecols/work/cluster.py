@@ -31,9 +31,10 @@ from typing import Any
 
 from tracecols.errors import ClusterError, MissingExtraError, OpenClusterWarning, TracecolsError
 from tracecols.given.files import read_json
+from tracecols.given.quantities import in_words
 from tracecols.version import __version__
 from tracecols.work.executors import Item, Report, Result, Task, not_reported
-from tracecols.work.memory import Budget
+from tracecols.work.memory import Budget, available
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 SCRATCH = ".tracecols-cluster-"
@@ -45,6 +46,9 @@ PATIENCE = 300.0
 RETRIES = 2
 """Number of times a task is run again if it failed for a reason that may pass (a file system that does not answer, no
 memory)."""
+
+WORKER = 100_000_000
+"""Bytes that a worker process of this machine takes at least."""
 
 LOADED = 1 << 29
 """Bytes of values that a worker holds because it may need them again."""
@@ -606,9 +610,16 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
     They use TLS with their own certificates: anyone who can connect to a scheduler can execute anything on its workers.
 
-    Raises ClusterError if they cannot be started. Raises MissingExtraError if Dask is not installed.
+    Raises ClusterError if they cannot be started, or take more memory than is free. Raises MissingExtraError if Dask is
+    not installed.
     """
     distributed = import_distributed()
+    free = available()
+    if free is not None and n * WORKER > free:
+        raise ClusterError(
+            f"there is not enough memory for {n:,} worker processes: each takes {in_words(WORKER, 'bytes')} at least, "
+            f"and {in_words(free, 'bytes')} are free\n  start fewer: one per core suffices"
+        )
     import dask
     from distributed.deploy.local import LocalCluster
 
