@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tracecols.conversion import Progress, write_store
 from tracecols.errors import StoreError
+from tracecols.given.arguments import as_path
 from tracecols.slices.source import StoreSource
 from tracecols.store.outputs import store_output
 from tracecols.work.scratch import temporary_folder
@@ -40,7 +41,7 @@ class RewrittenTrace(ABC):
         StoreError
             If it cannot be written, or something else exists at `path`, such as a recorded trace.
         """
-        path = Path(path)
+        path = as_path(path, StoreError)
         source = self.source()
         output = store_output(path, source.properties, force=force)
         output.check()

@@ -30,6 +30,7 @@ from threading import RLock, current_thread, main_thread
 from typing import Any
 
 from tracecols.errors import ClusterError, MissingExtraError, OpenClusterWarning, TracecolsError
+from tracecols.given.arguments import as_path
 from tracecols.given.files import read_json
 from tracecols.given.quantities import in_words
 from tracecols.version import __version__
@@ -529,7 +530,7 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
 
 def default_scratch(given: str | Path | None, beside: Path) -> Path:
     """Return where scratch folders are made: in the given folder, or beside a path that all machines see."""
-    return Path(given) if given is not None else beside.absolute().parent
+    return as_path(given, ClusterError) if given is not None else beside.absolute().parent
 
 
 def _own_security(folder: Path) -> Any:
