@@ -439,7 +439,8 @@ class Cluster:
             except Empty:
                 is_alone = True
                 with suppress(Exception):
-                    is_alone = not self.client.nthreads()
+                    # a scheduler that hangs would be waited for for ever
+                    is_alone = not self.client.sync(self.client.scheduler.ncores, callback_timeout=5.0)
                 if not is_alone:
                     alone_since = None
                     continue
