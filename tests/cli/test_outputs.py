@@ -208,3 +208,13 @@ def test_temporary_store__of_analyze_finds_no_room(made, tmp_path, monkeypatch):
     assert "TMPDIR in the environment, or --scratch FOLDER of tracecols analyze" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["temporary"]
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_threads__that_the_system_does_not_start_are_one_clear_error(made, tmp_path, monkeypatch):
+    def start(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", start)
+    output = executed("analyze", made["store"], "-o", tmp_path / "x.severity", code=1)
+    assert output.startswith("error: the system starts no more threads of this user or container\n  use fewer threads")
+    assert not list(tmp_path.iterdir())
