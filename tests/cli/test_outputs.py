@@ -193,6 +193,17 @@ def test_temporary_files__of_the_analysis_find_no_room(made, tmp_path, monkeypat
         tracecols.open(made["store"]).analyze()
 
 
+@pytest.mark.parametrize("module", ["opened", "rewritten"])
+def test_temporary_stores__of_pieces_and_predictions_find_no_room(module, made, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    trace = tracecols.open(made["store"])
+    monkeypatch.setattr(f"tracecols.slices.{module}.write_store", fail)
+    with pytest.raises(TracecolsError, match=r"cannot write temporary files in .*: No space .*\n  make room there"):
+        trace.analyze(start=0.3) if module == "opened" else trace.what_if(transfer=0).analyze()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
 def test_temporary_store__of_analyze_finds_no_room(made, tmp_path, monkeypatch):

@@ -644,8 +644,8 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
         except (OSError, RuntimeError) as error:
             raise ClusterError(
                 f"cannot start worker processes on this machine: {_reason(error)}\n"
-                "  they need semaphores in shared memory (/dev/shm) and sockets of this machine; threads (--jobs) "
-                "need neither"
+                "  they need room for temporary files (TMPDIR), semaphores in shared memory (/dev/shm) and sockets of "
+                "this machine; threads (--jobs) need neither"
             ) from error
         try:
             with distributed.Client(cluster) as client:
