@@ -200,8 +200,8 @@ class EventTrace(Definitions):
         StoreError
             If there is no such type.
         """
-        if name not in PARENTS:
-            raise StoreError(f"no event type {name!r}\n  there are {', '.join(TYPES)}")
+        if not isinstance(name, str) or name not in PARENTS:
+            raise StoreError(f"no event type {show(name)}\n  there are {', '.join(TYPES)}")
         return name
 
     # -- look-ups of events ----------------------------------------------------------------------------------------
