@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tracecols.converters.base import Format, Source, has_file, unreadable
 from tracecols.converters.unread import refusal
 from tracecols.errors import SourceError, UnsupportedError
 from tracecols.given import packages
+from tracecols.given.arguments import as_path
 from tracecols.given.files import open_regular
 from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
 
@@ -187,7 +189,7 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
     SourceError
         If there is no trace, more than one, or several files are given that are not of one trace.
     """
-    if isinstance(given, str | Path):
+    if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
         return find_anchor(given)
     files = tuple(find_anchor(path) for path in given)
     if not files:
@@ -224,7 +226,7 @@ def find_anchor(path: str | Path) -> Path:
     UnsupportedError
         If it is a container that is recognised but cannot be read.
     """
-    path = Path(path)
+    path = as_path(path, SourceError)
     if "\0" in str(path) or not has_file(path):
         raise SourceError(f"no such file or folder: {path}")
 

@@ -20,6 +20,7 @@ from tracecols.converters.base import Report, Source, given_as, read_in_order
 from tracecols.converters.registry import Given, find_given, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
+from tracecols.given.arguments import as_path
 from tracecols.store.outputs import store_output
 from tracecols.store.writer import Part, StoreWriter
 from tracecols.version import __version__
@@ -116,7 +117,7 @@ def convert(
     >>> import tracecols
     >>> path = tracecols.convert("tests/data/hybrid_2x3", "hybrid.trace")  # doctest: +SKIP
     """
-    path = Path(output) if output is not None else store_name(source)
+    path = as_path(output, StoreError) if output is not None else store_name(source)
     how: dict[str, Any] = {"jobs": n_jobs(jobs), "salvage": salvage, "force": force, "progress": progress}
     if cluster is None:
         convert_opened(open_source(source), path, **how)

@@ -27,7 +27,7 @@ from tracecols.enhance.definitions.locations import find_locations
 from tracecols.enhance.scan.instances import region_instances
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.frames.catalog import Catalog
-from tracecols.given.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
+from tracecols.given.arguments import as_path, as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
 from tracecols.given.memory import as_memory
 from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
@@ -259,7 +259,7 @@ class Trace(OpenedTrace):
         last = int(self.manifest["last_time"])
         values, found = _as_ticks(times, "clock readings")
         given = values[~np.isnan(found)]
-        if given.dtype.kind == "f" and (given != np.rint(given)).any():
+        if given.dtype.kind == "f" and (np.isinf(given) | (given != np.rint(given))).any():
             raise StoreError(
                 "these are not clock readings: they are not whole\n"
                 "  columns called ..._seconds are in seconds already; clock readings are those called time or ..._time"
@@ -539,6 +539,8 @@ class Trace(OpenedTrace):
         frame : DataFrame
             A table of this trace, or some of its columns.
         """
+        if not isinstance(frame, pd.DataFrame):
+            raise StoreError(f"{show(frame)} is not a table\n  give a data frame of this trace")
         result = frame.copy()
         for column in frame.columns:
             what = next(
@@ -906,7 +908,7 @@ class Trace(OpenedTrace):
         if cluster is not None or (memory is None and scratch is None):
             return None
         try:
-            return Budget.default(as_memory(memory), None if scratch is None else Path(scratch))
+            return Budget.default(as_memory(memory), None if scratch is None else as_path(scratch, AnalysisError))
         except ValueError as error:
             raise AnalysisError(str(error)) from error
 

@@ -193,6 +193,17 @@ def test_temporary_files__of_the_analysis_find_no_room(made, tmp_path, monkeypat
         tracecols.open(made["store"]).analyze()
 
 
+@pytest.mark.parametrize("module", ["opened", "rewritten"])
+def test_temporary_stores__of_pieces_and_predictions_find_no_room(module, made, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    trace = tracecols.open(made["store"])
+    monkeypatch.setattr(f"tracecols.slices.{module}.write_store", fail)
+    with pytest.raises(TracecolsError, match=r"cannot write temporary files in .*: No space .*\n  make room there"):
+        trace.analyze(start=0.3) if module == "opened" else trace.what_if(transfer=0).analyze()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
 def test_temporary_store__of_analyze_finds_no_room(made, tmp_path, monkeypatch):
@@ -208,3 +219,13 @@ def test_temporary_store__of_analyze_finds_no_room(made, tmp_path, monkeypatch):
     assert "TMPDIR in the environment, or --scratch FOLDER of tracecols analyze" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["temporary"]
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_threads__that_the_system_does_not_start_are_one_clear_error(made, tmp_path, monkeypatch):
+    def start(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", start)
+    output = executed("analyze", made["store"], "-o", tmp_path / "x.severity", code=1)
+    assert output.startswith("error: the system starts no more threads of this user or container\n  use fewer threads")
+    assert not list(tmp_path.iterdir())

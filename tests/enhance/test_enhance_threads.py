@@ -290,6 +290,16 @@ def test_spill__columns_in_files_are_the_same(dtype, tmp_path):
         assert written.search("base", [5, 7, 10**9]).tolist() == [0, 2, 1000]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+def test_save_array__reports_a_full_disk_for_few_data(tmp_path):
+    """`numpy.save` wrote what fitted, without an error."""
+    for values in (np.arange(10), np.zeros((2, 0, 3), np.int8), np.arange(6).reshape(2, 3)):
+        spill.save_array(tmp_path / "x.npy", values)
+        np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), values)
+        with pytest.raises(OSError, match="No space left on device"):
+            spill.save_array(Path("/dev/full"), values)
+
+
 def test_spill__columns_that_nobody_refers_to_make_room(monkeypatch):
     monkeypatch.setattr(spill, "BUDGET", 100)
     first, second = spill.Spill(), spill.Spill()

@@ -307,7 +307,7 @@ def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tm
     assert len(cube.frame(call_path="a/b")) == 1
     cube.save(tmp_path / "x.severity")
     output = executed("export", tmp_path / "x.severity", tmp_path / "x.csv", code=1)
-    assert "export to .json, .cubex or .severity" in output
+    assert "call paths (tracecols analyze -p, --within), or write .json, .cubex or .severity" in output
     for ending in ("json", "cubex"):
         assert run("export", tmp_path / "x.severity", tmp_path / f"x.{ending}").exit_code == 0
 

@@ -604,6 +604,19 @@ def test_read__cube3_with_call_sites(packed, tmp_path):
     assert cube.violations() == []
 
 
+@pytest.mark.slow
+def test_read__deep_call_trees(tmp_path):
+    """Recursion; export writes such files."""
+    leaf, levels = '<cnode id="1" csiteId="1"/>', 20_100
+    below = "".join(f'<cnode id="{i}" csiteId="1">' for i in range(2, levels))
+    path = tmp_path / "x.cube"
+    path.write_text(OLD_CUBE.replace(leaf, below + leaf + "</cnode>" * (levels - 2)))
+    found = read_cube(path)
+    assert found.call_paths.depth.max() == levels - 1
+    write_cube(found, tmp_path / "y.cubex")
+    assert read_cube(tmp_path / "y.cubex").call_paths.depth.max() == levels - 1
+
+
 # -- damaged files -----------------------------------------------------------------------------------------------------
 
 

@@ -176,7 +176,7 @@ def new_scan(store):
         forker=[-1],
         events=TeamEvents(ThreadEvents(nobody, np.zeros(0, np.uint8), np.zeros(0, np.int32)), np.zeros(1, np.int64)),
     )
-    return LocationScan(store, regions, teams, None, 0, FIRST_ROW)
+    return LocationScan(store, regions, teams, None, 0)
 
 
 def scanned(store, tiny=False):

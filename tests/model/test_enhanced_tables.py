@@ -3,6 +3,7 @@ limits."""
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib.util
 import json
@@ -102,6 +103,22 @@ def same_for_any_partitioning(path, tmp_path, monkeypatch, rows, jobs=2):
 def test_tables__are_the_frames_of_python_for_any_partitioning(rows, store, tmp_path, monkeypatch):
     n = same_for_any_partitioning(store, tmp_path, monkeypatch, rows)
     assert n == (2 if rows < 1000 else 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="disk space cannot be reserved")
+@pytest.mark.parametrize("name", ["events", "messages"])
+def test_tables__for_whose_mapped_files_there_is_no_disk_space(name, own, monkeypatch):
+    """Storing into pages without disk space would end the process (SIGBUS)."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    divide_small(monkeypatch, 30)
+    monkeypatch.setattr(table_writer, "rows_ascend", lambda _: False)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        write_tables(tracecols.open(own).model, [name])
+    assert find_tables(Store(own)) == {}
 
 
 @pytest.mark.slow

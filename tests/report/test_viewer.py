@@ -292,6 +292,8 @@ def test_command__writes_the_page_beside_or_where_told(cube, tmp_path, monkeypat
         assert executed("report", *arguments).startswith(f"{name}: ")
     assert "<title>A run</title>" in (tmp_path / "y.html").read_text(encoding="utf-8")
     assert "<title>hybrid_2x3</title>" in (tmp_path / "h.html").read_text(encoding="utf-8")
+    assert "a report is a page for browsers" in executed("report", "h.severity", "-o", "x.pdf", code=2)
+    assert not (tmp_path / "x.pdf").exists()
 
 
 def test_page__of_a_computed_cube_is_named_after_what_it_is_computed_from(cube, tmp_path):

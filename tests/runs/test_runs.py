@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import errno
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,6 +166,16 @@ def test_add__keeps_what_is_there(tmp_path):
     with pytest.raises(SeverityError, match="cannot add"):
         experiment.add("a.severity")
     assert [path.name for path in sorted(experiment.folder.iterdir())] == ["a.json", "a.severity"]
+
+
+def test_add__to_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(SeverityError, match=r"No space left on device\n  nothing was left behind"):
+        tracecols.Experiment(tmp_path / "x").add(cube())
+    assert not list(tmp_path.iterdir())
 
 
 def test_add__at_the_same_time_keeps_all_runs(tmp_path):

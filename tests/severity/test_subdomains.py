@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 
 import numpy as np
@@ -173,6 +174,13 @@ def test_by_subdomain__says_what_is_wrong_in_a_file(cube, tmp_path, text, words)
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(SeverityError, match=words):
         cube.by_subdomain("time", tmp_path / "x.csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes there")
+def test_by_subdomain__does_not_wait_for_a_pipe(cube, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SeverityError, match="it is a named pipe"):
+        cube.by_subdomain("time", tmp_path / "pipe")
 
 
 def test_by_subdomain__says_what_is_no_mapping(cube):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -13,6 +14,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from conftest import LONG, slow
 from support.command_line import executed, run
@@ -26,7 +28,7 @@ import tracecols
 from tracecols.enhance.definitions.topologies import load_descriptions
 from tracecols.errors import AnalysisError, SeverityError, SourceError, StoreError, TracecolsError
 from tracecols.patterns.plugins import load
-from tracecols.store import Store
+from tracecols.store import Store, reader
 
 HOSTILE = ("/etc/passwd", "../../../outside", "..", "/", ".", "x/../../y", "C:\\x", "a\0b", "~", "$HOME", "-rf")
 
@@ -469,3 +471,20 @@ def test_store__without_permission_is_not_damaged(place, command, made, tmp_path
     done = unprivileged(command, tmp_path / name)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"  {TODO}")
     assert "ermission denied" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "permit more open files"),
+        (pa.ArrowException("Unknown error: Failed to launch worker thread: x"), "use fewer threads"),
+    ],
+)
+def test_store__that_the_system_does_not_read_is_not_damaged(error, advice, made, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    trace = tracecols.open(made / "x.trace")
+    monkeypatch.setattr(reader, "open_parquet", fail)
+    with pytest.raises(StoreError, match=f"cannot be read: .*\n  {advice}"):
+        trace.definition("regions")

@@ -73,7 +73,7 @@ class OneLocation:
 
     def __init__(self, script, array=np.array):
         self.array = array
-        self.tables = ("metrics_0",)
+        self.tables, self.first_rows = ("metrics_0",), np.array([FIRST_ROW])
         self.columns = {"time": [], "kind": [], "region": []}
         self.events, stops, tasks = [], [], []
         now = 50

@@ -594,6 +594,18 @@ def test_scheduler__that_dies_is_told_without_a_traceback(how, when, mortal, tmp
     assert "Traceback" not in said.out + said.err and "ERROR" not in said.err, said
 
 
+@pytest.mark.slow
+def test_scheduler__that_hangs_is_given_up(mortal, tmp_path, monkeypatch):
+    path, scheduler = mortal
+    monkeypatch.setattr(clusters, "PATIENCE", 1.0)
+    with clusters.connected_to(None, path) as client:
+        client.wait_for_workers(1, timeout=LONG)
+        with clusters.working_on(client, tmp_path, {}, 1) as cluster:
+            Timer(1, scheduler.send_signal, [signal.SIGSTOP]).start()
+            with pytest.raises(ClusterError, match="had no worker, or no scheduler, for 1 s"):
+                list(cluster.map(lambda seconds, _report: time.sleep(seconds), [30] * 4))
+
+
 def test_scheduler__that_is_something_else(trace, impatient):
     """The web server of a scheduler accepts a connection and waits for input; a client would wait for ever."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
@@ -651,6 +663,11 @@ def test_local_workers__that_cannot_be_started_are_one_clear_error(monkeypatch, 
     ):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_local_workers__that_do_not_fit_into_memory_are_not_started(trace):
+    output = executed("analyze", trace.path, "--workers", 100_000, code=1)
+    assert "not enough memory for 100,000 worker processes: each takes 100 MB at least" in output
 
 
 @pytest.mark.slow

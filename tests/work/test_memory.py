@@ -26,6 +26,7 @@ from tracecols.given.memory import LEAST, as_memory
 from tracecols.schema import EventKind
 from tracecols.work import heap, memory
 from tracecols.work.executors import Threads
+from tracecols.work.jobs import n_jobs
 from tracecols.work.memory import Budget
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +119,51 @@ def test_available__of_a_group_without_limit_is_that_of_the_machine(machine):
         }
     )
     assert memory.available() == 8 * GIB
+
+
+def test_available__in_a_group_that_lets_processes_wait(machine):
+    machine(
+        {
+            "proc/self/cgroup": "0::/job\n",
+            "cgroup/job/memory.max": "max\n",
+            "cgroup/job/memory.high": f"{3 * GIB}\n",
+            "cgroup/job/memory.current": f"{GIB}\n",
+        }
+    )
+    assert memory.available() == 2 * GIB
+
+
+@pytest.mark.parametrize(
+    ("files", "jobs"),
+    [
+        ({}, 64),
+        ({"proc/self/cgroup": "0::/a/b\n", "cgroup/a/b/cpu.max": "max 100000\n"}, 64),
+        ({"proc/self/cgroup": "0::/a/b\n", "cgroup/a/cpu.max": "150000 100000\n"}, 2),
+        ({"proc/self/cgroup": "0::/a\n", "cgroup/cpu.max": "1000 100000\n"}, 1),
+        ({"proc/self/cgroup": "0::/a\n", "cgroup/a/cpu.max": "9999999 100000\n"}, 64),
+        (
+            {
+                "proc/self/cgroup": "4:cpu,cpuacct:/docker/0a\n0::/\n",
+                "cgroup/cpu,cpuacct/cpu.cfs_quota_us": "300000\n",
+                "cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            },
+            3,
+        ),
+        (
+            {
+                "proc/self/cgroup": "4:cpu:/\n",
+                "cgroup/cpu/cpu.cfs_quota_us": "-1\n",
+                "cgroup/cpu/cpu.cfs_period_us": "100000\n",
+            },
+            64,
+        ),
+    ],
+)
+def test_jobs__are_no_more_than_the_cores_of_the_group(files, jobs, machine, monkeypatch):
+    machine(files)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    assert n_jobs(None) == jobs
+    assert n_jobs(7) == 7
 
 
 def test_budget__is_never_too_small_by_default(machine):

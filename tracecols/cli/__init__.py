@@ -16,6 +16,7 @@ import click
 from tracecols.cli.output import echo
 from tracecols.cli.streams import name_streams
 from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, OpenClusterWarning, TracecolsError
+from tracecols.given.files import MORE_THREADS, NO_THREAD
 from tracecols.given.printable import printable
 from tracecols.version import __version__
 from tracecols.work.heap import M_ARENA_MAX, WORKING, set_heap
@@ -128,8 +129,8 @@ class LazyGroup(click.Group):
             echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; `TracecolsError`, `OSError` of a named file and `MemoryError` become a message and exit code
-        1, warnings become notes."""
+        """Run a command; `TracecolsError`, `OSError` of a named file, `MemoryError` and a lack of threads become a
+        message and exit code 1, warnings become notes."""
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = self._show_warning
@@ -144,6 +145,11 @@ class LazyGroup(click.Group):
             ctx.exit(1)
         except MemoryError as error:
             echo(_text_of_memory(ctx.invoked_subcommand, error), err=True)
+            ctx.exit(1)
+        except RuntimeError as error:
+            if str(error) != NO_THREAD:
+                raise
+            echo(f"error: the system starts no more threads of this user or container\n  {MORE_THREADS}", err=True)
             ctx.exit(1)
         except click.UsageError as error:
             # click prints it

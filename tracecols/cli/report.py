@@ -57,6 +57,8 @@ def report(
     output = output or Path(f"{report_name(severity)}.html")
     check_not_read(output, severity)
     report_output(output, force=force).check()
+    if output.suffix not in ("", ".html", ".htm"):
+        raise click.UsageError(f"{output}: a report is a page for browsers; give a name that ends with .html")
     cube = cube_of(severity, jobs)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
     store = store_of(severity, cube)

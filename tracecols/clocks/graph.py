@@ -21,7 +21,8 @@ from tracecols.kernels import clocks as kernels
 from tracecols.kernels import maxplus as sweeps
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
-from tracecols.work.scratch import ScratchFolder, reserve, temporary_folder
+from tracecols.work.large import zeros_in_file
+from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 Rows = NDArray[np.int64]
 
@@ -62,9 +63,7 @@ class MappedArrays:
             self._n += 1
             path = self._folder.path / f"clocks-{self._n}"
             try:
-                with path.open("wb") as file:
-                    reserve(file.fileno(), size)
-                array = np.memmap(path, dtype, "r+", shape=(n,))
+                array = zeros_in_file(path, n, dtype)
             except OSError as error:
                 raise AnalysisError(
                     f"a temporary file of {size:,} bytes for the clock conditions cannot be written: {error}\n"

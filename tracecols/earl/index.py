@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tracecols.earl.types import LOCKS, NUMBER, OF_END, OF_KIND, TYPES, WITHOUT_WINDOW, is_type
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, pair_nested
-from tracecols.enhance.dataflow.spill import write_array
+from tracecols.enhance.dataflow.spill import save_array, write_array
 from tracecols.errors import StoreError
 from tracecols.given.files import check_regular, read_json
 from tracecols.schema import EventKind
@@ -166,7 +166,7 @@ class Builder:
     def put(self, name: str, values: NDArray[Any]) -> None:
         """Write a column."""
         declared = next(c.dtype for c in TABLES if c.name == name)
-        np.save(self.folder / f"{name}.npy", np.ascontiguousarray(values, declared))
+        save_array(self.folder / f"{name}.npy", np.ascontiguousarray(values, declared))
 
     def begin(self, name: str, dtype: Any, n: int) -> BinaryIO:
         """Create the file of a column and write its header."""

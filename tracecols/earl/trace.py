@@ -19,7 +19,7 @@ from tracecols.earl.index import BLOCK, open_index
 from tracecols.earl.types import NUMBER, PARENTS, TYPES, is_type, leaves
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.errors import StoreError
-from tracecols.given.arguments import is_whole_number, show
+from tracecols.given.arguments import as_path, is_whole_number, show
 from tracecols.given.quantities import counted
 from tracecols.schema import EventKind
 from tracecols.store.arrow import to_numpy
@@ -62,7 +62,7 @@ class EventTrace(Definitions):
         self.columns = trace if isinstance(trace, Trace) else Trace(trace)
         store = self.columns.store
         super().__init__(store)
-        self.index = open_index(self.columns, None if index is None else Path(index))
+        self.index = open_index(self.columns, None if index is None else as_path(index, StoreError))
         locations = store.definitions["locations"]
         self._first_rows: list[int] = store.first_rows.tolist()
         self._n = int(self.columns.manifest["n_events"])
@@ -200,8 +200,8 @@ class EventTrace(Definitions):
         StoreError
             If there is no such type.
         """
-        if name not in PARENTS:
-            raise StoreError(f"no event type {name!r}\n  there are {', '.join(TYPES)}")
+        if not isinstance(name, str) or name not in PARENTS:
+            raise StoreError(f"no event type {show(name)}\n  there are {', '.join(TYPES)}")
         return name
 
     # -- look-ups of events ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tracecols.export.cube_xml import ADVICE, EXTREMES, LOCATION_TYPES, inclusiv
 from tracecols.severity.axes import STREAM, CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.reduction import reduce_upwards
 
-MAX_DEPTH = 20_000
+MAX_DEPTH = 1 << 20
 """Maximum depth of nested elements; only call paths nest that deeply."""
 MAX_TREE_DEPTH = 100
 """Maximum depth of nested metrics, and of the system tree."""

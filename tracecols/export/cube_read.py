@@ -25,6 +25,7 @@ from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element, damaged
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
+from tracecols.given.arguments import as_path
 from tracecols.given.files import advice, open_regular
 from tracecols.schema.facts import FACTS as FACTS_OF_CUBES
 from tracecols.schema.facts import wrong_fact
@@ -117,7 +118,7 @@ def read_cube(path: str | Path) -> SeverityCube:
     >>> theirs = tracecols.read_cube("scorep_run_sum/scout.cubex")  # doctest: +SKIP
     >>> (tracecols.read_cube("run.severity") - theirs).total("mpi_latesender")  # doctest: +SKIP
     """
-    path = Path(path)
+    path = as_path(path, SeverityError)
     if path.is_dir():
         return SeverityCube.load(path)
     try:

@@ -253,6 +253,8 @@ class Catalog:
                 f"DuckDB cannot open {os.fspath(self.store.path)!a}: the path is not valid UTF-8\n"
                 "  rename the store or its folder"
             ) from error
+        if not isinstance(query, str):
+            raise StoreError(f"a query is given as a text, not as {show(query)}\n  such as 'select * from messages'")
         self.store.check_files()
         try:
             return self._found(duckdb, query, bounds)

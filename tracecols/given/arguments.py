@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -34,6 +36,13 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
 def is_whole_number(given: object) -> TypeGuard[int]:
     """Return whether a value is an integer of Python or of numpy; booleans are not."""
     return isinstance(given, int | np.integer) and not isinstance(given, bool)
+
+
+def as_path(given: object, error: type[TracecolsError]) -> Path:
+    """Return the path of a file or a folder. Raises TracecolsError: of the type `error`: if it is not given as one."""
+    if not isinstance(given, str | os.PathLike):
+        raise error(f"{show(given)} is not the path of a file or a folder\n  give a text, or a pathlib.Path")
+    return Path(given)
 
 
 def as_texts(given: object, what: str, error: type[TracecolsError]) -> list[str]:

@@ -19,6 +19,12 @@ from tracecols.errors import TracecolsError
 MAX_BYTES = 1 << 28
 """Bytes of a file that is read as a whole: a manifest, a JSON file, an anchor, a Python file."""
 
+NO_THREAD = "can't start new thread"
+MORE_THREADS = "use fewer threads where there is --jobs, or permit more (ulimit -u)"
+"""What Python says if the system starts no more threads, and what to do about it."""
+
+_TOO_MANY = errno.EMFILE, errno.ENFILE
+
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe (FIFO)"),
     (stat.S_ISCHR, "a device"),
@@ -55,13 +61,19 @@ def check_path(path: str | Path, error: type[TracecolsError]) -> None:
 
 
 def is_denied(error: BaseException | None) -> bool:
-    """Return whether an error is about permissions: a file that cannot be read may be sound."""
-    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM)
+    """Return whether an error is about permissions or the number of open files: a file that cannot be read may be
+    sound."""
+    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, *_TOO_MANY)
 
 
 def advice(error: BaseException, otherwise: str) -> str:
-    """Return what to do about a file that cannot be read."""
-    return "change the permissions of it and its folders, or ask its owner to" if is_denied(error) else otherwise
+    """Return what to do about a file that cannot be read; `otherwise` is for a damaged one."""
+    if isinstance(error, OSError) and error.errno in _TOO_MANY:
+        return "permit more open files (ulimit -n)"
+    if is_denied(error):
+        return "change the permissions of it and its folders, or ask its owner to"
+    # this is how Arrow reports it
+    return MORE_THREADS if "Failed to launch worker thread" in str(error) else otherwise
 
 
 def exists(path: str | Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.errors import TracecolsError
 from tracecols.given.arguments import show
+from tracecols.given.files import read_bytes
 
 Given = Mapping[Any, str] | Callable[[int, int], str | None] | str | Path
 """Names of subdomains by rank, or by rank and thread; a function of rank and thread; or a .csv file."""
@@ -68,8 +70,8 @@ def _read(path: Path, error: type[TracecolsError]) -> dict[int | tuple[int, int]
     import csv
 
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file, skipinitialspace=True))
+        text = io.StringIO(read_bytes(path).decode("utf-8-sig"), newline="")
+        rows = list(csv.DictReader(text, skipinitialspace=True))
     except (OSError, UnicodeDecodeError, csv.Error) as reason:
         raise error(f"cannot read the subdomains of {path}: {reason}\n  {HINT}") from reason
     if not rows or not {"rank", "subdomain"} <= rows[0].keys():

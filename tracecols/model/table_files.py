@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracecols.errors import StoreError
+from tracecols.given.arguments import as_texts, did_you_mean, is_whole_number, show
 from tracecols.given.quantities import counted
 from tracecols.model.tables import TABLES
 from tracecols.schema import Table, compound
@@ -106,13 +107,31 @@ class TableFiles:
         return sum(path.stat().st_size for path in self.files)
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = ROWS) -> Iterator[pa.RecordBatch]:
-        """Read the table in batches."""
+        """Read the table in batches of at most `rows` rows. Raises StoreError if it has no such columns."""
+        if columns is not None:
+            columns = self._known(columns)
+        if not is_whole_number(rows) or rows < 1:
+            raise StoreError(f"{show(rows)} is not a number of rows\n  give a whole number, 1 or more")
+        return self._batches(columns, rows)
+
+    def _batches(self, columns: list[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
         for path in self.files:
             yield from self._open(path).iter_batches(rows, columns=columns, use_threads=False)
 
+    def _known(self, columns: Sequence[str]) -> list[str]:
+        """Return the names of columns as a list. Raises StoreError if the table has no such columns."""
+        names, known = as_texts(columns, "columns", StoreError), self.schema.names
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known, f"there are {', '.join(known)}")
+                raise StoreError(f"{self.name} has no column {name!r}\n  {hint}")
+        return names
+
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the table, or some of its columns, as a data frame."""
-        schema = self.schema if columns is None else pa.schema([self.schema.field(c) for c in columns])
+        schema = self.schema
+        if columns is not None:
+            schema = pa.schema([schema.field(c) for c in self._known(columns)])
         return pa.Table.from_batches(self.batches(columns), schema).to_pandas(self_destruct=True, split_blocks=True)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

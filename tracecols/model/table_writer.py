@@ -36,6 +36,8 @@ from tracecols.store.layout import part_name, write_manifest
 from tracecols.store.outputs import folder_output
 from tracecols.work.ahead import let_go
 from tracecols.work.heap import give_back
+from tracecols.work.large import zeros_in_file
+from tracecols.work.scratch import reserve
 
 SAMPLE = 64
 """The bounds of the ranges in which slices are merged are chosen among every SAMPLE-th row."""
@@ -233,9 +235,7 @@ def merge_slices(
     """
     found = [Slice(path) for path in paths]
     own = [
-        np.memmap(path.with_suffix(".numbers"), np.int64, "w+", shape=(len(one),))
-        if len(one)
-        else np.zeros(0, np.int64)
+        zeros_in_file(path.with_suffix(".numbers"), len(one), np.int64) if len(one) else np.zeros(0, np.int64)
         for path, one in zip(paths, found, strict=True)
     ]
     first = [one.numbers(spec.order[0]) for one in found]
@@ -295,7 +295,7 @@ def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
         for location in range(facts.n_locations):
             write_array(file, store.read("events", location, ["time"])["time"])
     with positions.open("wb") as file:
-        file.truncate(n * dtype.itemsize)
+        reserve(file.fileno(), n * dtype.itemsize)
     if n:
         with times.open("rb") as of_times, positions.open("r+b") as of_positions:
             pages = (

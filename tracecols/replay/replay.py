@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.focus import find_focus
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError
-from tracecols.given.arguments import show
+from tracecols.given.arguments import is_whole_number, show
 from tracecols.once import once
 from tracecols.replay.conventions import COLLECTIVES, DIMEMAS, RECORDED, Conventions
 from tracecols.replay.events import events_of
@@ -90,17 +91,20 @@ class Changes:
             raise AnalysisError(
                 f"factors are given by region, not as {show(self.scale)}\n  give a mapping such as {{'solve': 0.5}}"
             )
-        for region, factor in self.scale.items():
-            check_number(factor, f"factor of {show(region)}", "a number such as 0.5, not negative", least=0.0)
-        check_number(
-            self.transfer, "factor of transfer", "a number such as 0.5, not negative; 0 is an ideal network", least=0.0
-        )
-        check_number(self.openmp, "factor of OpenMP", "a number such as 0.5, not negative", least=0.0)
+        factor = "a number such as 0.5, not negative"
+        for region, given in self.scale.items():
+            check_number(given, f"factor of {show(region)}", factor, least=0.0)
+        for value, what, expected, least in (
+            (self.transfer, "factor of transfer", f"{factor}; 0 is an ideal network", 0.0),
+            (self.openmp, "factor of OpenMP", factor, 0.0),
+            (self.latency, "latency", "seconds, not negative", 0.0),
+            (self.bandwidth, "bandwidth", "bytes per second, more than 0", math.ulp(0.0)),
+            (self.eager, "limit of eager messages", "bytes, not negative", 0.0),
+        ):
+            if value is not None:
+                check_number(value, what, expected, least)
         if self.collectives not in COLLECTIVES:
             raise AnalysisError(f"collectives are {show(self.collectives)}\n  there are {', '.join(COLLECTIVES)}")
-        check_number(self.latency, "latency", "seconds, not negative", least=0.0)
-        check_number(self.bandwidth, "bandwidth", "bytes per second, more than 0", least=math.ulp(0.0))
-        check_number(self.eager, "limit of eager messages", "bytes, not negative", least=0.0)
         has_network = self.transfer_factor or self.latency is not None or self.bandwidth is not None
         if self.conventions.is_simulated and has_network:
             what = (
@@ -140,9 +144,11 @@ class Changes:
 
 
 def check_number(value: object, what: str, expected: str, least: float) -> None:
-    if value is None:
-        return
-    number = float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
+    number = math.nan
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        # an integer may be larger than any float
+        with suppress(OverflowError):
+            number = float(value)
     if not least <= number < math.inf:
         raise AnalysisError(f"the {what} is {show(value)}\n  give {expected}")
 
@@ -303,6 +309,8 @@ class Replay(Replayable):
 
     def _largest(self, ticks: NDArray[np.float64], changes: Changes, n: int, within: str | None) -> list[int]:
         """Return the call paths with most computation after changes, given its ticks by cell."""
+        if not is_whole_number(n) or n < 0:
+            raise AnalysisError(f"{show(n)} is not a number of call paths (n)\n  give a whole number, 0 or more")
         total = np.bincount(self.cell_sums.call_path, ticks, len(self.call_paths)) * self._tried(changes, within)
         chosen = np.argsort(-total, kind="stable")[:n]
         return [int(i) for i in chosen[total[chosen] > 0]]

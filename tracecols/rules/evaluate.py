@@ -55,6 +55,11 @@ def read_settings(settings: Mapping[str, float | str]) -> dict[str, dict[str, fl
     RuleError
         If there is no such rule or parameter, or the value does not fit.
     """
+    if not isinstance(settings, Mapping):
+        raise RuleError(
+            f"values of parameters are given by name, not as {show(settings)}\n"
+            "  such as {'big_messages.threshold': '1MB'}"
+        )
     values = {r.id: {of: p.default for of, p in r.parameters.items()} for r in RULES.values()}
     for key, value in settings.items():
         name, _, parameter = key.partition(".")
@@ -129,14 +134,19 @@ def evidence_of(
 ) -> Evidence:
     """Return the input of rules, as `evaluate` takes it: a trace is analysed. The facts of its cube describe the focus
     if there is one."""
-    parameters = read_settings(settings or {})
+    parameters = read_settings({} if settings is None else settings)
     if isinstance(source, SeverityCube):
         cube, trace = source, None
     else:
+        from tracecols.analysis.opened import OpenedTrace
         from tracecols.patterns.base import Family
         from tracecols.search.choice import check_conventions
         from tracecols.search.cube import analyze_model
 
+        if not isinstance(source, OpenedTrace):
+            raise RuleError(
+                f"rules are evaluated on a trace or a cube, not on {show(source)}\n  open it: tracecols.open"
+            )
         check_conventions(conventions)
         family = Family("rules")
         more = [p for r in rules if r.properties for p in r.properties(**parameters[r.id])]

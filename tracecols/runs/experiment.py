@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracecols.errors import SeverityError
-from tracecols.given.arguments import as_texts, show
+from tracecols.given.arguments import as_path, as_texts, show
 from tracecols.runs.changes import find_changes
 from tracecols.runs.folder import Run, Value, add, chosen, read_cubes, runs_in
 from tracecols.runs.growth import find_growth
@@ -37,7 +37,7 @@ class Experiment:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = as_path(folder, SeverityError)
 
     def __repr__(self) -> str:
         return f"<Experiment {self.folder}>"

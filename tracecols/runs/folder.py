@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,8 +78,14 @@ def add(
         raise SeverityError(
             f"cannot write {folder}: {error.strerror or error}\n  choose a folder you may write to"
         ) from error
-    with only_one(folder):
-        return _put(folder, cube, name or _free_name(folder), given, force)
+    try:
+        with only_one(folder):
+            return _put(folder, cube, name or _free_name(folder), given, force)
+    except BaseException:
+        # it stays if it has any runs
+        with suppress(OSError):
+            folder.rmdir()
+        raise
 
 
 def _put(folder: Path, cube: SeverityCube, name: str, parameters: dict[str, Value], force: bool) -> Run:
@@ -90,10 +97,11 @@ def _put(folder: Path, cube: SeverityCube, name: str, parameters: dict[str, Valu
             in_shell="give another name with --name, or --force to replace it",
         )
     run = Run(name, parameters, datetime.now(UTC).isoformat(timespec="microseconds"), folder / f"{name}.severity")
-    cube.save(run.path, force=force)
     content = {"format": FORMAT, "version": 1, "name": name, "added": run.added, "parameters": run.parameters}
     with Output(about, "a run of an experiment", _recognise, force=force, error=SeverityError).new() as file:
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        # last, so that no cube is there whose parameters cannot be written
+        cube.save(run.path, force=force)
     return run
 
 

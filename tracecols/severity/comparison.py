@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,8 +67,8 @@ class Comparison:
         by: str = "position",
         with_startup: bool = False,
     ) -> None:
-        if isinstance(cubes, SeverityCube) or len(cubes) < 2:
-            raise SeverityError("there is nothing to compare\n  give at least two cubes")
+        if isinstance(cubes, SeverityCube) or not isinstance(cubes, Collection) or len(cubes) < 2:
+            raise SeverityError("there is nothing to compare\n  give a list of at least two cubes")
         for cube in cubes:
             if not isinstance(cube, SeverityCube):
                 raise SeverityError(

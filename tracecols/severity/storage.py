@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.errors import SeverityError, StoreError
+from tracecols.given.arguments import as_path
 from tracecols.given.files import advice
 from tracecols.schema.facts import MANIFEST_FACTS, wrong_fact
 from tracecols.schema.severity import FORMAT_VERSION, MANIFEST_ENTRIES, OLDEST_MAJOR, PERIOD_TABLES, SEVERITY_TABLES
@@ -62,7 +63,7 @@ def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
     SeverityError
         If the folder cannot be written, or something else exists in its place.
     """
-    path = Path(path)
+    path = as_path(path, SeverityError)
     p = cube.properties
     tables: dict[str, dict[str, Any]] = tree_tables(cube)
     floats = [name for name in p.id if cube.cells[name].value.dtype.kind == "f"]
@@ -123,7 +124,7 @@ def read(path: str | Path) -> dict[str, Any]:
     Additions of a newer minor version are ignored, and reported by a note of the cube (`facts["counts"]`). Raises
     SeverityError if it is not a cube, damaged, or of a version this tracecols does not know.
     """
-    path = Path(path)
+    path = as_path(path, SeverityError)
     manifest, found = _manifest_of(path)
     version = version_of(manifest)
     assert version is not None  # checked before

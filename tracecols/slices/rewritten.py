@@ -9,9 +9,10 @@ from pathlib import Path
 
 from tracecols.conversion import Progress, write_store
 from tracecols.errors import StoreError
+from tracecols.given.arguments import as_path
 from tracecols.slices.source import StoreSource
 from tracecols.store.outputs import store_output
-from tracecols.work.scratch import temporary_folder
+from tracecols.work.scratch import temporary_folder, with_room_in
 
 
 class RewrittenTrace(ABC):
@@ -40,7 +41,7 @@ class RewrittenTrace(ABC):
         StoreError
             If it cannot be written, or something else exists at `path`, such as a recorded trace.
         """
-        path = Path(path)
+        path = as_path(path, StoreError)
         source = self.source()
         output = store_output(path, source.properties, force=force)
         output.check()
@@ -55,5 +56,6 @@ class RewrittenTrace(ABC):
         """Write it as a store that exists until the context ends."""
         with temporary_folder() as folder:
             source = self.source()
-            write_store(source, folder, jobs=self._jobs, salvage=False, progress=None, before=source.store.manifest)
+            with with_room_in(folder):
+                write_store(source, folder, jobs=self._jobs, salvage=False, progress=None, before=source.store.manifest)
             yield folder

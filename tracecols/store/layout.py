@@ -123,10 +123,10 @@ def instead(path: Path, wanted: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return why a manifest cannot be read, to append to a message: it is a pipe or device, or permission is denied;
-    empty otherwise."""
-    if is_denied(error):
-        return ": permission denied"
+    """Return why a manifest cannot be read, to append to a message: it is a pipe or device, permission is denied, or
+    too many files are open; empty otherwise."""
+    if isinstance(error, OSError) and is_denied(error):
+        return f": {str(error.strerror).lower()}"
     return f": {error}" if isinstance(error, UnusableFileError) else ""
 
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
+from tracecols.given.arguments import as_path
 from tracecols.given.files import advice, check_regular, is_denied, open_regular
 from tracecols.once import once
 from tracecols.schema import (
@@ -96,7 +97,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path, definitions: Mapping[str, pa.Table] | None = None) -> None:
-        self.path = Path(path)
+        self.path = as_path(path, StoreError)
         try:
             self.manifest: dict[str, Any]
             self.manifest, self._identity = await_manifest(self.path)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.spill import save_array
 from tracecols.kernels import timeline as kernels
 from tracecols.report.viewer.profile import WAITS, part_of
 from tracecols.schema.properties import COMPUTATION, CRITICAL_PATH, EXECUTION, TIME
@@ -169,7 +170,7 @@ def write_times(
     found = classes_of(axis, severities)
     ticks, level = found.ticks, 0
     while True:
-        np.save(folder / f"ticks-{level:02d}.npy", narrow(ticks).reshape(len(found.id), n_locations, -1))
+        save_array(folder / f"ticks-{level:02d}.npy", narrow(ticks).reshape(len(found.id), n_locations, -1))
         if not n >> (level + 1):
             break
         ticks, level = coarser(ticks, n_locations), level + 1
@@ -204,8 +205,8 @@ def _write_severities(
             },
         )
         at += int(filled.size)
-    np.save(folder / "severity-cell.npy", np.concatenate(keys))
-    np.save(folder / "severity-ticks.npy", np.concatenate(values))
+    save_array(folder / "severity-cell.npy", np.concatenate(keys))
+    save_array(folder / "severity-ticks.npy", np.concatenate(values))
 
 
 class Overview:

@@ -15,6 +15,7 @@ import numpy as np
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
 from tracecols.analysis.run import run, unwatched
+from tracecols.enhance.dataflow.spill import save_array
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError, StoreError
@@ -176,7 +177,7 @@ def _first(trace: OpenedTrace, folder: Path, watch: Watch) -> dict[str, Any]:
     """Write the files of the first picture: times of regions, marks and counters, which a scan finds without matching
     events of different processes. Return the content of the manifest."""
     paths, shown, planned = _scanned(trace, watch)
-    np.save(folder / "call-paths.npy", np.array([paths.parent, paths.region]))
+    save_array(folder / "call-paths.npy", np.array([paths.parent, paths.region]))
     with watch("analyzing regions") as report:
         times, bounds = region_times(trace, paths, [p.id for p in shown], planned, report)
     times.write_dominant(folder)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.partitions import whole_processes
+from tracecols.enhance.dataflow.spill import save_array
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.periods import Periods
 from tracecols.model.model import Model, Progress
@@ -83,8 +84,8 @@ class RegionTimes:
     def write_dominant(self, folder: Path) -> None:
         """Write the dominant call path of each location and bin, and its ticks, for all levels."""
         for level, (path, best) in enumerate(self._dominant):
-            np.save(folder / f"path-{level:02d}.npy", path)
-            np.save(folder / f"best-{level:02d}.npy", narrow(best))
+            save_array(folder / f"path-{level:02d}.npy", path)
+            save_array(folder / f"best-{level:02d}.npy", narrow(best))
 
 
 def region_times(

@@ -30,10 +30,12 @@ from threading import RLock, current_thread, main_thread
 from typing import Any
 
 from tracecols.errors import ClusterError, MissingExtraError, OpenClusterWarning, TracecolsError
+from tracecols.given.arguments import as_path
 from tracecols.given.files import read_json
+from tracecols.given.quantities import in_words
 from tracecols.version import __version__
 from tracecols.work.executors import Item, Report, Result, Task, not_reported
-from tracecols.work.memory import Budget
+from tracecols.work.memory import Budget, available
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 SCRATCH = ".tracecols-cluster-"
@@ -45,6 +47,9 @@ PATIENCE = 300.0
 RETRIES = 2
 """Number of times a task is run again if it failed for a reason that may pass (a file system that does not answer, no
 memory)."""
+
+WORKER = 100_000_000
+"""Bytes that a worker process of this machine takes at least."""
 
 LOADED = 1 << 29
 """Bytes of values that a worker holds because it may need them again."""
@@ -434,7 +439,8 @@ class Cluster:
             except Empty:
                 is_alone = True
                 with suppress(Exception):
-                    is_alone = not self.client.nthreads()
+                    # a scheduler that hangs would be waited for for ever
+                    is_alone = not self.client.sync(self.client.scheduler.ncores, callback_timeout=5.0)
                 if not is_alone:
                     alone_since = None
                     continue
@@ -525,7 +531,7 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
 
 def default_scratch(given: str | Path | None, beside: Path) -> Path:
     """Return where scratch folders are made: in the given folder, or beside a path that all machines see."""
-    return Path(given) if given is not None else beside.absolute().parent
+    return as_path(given, ClusterError) if given is not None else beside.absolute().parent
 
 
 def _own_security(folder: Path) -> Any:
@@ -606,9 +612,16 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
     They use TLS with their own certificates: anyone who can connect to a scheduler can execute anything on its workers.
 
-    Raises ClusterError if they cannot be started. Raises MissingExtraError if Dask is not installed.
+    Raises ClusterError if they cannot be started, or take more memory than is free. Raises MissingExtraError if Dask is
+    not installed.
     """
     distributed = import_distributed()
+    free = available()
+    if free is not None and n * WORKER > free:
+        raise ClusterError(
+            f"there is not enough memory for {n:,} worker processes: each takes {in_words(WORKER, 'bytes')} at least, "
+            f"and {in_words(free, 'bytes')} are free\n  start fewer: one per core suffices"
+        )
     import dask
     from distributed.deploy.local import LocalCluster
 
@@ -631,8 +644,8 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
         except (OSError, RuntimeError) as error:
             raise ClusterError(
                 f"cannot start worker processes on this machine: {_reason(error)}\n"
-                "  they need semaphores in shared memory (/dev/shm) and sockets of this machine; threads (--jobs) "
-                "need neither"
+                "  they need room for temporary files (TMPDIR), semaphores in shared memory (/dev/shm) and sockets of "
+                "this machine; threads (--jobs) need neither"
             ) from error
         try:
             with distributed.Client(cluster) as client:

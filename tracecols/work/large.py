@@ -107,6 +107,13 @@ _pages = _Pages()
 """The mapped files of this process."""
 
 
+def zeros_in_file(path: Path, n: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Make a file of n zeros, mapped into memory. Raises OSError if there is no disk space for them (`reserve`)."""
+    with path.open("wb") as file:
+        reserve(file.fileno(), n * np.dtype(dtype).itemsize)
+    return np.memmap(path, dtype, "r+", shape=(n,))
+
+
 class _MappedFile(mmap.mmap):
     """A file without a name that is mapped into memory."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 from typing import NamedTuple
@@ -14,6 +14,13 @@ from tracecols.given.memory import LEAST
 from tracecols.work.heap import RESTING, WORKING, give_back, has_trim, set_heap
 
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+
+_FILES = {
+    1: (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
+    2: (("memory.max", "memory.high"), "memory.current", "inactive_file"),
+}
+"""By version of a control group: the files with its limits and with what it takes, and the name of the bytes of files
+in its statistics. Above `memory.high` the system lets processes wait."""
 
 
 def physical() -> int | None:
@@ -186,7 +193,21 @@ def _free_of_machine() -> int | None:
 
 
 def _free_of_groups() -> Iterator[int]:
-    """Yield the bytes that are free in the control groups of this process, version 1 or 2, and in those around them."""
+    """Yield the bytes that are free in the control groups of this process and in those around them, if they limit
+    memory."""
+    for group, version in groups_of("memory"):
+        limits, usage, evictable = _FILES[version]
+        used = _number_in(group / usage)
+        for most in (_number_in(group / limit) for limit in limits):
+            if most is not None and used is not None:
+                # the system can take back the pages of files
+                yield max(most - used + _statistic(group / "memory.stat", evictable), 0)
+
+
+def groups_of(controller: str) -> Iterator[tuple[Path, int]]:
+    """Yield the control groups of this process that can limit something, such as `memory` or `cpu`, and those around
+    them, each with its version, 1 or 2. In a container the path of the group may be the one outside of it: the group is
+    then at the root."""
     try:
         lines = (_PROC / "self" / "cgroup").read_text().splitlines()
     except OSError:
@@ -194,23 +215,28 @@ def _free_of_groups() -> Iterator[int]:
     for line in lines:
         number, controllers, path = (*line.split(":", 2), "", "")[:3]
         if number == "0" and not controllers:
-            yield from _free_in((_CGROUPS, _CGROUPS / "unified"), path, "memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-            yield from _free_in((_CGROUPS / "memory",), path, *names)
+            version, roots = 2, (_CGROUPS, _CGROUPS / "unified")
+        elif controller in controllers.split(","):
+            version, roots = 1, (_CGROUPS / controller, _CGROUPS / controllers)
+        else:
+            continue
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for root in roots:
+            yield from ((root.joinpath(*parts[:n]), version) for n in range(len(parts), -1, -1))
 
 
-def _free_in(roots: Iterable[Path], path: str, limit: str, usage: str, evictable: str) -> Iterator[int]:
-    """Yield the bytes that are free in a control group and those around it, if they limit memory. In a container the
-    path of the group may be the one outside of it: the group is then at the root."""
-    parts = [part for part in path.split("/") if part not in ("", "..")]
-    for root in roots:
-        for n in range(len(parts), -1, -1):
-            group = root.joinpath(*parts[:n])
-            most, used = _number_in(group / limit), _number_in(group / usage)
-            if most is not None and used is not None:
-                # the system can take back the pages of files
-                yield max(most - used + _statistic(group / "memory.stat", evictable), 0)
+def cores_of_groups() -> int | None:
+    """Return the number of cores whose time the control groups of this process may take, rounded up; None if it is not
+    limited."""
+    found = []
+    for group, version in groups_of("cpu"):
+        # microseconds in each period; without a limit `max` or -1
+        names = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        with suppress(OSError, ValueError):
+            quota, period = " ".join((group / name).read_text() for name in names).split()
+            if int(quota) > 0 < int(period):
+                found.append(-(-int(quota) // int(period)))
+    return min(found, default=None)
 
 
 def _number_in(path: Path) -> int | None:

@@ -107,6 +107,18 @@ def temporary_folder(parent: Path | None = None) -> ScratchFolder:
 
 
 @contextmanager
+def with_room_in(folder: Path) -> Iterator[None]:
+    """Write files to a temporary folder. Raises AnalysisError if they cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise AnalysisError(
+            f"cannot write temporary files in {folder.parent}: {error.strerror or error}\n  {MAKE_ROOM}",
+            in_shell=MAKE_ROOM_IN_SHELL,
+        ) from error
+
+
+@contextmanager
 def only_one(folder: Path) -> Iterator[None]:
     """Wait until no other thread or process is in such a context for a folder, if there are such locks. Raises OSError
     if the folder cannot be opened."""

@@ -111,6 +111,15 @@ def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
     file.write(np.ascontiguousarray(array).data if array.size else b"")
 
 
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array as a file that `numpy.load` reads, as `numpy.save` does, but by `write_array`. Raises OSError if
+    it cannot be written."""
+    array = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        write_array(file, array)
+
+
 def words_of(codes: packing.Codes, parts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the ranges of words that hold the codes of some ranges of rows, extended to whole groups."""
     last = codes.starts.size - 1

@@ -115,11 +115,12 @@ def _check_size(above: list[int], name: Sequence[str] | NDArray[np.object_], cho
         total += length[i] - 1
         deepest = max(deepest, depth[i])
     if total > MAX_TEXT:
+        otherwise = "write .json, .cubex or .severity, which hold the call tree instead of paths"
         raise AnalysisError(
             f"the names of {len(chosen):,} call paths of up to {deepest:,} levels take {total:,} bytes of text, more "
             f"than {MAX_TEXT:,}\n"
-            "  select fewer properties or call paths (cube.frame), or export to .json, .cubex or .severity, which hold "
-            "the call tree instead of paths"
+            f"  select fewer properties or call paths (cube.frame), or {otherwise}",
+            in_shell=f"analyze fewer properties or call paths (tracecols analyze -p, --within), or {otherwise}",
         )
 
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from tracecols.errors import SeverityError
+from tracecols.given.arguments import as_path
 from tracecols.given.files import open_regular
 from tracecols.given.printable import escaped
 from tracecols.given.subdomains import Given
@@ -96,7 +97,7 @@ def write_page(
         If the file cannot be written, something else exists in its place, the folder does not exist, or the subdomains
         are invalid.
     """
-    path = Path(path)
+    path = as_path(path, SeverityError)
     output = report_output(path, force=force)
     output.check()
     if isinstance(sources, str | Path):
