@@ -538,6 +538,11 @@ class Trace(OpenedTrace):
         ----------
         frame : DataFrame
             A table of this trace, or some of its columns.
+
+        Raises
+        ------
+        StoreError
+            If it is not a data frame.
         """
         if not isinstance(frame, pd.DataFrame):
             raise StoreError(f"{show(frame)} is not a table\n  give a data frame of this trace")

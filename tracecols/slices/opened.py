@@ -9,7 +9,7 @@ from pathlib import Path
 from tracecols.conversion import Progress, write_store
 from tracecols.slices.source import StoreSource, time_range_ticks
 from tracecols.store import Store
-from tracecols.work.scratch import temporary_folder, with_room_in
+from tracecols.work.scratch import temporary_folder, naming_full_disks
 
 
 @contextmanager
@@ -38,6 +38,6 @@ def open_slice(
         source = StoreSource(store, None, *time_range, jobs=jobs, keeps_unmatched=True)
         # a slice is named after the trace it is cut from
         source.path = Path(store.manifest["source"].get("path", store.path))
-        with with_room_in(parent):
+        with naming_full_disks(parent):
             write_store(source, folder, jobs=jobs, salvage=False, progress=progress)
         yield Store(folder)

@@ -12,7 +12,7 @@ from tracecols.errors import StoreError
 from tracecols.given.arguments import as_path
 from tracecols.slices.source import StoreSource
 from tracecols.store.outputs import store_output
-from tracecols.work.scratch import temporary_folder, with_room_in
+from tracecols.work.scratch import temporary_folder, naming_full_disks
 
 
 class RewrittenTrace(ABC):
@@ -56,6 +56,6 @@ class RewrittenTrace(ABC):
         """Write it as a store that exists until the context ends."""
         with temporary_folder() as folder:
             source = self.source()
-            with with_room_in(folder):
+            with naming_full_disks(folder):
                 write_store(source, folder, jobs=self._jobs, salvage=False, progress=None, before=source.store.manifest)
             yield folder

@@ -107,7 +107,7 @@ def temporary_folder(parent: Path | None = None) -> ScratchFolder:
 
 
 @contextmanager
-def with_room_in(folder: Path) -> Iterator[None]:
+def naming_full_disks(folder: Path) -> Iterator[None]:
     """Write files to a temporary folder. Raises AnalysisError if they cannot be written."""
     try:
         yield
