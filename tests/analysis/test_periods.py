@@ -173,6 +173,17 @@ def test_periods__of_nested_teams_have_no_time_below_zero(converted, divided):
     assert cube.facts["counts"].keys() & {NESTED} == ({NESTED} if "phases" in divided else set())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["coll", "hybrid_2x3", "mpi_mix_5", "pthreads_mutex", "rma", "sweep3d_4"])
+def test_bins__have_no_part_that_exceeds_its_whole_and_no_more_time_than_they_are_wide(converted, name):
+    cube = analyze(tracecols.open(converted(name)).store, bins=97)
+    assert cube.with_phases_as_call_paths().violations() == []
+    time, spent = cube.period_cells["time"], np.zeros((cube.system.n_locations, 97), np.int64)
+    np.add.at(spent, (time.location, time.period), time.value)
+    width = cube.periods.end_time - cube.periods.begin_time
+    assert (spent <= width).all()
+
+
 def test_phases__that_overlap_or_differ_between_processes_are_told():
     program = loop()
     program.masters[0].enter(101, "step").enter(102, "step").leave(103).leave(104)

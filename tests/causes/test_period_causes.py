@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from conftest import slow
 from support.command_line import executed
+from support.device_program import random_ranks
 from support.late_senders import INIT, RECV, SEND, A, B, late_twice
+from support.laws import divide
 from support.periods import analyze, assert_same, by_period, loop
 from support.severities import cube_of
 
@@ -208,6 +210,27 @@ def test_bins__are_each_filled_by_the_critical_path(converted, name):
     for part in ("mpi_wait_terminal_ls", "mpi_wait_direct_latesender", "intra_partition_imbalance", "delay"):
         if part in cube.period_cells:
             assert (cube.period_cells[part].value > 0).all(), part
+
+
+@pytest.mark.parametrize("seed", [0, *slow(range(1, 6))])
+def test_bins__are_each_filled_by_the_critical_path_over_streams(seed, monkeypatch):
+    with random_ranks(seed).program.trace() as trace:
+        plain, cube = trace.analyze(), trace.analyze(bins=7)
+        stretches = trace.critical_path(raw=True)
+        assert_same(plain, cube)
+        on_path = cube.period_cells["critical_path"]
+        length = cube.periods.end_time - cube.periods.begin_time
+        np.testing.assert_array_equal(np.bincount(on_path.period, on_path.value, 7), length)
+        # a host is listed at the first thread of its process
+        for location in np.unique(stretches.location):
+            mine = stretches[stretches.location == location]
+            edges = cube.periods.begin_time, cube.periods.end_time
+            begin, end = (np.clip(mine[c].to_numpy()[:, None], *edges) for c in ("begin_time", "end_time"))
+            here = on_path.where(on_path.location == location)
+            np.testing.assert_array_equal(np.bincount(here.period, here.value, 7), (end - begin).sum(axis=0))
+        divide(monkeypatch)
+        parts = tracecols.open(trace.path, jobs=1).analyze(bins=7)
+    assert parts.frame(by_period=True).equals(cube.frame(by_period=True))
 
 
 @pytest.mark.parametrize("conventions", ["exact", "scalasca"])

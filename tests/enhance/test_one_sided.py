@@ -142,13 +142,14 @@ def test_conventions__tell_the_same_story_of_epilog(shared_traces, tmp_path, nam
     assert ours.violations() == []
 
 
-def locked(archive, kinds):
-    """Let two processes lock a window at process 0: from 10 and 20 on, released at 40 and 60."""
+def locked(archive, kinds, returns=45):
+    """Let two processes lock a window at process 0: from 10 and 20 on, released at 40 and 60; the second call returns at
+    45."""
     mpi = archive.mpi(2)
     window = archive.define("RmaWin", name=archive.string("w"), comm=mpi.world, flags=0)
     given = {"window": window, "remote": 0, "lock": 0}
     for rank, kind, (lock, locks, unlock, release) in zip(
-        mpi.ranks, kinds, ((10, 12, 38, 40), (20, 45, 58, 60)), strict=True
+        mpi.ranks, kinds, ((10, 12, 38, 40), (20, returns, 58, 60)), strict=True
     ):
         rank.enter(0, "main").enter(lock, "MPI_Win_lock").record(lock, "RmaRequestLock", **given, lock_type=kind)
         rank.leave(locks, "MPI_Win_lock").enter(unlock, "MPI_Win_unlock").record(release, "RmaReleaseLock", **given)
@@ -160,6 +161,14 @@ def test_lock_competition__is_with_locks_that_exclude_each_other(archive, analyz
     # 0 is exclusive, 1 is shared; the second waits from 20 to 40
     locked(archive, kinds)
     assert ticks(analyze(archive), "mpi_rma_sync_lock_competition") == wait
+
+
+def test_lock_competition__is_in_the_call_that_waits_also_if_it_returns_before_the_release(archive, tmp_path):
+    # from 20 to 25; the lock is released at 40
+    locked(archive, (0, 0), returns=25)
+    cube = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).analyze(bins=10)
+    found = cube.period_cells["mpi_rma_sync_lock_competition"]
+    assert (found.period.tolist(), found.value.tolist()) == ([2], [5])
 
 
 def test_lock_competition__of_what_is_never_released_is_none(archive, analyze):

@@ -71,6 +71,7 @@ def test_management__of_a_team_nobody_forked_is_none(archive, analyze):
     # the thread runs for 10 ticks, and also idles while the master runs serially, as in the reference
     besides = "threads that run while their process runs serially: their idle time counts in addition"
     assert cube.facts["counts"] == {"teams without a recorded FORK": 1, besides: 1}
+    assert analyze(archive, "exact").facts["counts"][besides] == 1
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 100}
 
 

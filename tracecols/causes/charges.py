@@ -13,7 +13,7 @@ from tracecols.causes.delays import ENTRY_BYTES, PAIR_BYTES, Delays, Intervals, 
 from tracecols.causes.index import PointIndex
 from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import CREATED, has_openmp
-from tracecols.causes.periods import DelayPeriods, PathPeriods, Weights
+from tracecols.causes.periods import DelayPeriods, PathPeriods, Weights, labels_of
 from tracecols.causes.points import Times, in_ticks, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import LIMIT, Segments
@@ -56,10 +56,11 @@ class Charges(NamedTuple):
 
 @step(CHARGES, "charged_causes", "cause_weights")
 def charge_causes(
+    facts: Facts,
     quirks: Quirks,
     delay_charges: Charges,
     path_charges: Charges,
-    device_path_rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None,
+    device_path_rows: tuple[NDArray[np.int64], ...] | None,
     delay_periods: DelayPeriods | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with the costs of their delays and with their part of the critical path.
@@ -67,10 +68,14 @@ def charge_causes(
     Returns `root_causes` of the whole time, and the weights by which they are divided among periods.
     """
     rows = delay_charges.rows + path_charges.rows
-    if device_path_rows is not None:
-        paths, location, ticks = device_path_rows
-        rows.append((CHARGED.index("critical_path"), paths.astype(np.int32), location.astype(np.int32), ticks))
     weights = None if delay_periods is None else delay_charges.weights + path_charges.weights
+    if device_path_rows is not None:
+        paths, location, ticks, span = device_path_rows
+        code = CHARGED.index("critical_path")
+        rows.append((code, paths.astype(np.int32), location.astype(np.int32), ticks))
+        if weights is not None and labels_of(facts).by.by_time:
+            label = labels_of(facts).label(paths, span)
+            weights.append(Weights(np.full(label.size, code, np.int16), label, location.astype(np.int32), ticks))
     return _table(quirks, ROOT_CAUSES, rows), weights
 
 

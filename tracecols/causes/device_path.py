@@ -25,6 +25,7 @@ from tracecols.enhance.dataflow.grouping import latest_before, lookup
 from tracecols.enhance.dataflow.steps import CHARGES, PATH, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import LocationScan
+from tracecols.enhance.scan.periods import divide_intervals
 from tracecols.kernels import chains
 from tracecols.kernels.chains import HOST, Hosts, Operations, Sums
 from tracecols.schema.causes import POINTS
@@ -226,9 +227,9 @@ def device_path_rows(
     host_lines: ColumnSource,
     device_waits: DeviceWaits,
     device_path: Columns | None,
-) -> tuple[Ints, Ints, Ints] | None:
-    """Add up the critical path on the processes of a partition: call paths, locations and ticks; None if the path is
-    not found over streams."""
+) -> tuple[Ints, Ints, Ints, Ints] | None:
+    """Add up the critical path on the processes of a partition: call paths, locations, ticks, and the spans of time
+    (`Divider`) that they lie in, 0 if time is not divided; None if the path is not found over streams."""
     if device_path is None:
         return None
     of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
@@ -236,20 +237,39 @@ def device_path_rows(
     is_host = device_path.row < 0
     operation = np.where(is_host, -1, pick(by_row, lookup(of.row[by_row], device_path.row)))
     mine = np.flatnonzero(np.where(is_host, np.isin(device_path.host, of.lines), operation >= 0))
-    operation, is_host = operation[mine], is_host[mine]
-    host = np.searchsorted(of.lines, device_path.host[mine])
+    cell = np.where(is_host[mine], -1, pick(of.operations.cell, operation[mine]))
+    host, location = np.searchsorted(of.lines, device_path.host[mine]), device_path.location[mine]
 
     begin, end = device_path.begin[mine], device_path.end[mine]
     entered = _first_entered(facts, host_lines, device_path.take(mine))
+    row, span, since, until = _divided(facts, entered, end, location)
+    found = []
+    for here in np.split(np.arange(span.size), np.flatnonzero(np.diff(span)) + 1):
 
-    def walk(sums: Sums) -> int:
-        cell = np.where(is_host, -1, pick(of.operations.cell, operation))
-        return int(chains.spend_stretches(host, cell, entered, end, of.hosts, sums))
+        def walk(sums: Sums, here: Ints = here) -> int:
+            at = row[here]
+            return int(chains.spend_stretches(host[at], cell[at], since[here], until[here], of.hosts, sums))
 
+        path, where, ticks = of.totals(walk)
+        found.append((path, where, ticks, np.full(path.size, span[here[0]] if here.size else 0)))
     late = np.flatnonzero(entered > begin)
-    of_forks = device_path.begin_call_path[mine[late]], device_path.location[mine[late]], (entered - begin)[late]
-    path, location, ticks = (np.concatenate(c) for c in zip(of.totals(walk), of_forks, strict=True))
-    return path, location, ticks
+    row, span, since, until = _divided(facts, begin[late], entered[late], location[late])
+    found.append((device_path.begin_call_path[mine[late[row]]], location[late[row]], until - since, span))
+    path, where, ticks, span = (np.concatenate(c) for c in zip(*found, strict=True))
+    return path, where, ticks, span
+
+
+def _divided(facts: Facts, begin: Ints, end: Ints, location: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Divide intervals at the edges between spans of time; return their numbers, spans, begins and ends, ordered by
+    spans."""
+    by = facts.call_paths.divider
+    if by is None or not by.by_time:
+        return np.arange(begin.size), np.zeros(begin.size, np.int64), begin, end
+    row, span, ticks = divide_intervals(by, begin, end, location)
+    passed = np.cumsum(ticks) - ticks
+    since = begin[row] + passed - passed[np.searchsorted(row, row)]
+    order = np.argsort(span, kind="stable")
+    return row[order], span[order], since[order], (since + ticks)[order]
 
 
 def _first_entered(facts: Facts, lines: ColumnSource, path: Columns) -> Ints:

@@ -125,10 +125,8 @@ def overbooked_threads(model: Model, findings: Findings) -> int:
     """Count the workers with more time than their process reserves for each.
 
     This happens if a worker runs regions while its master runs serially: outside of teams, or in a team that is joined.
-    The reference counts the master's time as idle time of the worker all the same.
+    The master's time counts as idle time of the worker all the same, as in the reference.
     """
-    if displaced_call_paths(model, findings):
-        return 0
     serial, limited = findings.idle
     cells = findings.execution + serial + limited
     total = np.zeros(model.n_locations, np.int64)

@@ -147,7 +147,7 @@ declare(
     "shmem_p2p_synchronization",
     "SHMEM Lock Competition",
     "Time in shmem_set_lock until the process that held the lock before releases it.",
-    Pattern("lock_epochs", until="previous_release_time", cause=owner_before),
+    Pattern("lock_epochs", since="lock_enter_time", cause=owner_before),
     expert={},
     advice="Hold locks shorter, or use several.",
     delay="delay_shmem_aggregate",

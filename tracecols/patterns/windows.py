@@ -267,7 +267,7 @@ def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matc
     "mpi_rma_sync_passive",
     "Lock Competition",
     "Time MPI_Win_lock or MPI_Win_unlock waits for a lock that another process holds.",
-    Pattern("lock_epochs", until="previous_release_time", cause=owner_before),
+    Pattern("lock_epochs", since="wait_enter_time", cause=owner_before),
     needs="windows",
     advice="Hold locks shorter, use shared locks, or several windows.",
     delay="delay_onesided_aggregate",

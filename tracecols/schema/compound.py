@@ -607,6 +607,11 @@ LOCK_EPOCHS = Table(
             nullable=True,
         ),
         event("previous_release", "the event of that; null if there is none", nullable=True),
+        ticks(
+            "wait_enter_time",
+            "time of ENTER of the call that waits for that: the one that unlocks a window, if it waits, else the one "
+            "that locks",
+        ),
     ),
     "OTF2 RmaRequestLock, RmaAcquireLock, RmaReleaseLock",
 )

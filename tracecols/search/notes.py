@@ -13,7 +13,7 @@ from tracecols.model.model import Model
 from tracecols.model.tables import TABLES, tables_of
 from tracecols.patterns.base import Findings
 from tracecols.patterns.mpi import mpi
-from tracecols.patterns.profile import displaced_call_paths, idle_cells, overbooked_threads
+from tracecols.patterns.profile import displaced_call_paths, idle_cells, idle_cells_by_tree, overbooked_threads
 from tracecols.schema import not_analysed
 
 
@@ -73,16 +73,16 @@ def notes_of_trace(model: Model) -> dict[str, int]:
 
 
 def notes_of_threads(model: Model, findings: Findings) -> dict[str, int]:
-    """Count what the idle time of threads contains beyond its definition, if it is computed as in the reference."""
-    if findings.conventions.idle is not idle_cells:
+    """Count what the idle time of threads contains beyond its definition."""
+    idle = findings.conventions.idle
+    if idle not in (idle_cells, idle_cells_by_tree):
         return {}
+    displaced = displaced_call_paths(model, findings) if idle is idle_cells else 0
     found = {
-        "threads that run while their process runs serially: their idle time counts in addition": overbooked_threads(
-            model, findings
+        "threads that run while their process runs serially: their idle time counts in addition": (
+            0 if displaced else overbooked_threads(model, findings)
         ),
-        "call paths counted outside their parallel region, as the reference does": displaced_call_paths(
-            model, findings
-        ),
+        "call paths counted outside their parallel region, as the reference does": displaced,
     }
     return {what: n for what, n in found.items() if n}
 

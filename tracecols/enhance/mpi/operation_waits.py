@@ -64,16 +64,14 @@ def wait_for_posts(m: CompoundTable) -> Waits:
 
 
 def wait_for_window_locks(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Find the waits for locks of windows (`lock_epochs`) in the call that locks, or in the call that unlocks: an MPI
-    library may acquire the lock as late as that.
+    """Find the waits for locks of windows (`lock_epochs`) in the call that locks, or in the call that unlocks.
 
     Returns ticks, whether they count, and whether the wait is in the call that unlocks.
     """
-    in_lock = np.minimum(m.previous_release_time, m.lock_exit_time) - m.lock_enter_time
-    in_unlock = np.minimum(m.previous_release_time, m.unlock_exit_time) - m.unlock_enter_time
-    later = in_unlock > 0
-    wait = np.where(later, in_unlock, in_lock)
-    return wait, (m.previous_release_time != -1) & (m.target >= 0) & (wait > 0), later
+    in_unlock = m.wait_enter_time == m.unlock_enter_time
+    exit = np.where(in_unlock, m.unlock_exit_time, m.lock_exit_time)
+    wait = np.minimum(m.previous_release_time, exit) - m.wait_enter_time
+    return wait, (m.previous_release_time != -1) & (m.target >= 0) & (wait > 0), in_unlock
 
 
 def wait_for_shmem_locks(facts: Facts, m: CompoundTable) -> Waits:

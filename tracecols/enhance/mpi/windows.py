@@ -233,6 +233,9 @@ def match_lock_epochs(
         to, of = np.flatnonzero(mask), np.flatnonzero(others)
         found = latest_before(of_lock[of], release[of], of_lock[to], release[to] - 1)
         previous[to] = pick(of, found)
+    released, (enter, exit) = pick(release, previous), (call_instances.enter_time, call_instances.exit_time)
+    # an MPI library may acquire the lock as late as in the call that unlocks
+    is_late = (target >= 0) & (np.minimum(released, exit[e.call[unlock]]) > enter[e.call[unlock]])
     return CompoundTable(
         LOCK_EPOCHS,
         lock.size,
@@ -247,8 +250,8 @@ def match_lock_epochs(
                 for role, at in (("lock", lock), ("unlock", unlock))
                 for column, values in (
                     ("enter", call_instances.enter),
-                    ("enter_time", call_instances.enter_time),
-                    ("exit_time", call_instances.exit_time),
+                    ("enter_time", enter),
+                    ("exit_time", exit),
                     ("call_path", call_instances.call_path),
                 )
             },
@@ -256,8 +259,9 @@ def match_lock_epochs(
             "request": e.row[lock],
             "release": e.row[unlock],
             "release_time": release,
-            "previous_release_time": pick(release, previous),
+            "previous_release_time": released,
             "previous_release": pick(e.row[unlock], previous),
+            "wait_enter_time": enter[e.call[np.where(is_late, unlock, lock)]],
         },
     )
 
