@@ -9,7 +9,7 @@ from pathlib import Path
 from tracecols.conversion import Progress, write_store
 from tracecols.slices.source import StoreSource, time_range_ticks
 from tracecols.store import Store
-from tracecols.work.scratch import temporary_folder, naming_full_disks
+from tracecols.work.scratch import naming_full_disks, temporary_folder
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from tracecols.errors import StoreError
 from tracecols.given.arguments import as_path
 from tracecols.slices.source import StoreSource
 from tracecols.store.outputs import store_output
-from tracecols.work.scratch import temporary_folder, naming_full_disks
+from tracecols.work.scratch import naming_full_disks, temporary_folder
 
 
 class RewrittenTrace(ABC):
