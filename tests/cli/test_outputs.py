@@ -4,6 +4,7 @@ behind."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,23 @@ def test_folder__where_nothing_can_be_written(name, made, tmp_path, monkeypatch)
         assert f"cannot write {out}" in checked(result.stderr)
     assert (tmp_path / "file").read_text() == "not a folder"
     assert not list((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+@pytest.mark.parametrize("files", [10, 20])
+def test_enhance__with_too_few_open_files_leaves_nothing(files, made, tmp_path):
+    store = tmp_path / "x.trace"
+    shutil.copytree(made["store"], store)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN.replace("FSIZE", "NOFILE"), str(files), "enhance", str(store)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "Too many open files" in checked(done.stderr)
+    assert not list(store.rglob(".*.partial"))
 
 
 @pytest.mark.parametrize("number", [28, 30, 122])

@@ -85,6 +85,9 @@ class ScratchFolder:
             except (BlockingIOError, FileNotFoundError):
                 # another process took it for an abandoned one before it was locked
                 continue
+            except OSError:
+                self.path.rmdir()
+                raise
         self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def __enter__(self) -> Path:
@@ -157,8 +160,9 @@ def _lock(path: Path) -> int | None:
 
 def _remove(path: Path, lock: int | None, process: int) -> None:
     """Remove a folder, unless this process was forked from the one that it belongs to."""
+    is_mine = process == os.getpid()
     try:
-        if process == os.getpid():
+        if is_mine:
             shutil.rmtree(path, ignore_errors=True)
     except KeyboardInterrupt:
         shutil.rmtree(path, ignore_errors=True)
@@ -166,6 +170,16 @@ def _remove(path: Path, lock: int | None, process: int) -> None:
     finally:
         if lock is not None:
             os.close(lock)
+    if is_mine and path.exists():
+        # rmtree opens two files for each level, and may have had none left; this opens one, that of the lock
+        for folder, folders, files in os.walk(path, topdown=False):
+            with suppress(OSError):
+                for name in files:
+                    os.unlink(os.path.join(folder, name))
+                for name in folders:
+                    os.rmdir(os.path.join(folder, name))
+        with suppress(OSError):
+            path.rmdir()
 
 
 def _sweep(parent: Path, before: str, after: str, rescue: Callable[[Path], None] | None) -> None:
