@@ -126,7 +126,7 @@ def test_enhance__with_too_few_open_files_leaves_nothing(files, made, tmp_path):
         text=True,
     )
     assert done.returncode == 1
-    assert "Too many open files" in checked(done.stderr)
+    assert "Too many open files\n  permit more" in checked(done.stderr)
     assert not list(store.rglob(".*.partial"))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import did_you_mean, show
-from tracecols.given.files import check_path, read_json
+from tracecols.given.files import advice_for_output, check_path, read_json
 from tracecols.severity.comparison import Comparison
 from tracecols.severity.cube import SeverityCube
 from tracecols.store.outputs import Output, check_place, parents_made
@@ -78,7 +78,8 @@ def add(
             stack.enter_context(parents_made(folder / "run"))
         except OSError as error:
             raise SeverityError(
-                f"cannot write {folder}: {error.strerror or error}\n  choose a folder you may write to"
+                f"cannot write {folder}: {error.strerror or error}\n"
+                f"  {advice_for_output(error, 'choose a folder you may write to')}"
             ) from error
         stack.enter_context(only_one(folder))
         return _put(folder, cube, name or _free_name(folder), given, force)

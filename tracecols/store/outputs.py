@@ -18,7 +18,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
 from tracecols.errors import StoreError, TracecolsError
-from tracecols.given.files import check_path, kind_of
+from tracecols.given.files import advice_for_output, check_path, kind_of
 from tracecols.store.layout import MANIFEST, is_made_here, kind_of_folder, read_manifest
 from tracecols.work.scratch import ScratchFolder
 
@@ -89,7 +89,8 @@ class Output(NamedTuple):
                 building = stack.enter_context(ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue))
             except OSError as error:
                 raise self.error(
-                    f"cannot write {path}: {error.strerror or error}\n  choose a folder you may write to"
+                    f"cannot write {path}: {error.strerror or error}\n"
+                    f"  {advice_for_output(error, 'choose a folder you may write to')}"
                 ) from error
             new = building / "new"
             try:
@@ -106,7 +107,7 @@ class Output(NamedTuple):
                     raise
                 raise self.error(
                     f"cannot write {path}: {error.strerror or error}\n"
-                    "  nothing was left behind; make room or choose another folder"
+                    f"  nothing was left behind; {advice_for_output(error, 'make room or choose another folder')}"
                 ) from error
 
     def _followed(self) -> Path:

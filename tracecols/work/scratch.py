@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tracecols.errors import AnalysisError
+from tracecols.given.files import advice_for_output
 
 try:
     import fcntl
@@ -27,6 +28,14 @@ MAKE_ROOM_IN_SHELL = (
     "make room there, or name a folder with more: TMPDIR in the environment, or --scratch FOLDER of tracecols analyze"
 )
 """What to do if temporary files cannot be written."""
+
+
+def not_written(what: str, error: OSError) -> AnalysisError:
+    """Make the error about temporary files that cannot be made or written."""
+    return AnalysisError(
+        f"{what}: {error.strerror or error}\n  {advice_for_output(error, MAKE_ROOM)}",
+        in_shell=advice_for_output(error, MAKE_ROOM_IN_SHELL),
+    )
 
 
 def free_for_files(parent: Path | None = None) -> int:
@@ -103,10 +112,7 @@ def temporary_folder(parent: Path | None = None) -> ScratchFolder:
         return ScratchFolder(parent or Path(tempfile.gettempdir()), "tracecols-")
     except OSError as error:
         where = parent or tempfile.tempdir or "any folder for such files"
-        raise AnalysisError(
-            f"cannot make a temporary folder in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
-            in_shell=MAKE_ROOM_IN_SHELL,
-        ) from error
+        raise not_written(f"cannot make a temporary folder in {where}", error) from error
 
 
 @contextmanager
@@ -115,10 +121,7 @@ def naming_full_disks(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise AnalysisError(
-            f"cannot write temporary files in {folder.parent}: {error.strerror or error}\n  {MAKE_ROOM}",
-            in_shell=MAKE_ROOM_IN_SHELL,
-        ) from error
+        raise not_written(f"cannot write temporary files in {folder.parent}", error) from error
 
 
 @contextmanager
