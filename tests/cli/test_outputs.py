@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = {
     "convert": ["convert", "{trace}", "-o", "{out}/x.trace"],
     "convert, EPILOG": ["convert", "{epilog}", "-o", "{out}/x.trace"],
+    "convert --correct-clocks": ["convert", "{trace}", "--correct-clocks", "-o", "{out}/x.trace"],
     "analyze": ["analyze", "{store}", "-o", "{out}/x.severity"],
     "export .otf2": ["export", "{store}", "{out}/x.otf2"],
     "export .parquet": ["export", "{store}", "{out}/x.parquet"],
@@ -95,6 +96,14 @@ def test_disk__is_full(name, made, tmp_path):
     assert "File too large" in error
     assert "make room" in error
     assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+def test_disk__of_temporary_files_is_full(made, tmp_path):
+    error = run("convert --correct-clocks", made, tmp_path, 200, tmp_path / "temporary")
+    assert f"cannot write {tmp_path / 'temporary'}" in error
+    assert "TMPDIR" in error
 
 
 @pytest.mark.slow
