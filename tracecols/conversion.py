@@ -21,6 +21,7 @@ from tracecols.converters.registry import Given, find_given, open_source, trace_
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
 from tracecols.given.arguments import as_path
+from tracecols.given.files import advice_for_output
 from tracecols.store.outputs import store_output
 from tracecols.store.writer import Part, StoreWriter
 from tracecols.version import __version__
@@ -346,7 +347,7 @@ class PartTask:
                 raise
             raise StoreError(
                 f"cannot write {self.folder.parent} on {platform.node()}: {error.strerror or error}\n"
-                "  nothing was left behind; make room or choose another folder"
+                f"  nothing was left behind; {advice_for_output(error, 'make room or choose another folder')}"
             ) from error
 
     def _write(self, folder: Path, number: int, done: Done) -> WrittenPart:

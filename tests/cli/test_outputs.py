@@ -4,6 +4,7 @@ behind."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = {
     "convert": ["convert", "{trace}", "-o", "{out}/x.trace"],
     "convert, EPILOG": ["convert", "{epilog}", "-o", "{out}/x.trace"],
+    "convert --correct-clocks": ["convert", "{trace}", "--correct-clocks", "-o", "{out}/x.trace"],
     "analyze": ["analyze", "{store}", "-o", "{out}/x.severity"],
     "export .otf2": ["export", "{store}", "{out}/x.otf2"],
     "export .parquet": ["export", "{store}", "{out}/x.parquet"],
@@ -35,6 +37,7 @@ COMMANDS = {
     "export .json": ["export", "{store}", "{out}/x.json"],
     "export cube .json": ["export", "{cube}", "{out}/x.json"],
     "export cube .parquet": ["export", "{cube}", "{out}/x.parquet"],
+    "demo": ["demo", "--no-browser", "-o", "{out}/x"],
 }
 
 RUN = """
@@ -62,8 +65,9 @@ def run(name: str, made: dict[str, str], out: Path | str, size: int, temporary: 
     """Run a command that must fail, and return its error."""
     temporary.mkdir(exist_ok=True)
     arguments = [a.format(**made, out=out) for a in COMMANDS[name]]
+    # Python 3.11 would keep compiled modules of which it could write only a part
     done = subprocess.run(
-        [sys.executable, "-c", RUN, str(size), *arguments],
+        [sys.executable, "-B", "-c", RUN, str(size), *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
@@ -85,13 +89,21 @@ def checked(error: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
-@pytest.mark.parametrize("name", ["convert", "analyze", "export .otf2", "export .csv", "export cube .parquet"])
+@pytest.mark.parametrize("name", ["convert", "analyze", "export .otf2", "export .csv", "export cube .parquet", "demo"])
 def test_disk__is_full(name, made, tmp_path):
     (tmp_path / "out").mkdir()
     error = run(name, made, tmp_path / "out", 200, tmp_path / "temporary")
     assert "File too large" in error
     assert "make room" in error
     assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+def test_disk__of_temporary_files_is_full(made, tmp_path):
+    error = run("convert --correct-clocks", made, tmp_path, 200, tmp_path / "temporary")
+    assert f"cannot write {tmp_path / 'temporary'}" in error
+    assert "TMPDIR" in error
 
 
 @pytest.mark.slow
@@ -108,6 +120,23 @@ def test_folder__where_nothing_can_be_written(name, made, tmp_path, monkeypatch)
         assert f"cannot write {out}" in checked(result.stderr)
     assert (tmp_path / "file").read_text() == "not a folder"
     assert not list((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+@pytest.mark.parametrize("files", [10, 20])
+def test_enhance__with_too_few_open_files_leaves_nothing(files, made, tmp_path):
+    store = tmp_path / "x.trace"
+    shutil.copytree(made["store"], store)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN.replace("FSIZE", "NOFILE"), str(files), "enhance", str(store)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "Too many open files\n  permit more" in checked(done.stderr)
+    assert not list(store.rglob(".*.partial"))
 
 
 @pytest.mark.parametrize("number", [28, 30, 122])

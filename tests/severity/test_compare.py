@@ -11,6 +11,7 @@ from support.command_line import executed, run
 from support.small_cubes import random_cube, small_cube
 
 import tracecols
+from tracecols.enhance.scan import paths
 from tracecols.errors import SeverityError
 from tracecols.export.tables import write_cube
 from tracecols.report.comparison import run_names
@@ -227,6 +228,16 @@ def test_changes__add_up(before, after):
     assert changes.ratio[2] == float("inf")
     assert set(runs.changes("mpi").property) == {"mpi"}
     assert len(runs.changes("mpi", "time")) == 4
+    assert runs.changes(n=2).equals(changes.head(2))
+    with pytest.raises(SeverityError, match="-1 is not a number of changes"):
+        runs.changes(n=-1)
+
+
+def test_compare__writes_out_only_the_names_that_it_prints(saved, monkeypatch):
+    monkeypatch.setattr(paths, "MAX_TEXT", 8)
+    words = ["compare", saved / "before.severity", saved / "after.severity", "--rows", "1"]
+    assert " Time       main " in executed(*words)
+    assert "bytes of text, more than 8" in executed(*words, "--json", code=1)
 
 
 def test_scaling__has_speedup_and_efficiency():

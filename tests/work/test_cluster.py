@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
@@ -414,14 +415,24 @@ def asked(trace, *words):
     return executed("analyze", trace.path, *words, code=1)
 
 
+@pytest.mark.parametrize("given", ["abc", "", "-5", "1e30", [1]])
+@pytest.mark.parametrize("words", [("--scheduler", "tcp://127.0.0.1:9"), ("--workers", 1)], ids=lambda words: words[0])
+def test_time_to_connect__that_is_no_time(given, words, trace):
+    with waiting(given):
+        assert f"timeouts.connect in Dask's configuration is {given!r}, which is no time" in asked(trace, *words)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "error: no such file"),
         ("", "x.json is not a file of a scheduler: it is not JSON\n  'dask scheduler --scheduler-file"),
         ('{"id": "x"}', "x.json is not a file of a scheduler: it names no address"),
-        ('{"address": "nonsense"}', "nonsense is not an address of a scheduler: missing port number"),
-        ('{"address": "ucx://x:1"}', "ucx://x:1 is not an address of a scheduler: ucx:// is no protocol of tracecols"),
+        ('{"address": "nonsense"}', "'nonsense' is not an address of a scheduler: missing port number"),
+        (
+            '{"address": "ucx://x:1"}',
+            "'ucx://x:1' is not an address of a scheduler: ucx:// is no protocol of tracecols",
+        ),
     ],
     ids=["missing", "empty", "no address", "bad address", "unknown protocol"],
 )
@@ -592,6 +603,25 @@ def test_scheduler__that_dies_is_told_without_a_traceback(how, when, mortal, tmp
             list(cluster.map(lambda seconds, _report: time.sleep(seconds), [30] * 4))
     said = capfd.readouterr()
     assert "Traceback" not in said.out + said.err and "ERROR" not in said.err, said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before workers are asked", "before work begins"])
+def test_scheduler__that_hangs_before_work_is_given_up(when, mortal, tmp_path, monkeypatch):
+    path, scheduler = mortal
+    with clusters.connected_to(None, path) as client:
+        client.wait_for_workers(1, timeout=LONG)
+        monkeypatch.setattr(clusters, "PATIENCE", 1.0)
+        hang = partial(scheduler.send_signal, signal.SIGSTOP)
+        if when == "before workers are asked":
+            hang()
+        else:
+            monkeypatch.setattr(clusters, "_by_value", lambda function: hang() or function)
+        with (
+            pytest.raises(ClusterError, match="has not answered for 1 s"),
+            clusters.working_on(client, tmp_path, {}, 1),
+        ):
+            pass
 
 
 @pytest.mark.slow

@@ -164,6 +164,7 @@ def test_jobs__are_no_more_than_the_cores_of_the_group(files, jobs, machine, mon
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     assert n_jobs(None) == jobs
     assert n_jobs(7) == 7
+    assert n_jobs(10**24) < 10**6
 
 
 def test_budget__is_never_too_small_by_default(machine):

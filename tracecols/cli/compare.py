@@ -134,9 +134,10 @@ def compare(
     chosen = [id for name in names for id in find_several(head.properties, name, "in these cubes", SeverityError, hint)]
     series = how.scaling or len(cubes) > 2
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
-    table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
-    plain = ""
-    if as_json or any(o.suffix == ".json" for o in outputs):
+    plain, has_json = "", as_json or any(o.suffix == ".json" for o in outputs)
+    if has_json or any(o.suffix in TABLES for o in outputs):
+        table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
+    if has_json:
         plain = json.dumps(as_plain(runs, "scaling" if series else "changes", table, regressed), indent=1) + "\n"
     made = getattr(runs, operation)() if any(o.suffix not in (".json", *TABLES) for o in outputs) else None
     numbers = {

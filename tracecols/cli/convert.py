@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +48,13 @@ def convert(
     With --workers, --scheduler or --scheduler-file (extra dask), worker processes do the work, also on other machines.
     """
     from tracecols.cli.progress import compiling_ahead, progress
+    from tracecols.cli.sources import opened
     from tracecols.conversion import convert_opened, files_seen, store_name
     from tracecols.converters.registry import find_given, open_source
     from tracecols.schema.notes import fate
     from tracecols.store import Store
     from tracecols.store.outputs import CORRECTED, check_not_read, store_output
     from tracecols.work.jobs import n_jobs
-    from tracecols.work.scratch import temporary_folder
 
     given = {"latency": latency, "shrink": shrink, "stretch": stretch}
     unused = [f"--{name}" for name, value in given.items() if value is not None]
@@ -77,15 +76,14 @@ def convert(
         # check before a temporary store is created or workers are started; otherwise the conversion does so first
         corrected = {CORRECTED: ""} if correct_clocks else {}
         store_output(path, {**open_source(source).properties, **corrected}, force=force).check()
-    with ExitStack() as stack:
-        stack.enter_context(compiling_ahead(n_jobs(jobs)))
-        recorded = stack.enter_context(temporary_folder()) / "recorded.trace" if correct_clocks else path
-        with asked.opened(jobs, recorded, files_seen(source)) as workers, progress("converting") as report:
-            how: dict[str, Any] = {"jobs": n_jobs(jobs), "salvage": salvage, "force": force, "progress": report}
-            convert_opened(open_source(source), recorded, workers=workers, **how)
+    with compiling_ahead(n_jobs(jobs)), asked.opened(jobs, path, files_seen(source)) as workers:
         if bounds is not None:
-            store = Store(recorded)
-            write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), force=force)
+            with opened(open_source(source), jobs, workers, salvage=salvage) as store:
+                write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), force=force)
+        else:
+            with progress("converting") as report:
+                how: dict[str, Any] = {"jobs": n_jobs(jobs), "salvage": salvage, "force": force, "progress": report}
+                convert_opened(open_source(source), path, workers=workers, **how)
     manifest = Store(path).manifest
     echo(f"{path}: {counted(manifest['n_events'], 'event')}, {counted(manifest['n_locations'], 'location')}")
     for text in manifest["source"].get("notes", []):

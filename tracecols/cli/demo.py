@@ -59,7 +59,6 @@ def demo(context: click.Context, output: Path, no_browser: bool) -> None:
     from tracecols.cli import group
 
     source = sample_trace()
-    output.mkdir(parents=True, exist_ok=True)
     store, cube, page = (output / f"hybrid.{ending}" for ending in ("trace", "severity", "html"))
     commands = [
         ["convert", source, "-o", store],

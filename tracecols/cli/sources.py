@@ -56,11 +56,17 @@ def found_in(source: Path) -> Store | Source:
 
 @contextmanager
 def opened(
-    source: Path | Store | Source, jobs: int | None, cluster: Cluster | None = None, scratch: Path | None = None
+    source: Path | Store | Source,
+    jobs: int | None,
+    cluster: Cluster | None = None,
+    scratch: Path | None = None,
+    *,
+    salvage: bool = False,
 ) -> Iterator[Store]:
     """Open a store; convert an archive to a temporary store, in `scratch` or the default temporary folder, which exists
-    until the context ends. If a cluster is given, its workers convert. Raises SourceError or StoreError if it is
-    neither, is damaged, or there is no room for the temporary store."""
+    until the context ends. If a cluster is given, its workers convert, in its own folder. With `salvage`, what can be
+    read of a damaged archive is kept. Raises SourceError or StoreError if it is neither, is damaged, or there is no
+    room for the temporary store."""
     from tracecols.cli.progress import progress
     from tracecols.conversion import convert_opened
     from tracecols.errors import StoreError
@@ -76,7 +82,8 @@ def opened(
         store = folder / "converted.trace"
         try:
             with progress("converting") as report:
-                definitions = convert_opened(found, store, jobs=n_jobs(jobs), workers=cluster, progress=report)
+                how: dict[str, Any] = {"jobs": n_jobs(jobs), "salvage": salvage, "progress": report}
+                definitions = convert_opened(found, store, workers=cluster, **how)
         except StoreError as error:
             raise StoreError(
                 f"{str(error).splitlines()[0]}\n  {MAKE_ROOM_IN_SHELL}, or convert the trace to a store first"

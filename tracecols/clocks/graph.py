@@ -22,7 +22,7 @@ from tracecols.kernels import maxplus as sweeps
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
 from tracecols.work.large import zeros_in_file
-from tracecols.work.scratch import ScratchFolder, temporary_folder
+from tracecols.work.scratch import ScratchFolder, not_written, temporary_folder
 
 Rows = NDArray[np.int64]
 
@@ -65,10 +65,7 @@ class MappedArrays:
             try:
                 array = zeros_in_file(path, n, dtype)
             except OSError as error:
-                raise AnalysisError(
-                    f"a temporary file of {size:,} bytes for the clock conditions cannot be written: {error}\n"
-                    "  set TMPDIR to a folder with more room"
-                ) from error
+                raise not_written(f"cannot write a temporary file of {size:,} bytes in {path.parent}", error) from error
         if value is not None:
             array[:] = value
         return array.view(np.ndarray)

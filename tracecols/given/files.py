@@ -23,6 +23,9 @@ NO_THREAD = "can't start new thread"
 MORE_THREADS = "use fewer threads where there is --jobs, or permit more (ulimit -u)"
 """What Python says if the system starts no more threads, and what to do about it."""
 
+MORE_FILES = "permit more open files (ulimit -n)"
+"""What to do if too many files are open."""
+
 _TOO_MANY = errno.EMFILE, errno.ENFILE
 
 _KINDS = (
@@ -69,11 +72,17 @@ def is_denied(error: BaseException | None) -> bool:
 def advice(error: BaseException, otherwise: str) -> str:
     """Return what to do about a file that cannot be read; `otherwise` is for a damaged one."""
     if isinstance(error, OSError) and error.errno in _TOO_MANY:
-        return "permit more open files (ulimit -n)"
+        return MORE_FILES
     if is_denied(error):
         return "change the permissions of it and its folders, or ask its owner to"
     # this is how Arrow reports it
     return MORE_THREADS if "Failed to launch worker thread" in str(error) else otherwise
+
+
+def advice_for_output(error: OSError, otherwise: str) -> str:
+    """Return what to do about a file or folder that cannot be written; `otherwise` is for one without space or
+    permission."""
+    return MORE_FILES if error.errno in _TOO_MANY else otherwise
 
 
 def exists(path: str | Path) -> bool:

@@ -140,9 +140,9 @@ class ComparisonDisplay:
         roots = [n for n, u in zip(self.chosen, units, strict=True) if u == unit and self.axis.adds_up(n)]
         if not roots:
             return
-        changes = self.runs.changes(*roots)
+        changes = self.runs.changes(*roots, n=self.rows)
         least = MIN_SHARE / 5 * max(abs(self.runs.united[0].whole(n)) for n in roots)
-        changes = changes[changes.change.abs() > least].head(self.rows)
+        changes = changes[changes.change.abs() > least]
         if changes.empty:
             return
         yield Text("Largest changes, what each property has of its own at a call path", "bold")

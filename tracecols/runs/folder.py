@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Any
 
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import did_you_mean, show
-from tracecols.given.files import check_path, read_json
+from tracecols.given.files import advice_for_output, check_path, read_json
 from tracecols.severity.comparison import Comparison
 from tracecols.severity.cube import SeverityCube
-from tracecols.store.outputs import Output, check_place
+from tracecols.store.outputs import Output, check_place, parents_made
 from tracecols.work.scratch import only_one
 
 FORMAT = "tracecols run"
@@ -72,20 +72,17 @@ def add(
     given = {"processes": float(processes), "threads": float(threads), **given}
     check_path(folder, SeverityError)
     check_place(folder / "run", SeverityError)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SeverityError(
-            f"cannot write {folder}: {error.strerror or error}\n  choose a folder you may write to"
-        ) from error
-    try:
-        with only_one(folder):
-            return _put(folder, cube, name or _free_name(folder), given, force)
-    except BaseException:
-        # it stays if it has any runs
-        with suppress(OSError):
-            folder.rmdir()
-        raise
+    with ExitStack() as stack:
+        try:
+            # it stays if it has any runs
+            stack.enter_context(parents_made(folder / "run"))
+        except OSError as error:
+            raise SeverityError(
+                f"cannot write {folder}: {error.strerror or error}\n"
+                f"  {advice_for_output(error, 'choose a folder you may write to')}"
+            ) from error
+        stack.enter_context(only_one(folder))
+        return _put(folder, cube, name or _free_name(folder), given, force)
 
 
 def _put(folder: Path, cube: SeverityCube, name: str, parameters: dict[str, Value], force: bool) -> Run:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracecols.distinct import distinct, ends_run
 from tracecols.errors import SeverityError
-from tracecols.given.arguments import as_texts, show
+from tracecols.given.arguments import as_texts, is_whole_number, show
 from tracecols.given.quantities import counted
 from tracecols.severity import algebra
 from tracecols.severity.cube import SeverityCube
@@ -277,22 +277,33 @@ class Comparison:
         with np.errstate(divide="ignore", invalid="ignore"):
             return frame.assign(change=change, ratio=last / first)
 
-    def changes(self, *properties: str) -> pd.DataFrame:
+    def changes(self, *properties: str, n: int | None = None) -> pd.DataFrame:
         """Return what changed, by property and call path, largest changes first.
 
         Parameters
         ----------
         *properties : str
             By id or title: these and those below them; `time` by default.
+        n : int, optional
+            Return the `n` largest changes; by default all.
 
         Returns
         -------
         DataFrame
             property, title, unit, call_path, one column per run by its name, change and ratio as in `totals`. Values
             are exclusive along properties and call paths, so that they add up to the change of the properties given.
+
+        Raises
+        ------
+        SeverityError
+            If `n` is not a number of rows, or there is no such property.
+        AnalysisError
+            If the names of the call paths take more than 1 GiB.
         """
         import pandas as pd
 
+        if n is not None and (not is_whole_number(n) or n < 0):
+            raise SeverityError(f"{show(n)} is not a number of changes (n)\n  give a whole number, 0 or more, or None")
         head = self.united[0]
         axis = head.properties
         parts, paths, numbers = [], [], []
@@ -305,11 +316,13 @@ class Comparison:
         columns = {"property": axis.id, "title": axis.title, "unit": axis.unit}
         number = np.concatenate(numbers)
         frame = pd.DataFrame({name: np.asarray(of, object)[number] for name, of in columns.items()}, dtype=str)
-        frame["call_path"] = head.call_paths.paths_of(np.concatenate(paths).tolist())
+        frame["call_path"] = np.concatenate(paths)
         frame[self.names] = np.concatenate(parts, axis=1).T
         frame = self._with_change(frame)
-        order = np.argsort(-frame.change.abs().to_numpy(), kind="stable")
-        return frame.iloc[order].reset_index(drop=True)
+        order = np.argsort(-frame.change.abs().to_numpy(), kind="stable")[:n]
+        frame = frame.iloc[order].reset_index(drop=True)
+        frame["call_path"] = head.call_paths.paths_of(frame.call_path.tolist())
+        return frame
 
     def scaling(self) -> pd.DataFrame:
         """Return one row per run and property.

@@ -78,7 +78,7 @@ def frame(
     lengths = [len(cells) for cells in parts]
     of = {
         column: np.concatenate([np.zeros(0, np.int32), *(getattr(cells, column) for cells in parts)])
-        for column in ("call_path", "location", *["period"] * by_period)
+        for column in ("call_path", "location", *(["period"] if by_period else []))
     }
     values = [cells.value * cube.scale(name) for name, cells in zip(names, parts, strict=True)]
     return pd.DataFrame(

@@ -193,14 +193,15 @@ class Severities:
         Parameters
         ----------
         name : str
-            Id of a property.
+            Id or title of a property.
 
         Raises
         ------
-        KeyError
-            If no property has this id.
+        SeverityError
+            If there is no such property.
         """
-        return 1 / self.resolution if self.properties.unit[self.properties.number[name]] == "sec" else 1.0
+        number = self.properties.number[self.find_property(name)]
+        return 1 / self.resolution if self.properties.unit[number] == "sec" else 1.0
 
     def in_units(self, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
         """Convert results of `reduce_at` on cells of a property to seconds, occurrences or bytes; 0 where there was no
@@ -209,15 +210,16 @@ class Severities:
         Parameters
         ----------
         name : str
-            Id of a property.
+            Id or title of a property.
         values : (n,) int64, float64 or object
             Results of `reduce_at`: ticks, occurrences or bytes.
 
         Raises
         ------
-        KeyError
-            If no property has this id.
+        SeverityError
+            If there is no such property.
         """
+        name = self.find_property(name)
         return (filled(values, self.properties.reduction(name)) * self.scale(name)).astype(np.float64)
 
     def cells_of(self, name: str, aggregation: str = "iee") -> Cells:
@@ -252,11 +254,16 @@ class Severities:
         Parameters
         ----------
         name : str
-            Id of a property that is computed.
+            Id or title of a property that is computed.
         ask : callable
             From the id of a property to a value, or an array of them; all of one shape.
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or it is not computed.
         """
-        return parse(self.properties.formula[self.properties.number[name]]).evaluate(ask)
+        return self._formula_of(name).evaluate(ask)
 
     def cells_on(self, name: str, call_paths: NDArray[np.bool_] | None) -> Cells:
         """Return the cells of a property, or those of some call paths.
@@ -264,15 +271,16 @@ class Severities:
         Parameters
         ----------
         name : str
-            Id of a property.
+            Id or title of a property.
         call_paths : (n_call_paths,) bool, or None
             Call paths to keep; all if None.
 
         Raises
         ------
         SeverityError
-            If `call_paths` is not a mask.
+            If there is no such property, or `call_paths` is not a mask.
         """
+        name = self.find_property(name)
         if call_paths is None:
             return self.cells[name]
         mask = np.asarray(call_paths)
@@ -289,9 +297,20 @@ class Severities:
         Parameters
         ----------
         name : str
-            Id of a property that is computed.
+            Id or title of a property that is computed.
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or it is not computed.
         """
-        return set(parse(self.properties.formula[self.properties.number[name]]).names())
+        return set(self._formula_of(name).names())
+
+    def _formula_of(self, name: str) -> Formula:
+        name = self.find_property(name)
+        if not self.properties.is_computed(name):
+            raise SeverityError(f"{name} is not computed from other properties\n  cells_of has its values")
+        return parse(self.properties.formula[self.properties.number[name]])
 
     def _computed_cells(self, name: str, aggregation: str) -> Cells:
         """Compute a property for each call path and location that have any of the properties in its formula."""

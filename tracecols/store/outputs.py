@@ -12,13 +12,13 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
 from tracecols.errors import StoreError, TracecolsError
-from tracecols.given.files import check_path, kind_of
+from tracecols.given.files import advice_for_output, check_path, kind_of
 from tracecols.store.layout import MANIFEST, is_made_here, kind_of_folder, read_manifest
 from tracecols.work.scratch import ScratchFolder
 
@@ -82,15 +82,16 @@ class Output(NamedTuple):
                 with suppress(OSError):
                     os.rename(left / "old", path)
 
-        try:
-            if self.is_folder:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            scratch = ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue)
-        except OSError as error:
-            raise self.error(
-                f"cannot write {path}: {error.strerror or error}\n  choose a folder you may write to"
-            ) from error
-        with scratch as building:
+        with ExitStack() as stack:
+            try:
+                if self.is_folder:
+                    stack.enter_context(parents_made(path))
+                building = stack.enter_context(ScratchFolder(path.parent, f".{path.name}.", ".partial", rescue))
+            except OSError as error:
+                raise self.error(
+                    f"cannot write {path}: {error.strerror or error}\n"
+                    f"  {advice_for_output(error, 'choose a folder you may write to')}"
+                ) from error
             new = building / "new"
             try:
                 if self.is_folder:
@@ -106,7 +107,7 @@ class Output(NamedTuple):
                     raise
                 raise self.error(
                     f"cannot write {path}: {error.strerror or error}\n"
-                    "  nothing was left behind; make room or choose another folder"
+                    f"  nothing was left behind; {advice_for_output(error, 'make room or choose another folder')}"
                 ) from error
 
     def _followed(self) -> Path:
@@ -146,6 +147,22 @@ class Output(NamedTuple):
         if S_ISDIR(mode) and made is None:
             return self.error(f"{text}remove it")
         return self.error(f"{text}force=True to replace it", in_shell="give another name, or --force to replace it")
+
+
+@contextmanager
+def parents_made(path: Path) -> Iterator[None]:
+    """Make the missing parents of a path; those that are empty are removed if the block fails. Raises OSError if they
+    cannot be made."""
+    missing: list[Path] = []
+    try:
+        missing += [parent for parent in path.parents if not parent.exists()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for parent in missing:
+            with suppress(OSError):
+                parent.rmdir()
+        raise
 
 
 def folder_output(path: Path, what: str, *, is_part: bool = False) -> Output:

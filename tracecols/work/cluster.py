@@ -44,6 +44,9 @@ SCRATCH = ".tracecols-cluster-"
 PATIENCE = 300.0
 """Seconds without any worker, or without the scheduler, after which an analysis gives up."""
 
+MOST_SECONDS = 1e9
+"""Seconds to connect that the system can wait."""
+
 RETRIES = 2
 """Number of times a task is run again if it failed for a reason that may pass (a file system that does not answer, no
 memory)."""
@@ -185,6 +188,19 @@ def told_of_loss() -> Iterator[None]:
         ) from error
 
 
+def answered(client: Any, function: Callable[..., Any], *args: Any, **how: Any) -> Any:
+    """Return what a method of a client returns that passes `callback_timeout` on to `client.sync`, or `client.sync`
+    itself. Raises ClusterError if the scheduler is lost, or there is no answer."""
+    try:
+        with told_of_loss():
+            return function(*args, callback_timeout=PATIENCE, **how)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"the scheduler {client.scheduler.address}, or a worker, has not answered for {PATIENCE:.0f} s\n"
+            "  look at their logs, and start again"
+        ) from error
+
+
 @contextmanager
 def without_logs() -> Iterator[None]:
     """Keep Dask and its libraries from logging to the terminal: their problems are raised as errors as well."""
@@ -302,7 +318,7 @@ class Cluster:
 
     def __init__(self, client: Any, folder: Path, jobs: int) -> None:
         self.client, self.folder, self.jobs = client, folder, jobs
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        workers = answered(client, client.sync, client.scheduler.identity, n_workers=-1)["workers"].values()
         self.slots = max(1, sum(w["nthreads"] for w in workers))
         limits = [w["memory_limit"] // max(1, w["nthreads"]) for w in workers if w["memory_limit"]]
         self.memory: int | None = min(limits, default=None)  # type: ignore[type-var]
@@ -326,8 +342,7 @@ class Cluster:
         (self.folder / token).write_bytes(b"")
         given = str(self.folder), {name: str(path) for name, path in sees.items()}, token
         mine = _state(*given)
-        with told_of_loss():
-            found = self.client.run(_by_value(_state), *given, on_error="return")  # type: ignore[arg-type]
+        found = answered(self.client, self.client.run, _by_value(_state), *given, on_error="return")  # type: ignore[arg-type]
         asked = {w: s for w, s in found.items() if isinstance(s, dict)}
         if not asked:
             why = next(iter(found.values()), "no worker is there")
@@ -486,6 +501,8 @@ def check_client(client: Any) -> None:
             "  connect again: distributed.Client(ADDRESS)",
             in_shell="look at the log of the scheduler, and start again",
         )
+    # what follows has no time limit if the scheduler does not answer at all
+    answered(client, client.sync, client.scheduler.identity)
     try:
         with told_of_loss():
             client.wait_for_workers(1, timeout=PATIENCE / 10)
@@ -616,6 +633,7 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     not installed.
     """
     distributed = import_distributed()
+    _time_to_connect()
     free = available()
     if free is not None and n * WORKER > free:
         raise ClusterError(
@@ -654,6 +672,20 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
             # after all have ended, it may fail to remove a lost worker from its list that was never on it
             with _uninterrupted(), suppress(KeyError):
                 cluster.close()
+
+
+def _time_to_connect() -> float:
+    """Return the seconds after which Dask gives up a connection, from its configuration. Raises ClusterError if they
+    are no such time."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    name = "distributed.comm.timeouts.connect"
+    given = dask.config.get(name)
+    with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        if 0 <= (seconds := parse_timedelta(given, default="s")) < MOST_SECONDS:
+            return float(seconds)
+    raise ClusterError(f"{name} in Dask's configuration is {given!r}, which is no time\n  set it to one such as 30s")
 
 
 def _address_in(path: Path, seconds: float) -> str:
@@ -713,7 +745,9 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
         if scheme not in ("tcp", "tls", "ws", "wss"):
             raise ValueError(f"{scheme}:// is no protocol of tracecols")
     except ValueError as error:
-        raise ClusterError(f"{address} is not an address of a scheduler: {error}\n  such as tcp://host:8786") from error
+        raise ClusterError(
+            f"{address!r} is not an address of a scheduler: {error}\n  such as tcp://host:8786"
+        ) from error
     if host_and_port is None:
         return
     context = _tls_context(address)
@@ -756,11 +790,8 @@ def connected_to(address: str | None, scheduler_file: Path | None = None) -> Ite
     certificates of Dask's configuration. Raises ClusterError if it does not answer. Raises MissingExtraError if Dask is
     not installed."""
     distributed = import_distributed()
-    import dask
-    from dask.utils import parse_timedelta
-
     where = address or f"of the file {scheduler_file}"
-    seconds = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"), default="s")
+    seconds = _time_to_connect()
     if scheduler_file is not None:
         address = _address_in(scheduler_file, seconds)
     assert address is not None

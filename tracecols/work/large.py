@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
 from tracecols.work.ahead import read_at_random
 from tracecols.work.executors import side_by_side
 from tracecols.work.memory import Held
-from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, reserve
+from tracecols.work.scratch import not_written, reserve
 
 BLOCK = 1 << 18
 """Rows that are computed at once, so that temporary arrays take little memory."""
@@ -269,10 +268,7 @@ class LargeArrays:
                 mapped = _MappedFile.of(os.dup(shorter.descriptor), size)
         except OSError as error:
             where = self._folder or tempfile.gettempdir()
-            raise AnalysisError(
-                f"cannot make a temporary file of {size:,} bytes in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
-                in_shell=MAKE_ROOM_IN_SHELL,
-            ) from error
+            raise not_written(f"cannot make a temporary file of {size:,} bytes in {where}", error) from error
         read_at_random(mapped)
         _pages.add(mapped, (self._memory or 0) // 2)
         return np.frombuffer(mapped, np.uint8)

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tracecols.errors import AnalysisError
+from tracecols.given.files import advice_for_output
 
 try:
     import fcntl
@@ -27,6 +28,14 @@ MAKE_ROOM_IN_SHELL = (
     "make room there, or name a folder with more: TMPDIR in the environment, or --scratch FOLDER of tracecols analyze"
 )
 """What to do if temporary files cannot be written."""
+
+
+def not_written(what: str, error: OSError) -> AnalysisError:
+    """Make the error about temporary files that cannot be made or written."""
+    return AnalysisError(
+        f"{what}: {error.strerror or error}\n  {advice_for_output(error, MAKE_ROOM)}",
+        in_shell=advice_for_output(error, MAKE_ROOM_IN_SHELL),
+    )
 
 
 def free_for_files(parent: Path | None = None) -> int:
@@ -85,6 +94,9 @@ class ScratchFolder:
             except (BlockingIOError, FileNotFoundError):
                 # another process took it for an abandoned one before it was locked
                 continue
+            except OSError:
+                self.path.rmdir()
+                raise
         self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def __enter__(self) -> Path:
@@ -100,10 +112,7 @@ def temporary_folder(parent: Path | None = None) -> ScratchFolder:
         return ScratchFolder(parent or Path(tempfile.gettempdir()), "tracecols-")
     except OSError as error:
         where = parent or tempfile.tempdir or "any folder for such files"
-        raise AnalysisError(
-            f"cannot make a temporary folder in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
-            in_shell=MAKE_ROOM_IN_SHELL,
-        ) from error
+        raise not_written(f"cannot make a temporary folder in {where}", error) from error
 
 
 @contextmanager
@@ -112,10 +121,7 @@ def naming_full_disks(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise AnalysisError(
-            f"cannot write temporary files in {folder.parent}: {error.strerror or error}\n  {MAKE_ROOM}",
-            in_shell=MAKE_ROOM_IN_SHELL,
-        ) from error
+        raise not_written(f"cannot write temporary files in {folder.parent}", error) from error
 
 
 @contextmanager
@@ -157,8 +163,9 @@ def _lock(path: Path) -> int | None:
 
 def _remove(path: Path, lock: int | None, process: int) -> None:
     """Remove a folder, unless this process was forked from the one that it belongs to."""
+    is_mine = process == os.getpid()
     try:
-        if process == os.getpid():
+        if is_mine:
             shutil.rmtree(path, ignore_errors=True)
     except KeyboardInterrupt:
         shutil.rmtree(path, ignore_errors=True)
@@ -166,6 +173,16 @@ def _remove(path: Path, lock: int | None, process: int) -> None:
     finally:
         if lock is not None:
             os.close(lock)
+    if is_mine and path.exists():
+        # rmtree opens two files for each level, and may have had none left; this opens one, that of the lock
+        for folder, folders, files in os.walk(path, topdown=False):
+            with suppress(OSError):
+                for name in files:
+                    os.unlink(os.path.join(folder, name))
+                for name in folders:
+                    os.rmdir(os.path.join(folder, name))
+        with suppress(OSError):
+            path.rmdir()
 
 
 def _sweep(parent: Path, before: str, after: str, rescue: Callable[[Path], None] | None) -> None:

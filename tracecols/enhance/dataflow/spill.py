@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, read_only
 from tracecols.enhance.dataflow.grouping import ranges
-from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
 from tracecols.work.ahead import expect, parts_between, parts_near, read_at_random, some_of
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
 from tracecols.work.large import LargeArrays, blocks
 from tracecols.work.memory import Budget, Held
-from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, bytes_in, temporary_folder
+from tracecols.work.scratch import ScratchFolder, bytes_in, not_written, temporary_folder
 
 SMALLEST = 1 << 12
 """On a cluster, columns with fewer bytes are stored with the values that hold them: opening a file costs more."""
@@ -453,10 +452,7 @@ class Spill:
         except OSError as error:
             if self._columns is not None:
                 raise cannot_write(path, error) from error
-            raise AnalysisError(
-                f"cannot write the temporary file {path}: {error.strerror or error}\n  {MAKE_ROOM}",
-                in_shell=MAKE_ROOM_IN_SHELL,
-            ) from error
+            raise not_written(f"cannot write the temporary file {path}", error) from error
         if self._columns is None:
             _remover.begin()
             _when_forgotten(written, _remover.remove, path)

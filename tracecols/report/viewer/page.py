@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from tracecols.errors import SeverityError
-from tracecols.given.arguments import as_path
+from tracecols.given.arguments import as_path, show
 from tracecols.given.files import open_regular
 from tracecols.given.printable import escaped
 from tracecols.given.subdomains import Given
@@ -94,14 +94,16 @@ def write_page(
     Raises
     ------
     SeverityError
-        If the file cannot be written, something else exists in its place, the folder does not exist, or the subdomains
-        are invalid.
+        If the file cannot be written, something else exists in its place, the folder does not exist, or the title
+        or the subdomains are invalid.
     """
     path = as_path(path, SeverityError)
     output = report_output(path, force=force)
     output.check()
     if isinstance(sources, str | Path):
         sources = Sources.of(cube.call_paths, sources)
+    if title is not None and not isinstance(title, str):
+        raise SeverityError(f"a title is given as a text, not as {show(title)}\n  leave it out for that of the trace")
     packed = pack(cube, sources, with_startup, store, subdomains=subdomains)
     title = title if title is not None else title_of(cube) or path.stem
     with output.new() as file, open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out:
