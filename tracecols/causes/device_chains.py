@@ -134,23 +134,29 @@ class Chains:
         scratch = np.zeros(n_cells, np.int64), np.empty(n_cells, np.int64)
         walked = Walked(np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64))
         room = max(ROOM, n_cells)
-        cell, out = np.empty(room, np.int32), [np.empty(room, np.int64) for _ in range(3)]
+        cell, ticks = np.empty(room, np.int32), np.empty(room, np.int64)
+        waits = [np.empty(ROOM, np.int64) for _ in range(2)]
         done = 0
         while done < n:
-            done = walk(done, Sums(*scratch, cell, *out), walked)
-            if done < n:
-                cell, out = np.append(cell, np.empty_like(cell)), [np.append(c, np.empty_like(c)) for c in out]
+            done = walk(done, Sums(*scratch, cell, ticks, *waits), walked)
+            if done == n:
+                break
+            # a chain has no more entries than there are cells
+            if cell.size - (walked.n_cells[done - 1] if done else 0) < n_cells:
+                cell, ticks = np.append(cell, np.empty_like(cell)), np.append(ticks, np.empty_like(ticks))
+            else:
+                waits = [np.append(of, np.empty_like(of)) for of in waits]
         end, end_waits = (int(of[-1]) if n else 0 for of in (walked.n_cells, walked.n_waits))
-        waiting = pick(self.row, out[1][:end_waits])
+        waiting = pick(self.row, waits[0][:end_waits])
         cells = dict(zip(("kind", "location", "call_path", "origin"), self._of_cells(np.arange(n_cells)), strict=True))
         spent = Spent(
             walked.n_cells,
             walked.n_waits,
             cell[:end].copy(),
-            out[0][:end].copy(),
+            ticks[:end].copy(),
             Columns(n_cells, cells),
             waiting,
-            out[2][:end_waits].copy(),
+            waits[1][:end_waits].copy(),
         )
         return spent, walked.held
 
