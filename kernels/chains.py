@@ -86,9 +86,9 @@ class Sums(NamedTuple):
     sum: Ints
     met: Ints
     """`sum` and `met`: (n_cells,) int64, sums, zero between walks; the cells whose sum is not zero."""
-    cell: Ints
+    cell: NDArray[np.int32]
     ticks: Ints
-    """`cell` and `ticks`: (room,) int64, ticks that all walks have spent by cell, one walk after the other."""
+    """`cell` and `ticks`: (room,) int32, int64, ticks that all walks have spent by cell, one walk after the other."""
     operation: Ints
     waited: Ints
     """`operation` and `waited`: (room,) int64, operations in which they have waited for other ranks, and for how
@@ -455,16 +455,18 @@ def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_c
 
 
 @kernel
-def sweep_waits(amount, of, first, n, weight, target, short, passed, carried, share, remainder, spare):
-    """Divide the costs of waits among their causes, from the last wait to the first: shares that earlier waits have
-    caused are passed on to these.
+def sweep_waits(start, amount, of, first, n, weight, target, short, passed, carried, share, remainder, spare):
+    """Divide the costs of some waits among their causes, from the last wait to the first: shares that earlier waits
+    have caused are passed on to these.
 
     Parameters
     ----------
+    start : int
+        The first of these waits.
     amount, of : (n_waits,) int64
         Cost and kind of each wait, ordered by the time of its cause.
-    first, n : (n_waits,) int64
-        First weight of each wait, and number of weights, at least one.
+    first, n : (n_swept,) int64
+        First weight of each of these waits, and number of weights, at least one.
     weight : (n_weights,) int64
     target : (n_weights,) int64
         The wait, earlier than its own, that the share of a weight is passed on to; -1 if it is charged.
@@ -477,16 +479,17 @@ def sweep_waits(amount, of, first, n, weight, target, short, passed, carried, sh
     share, remainder, spare : (largest n,) int64
         Scratch.
     """
-    for k in range(amount.size - 1, -1, -1):
-        n_kinds = carried.shape[0]
+    n_kinds = carried.shape[0]
+    for row in range(first.size - 1, -1, -1):
+        k = start + row
         for kind in range(n_kinds + 1):
             is_own = kind == n_kinds
             total = amount[k] if is_own else carried[kind, k]
             if total == 0:
                 continue
-            divide(total, weight, first[k], n[k], share, remainder, spare)
-            for i in range(n[k]):
-                at = first[k] + i
+            divide(total, weight, first[row], n[row], share, remainder, spare)
+            for i in range(n[row]):
+                at = first[row] + i
                 if share[i] == 0:
                     continue
                 if target[at] >= 0:

@@ -40,14 +40,12 @@ class Spent(NamedTuple):
     n_cells: Ints
     n_waits: Ints
     """`n_cells` and `n_waits`: (n,) int64, one past the last entries of each chain."""
-    kind: Ints
-    location: Ints
-    call_path: Ints
-    origin: Ints
+    cell: NDArray[np.int32]
     ticks: Ints
-    """`kind`, `location`, `call_path`, `origin` and `ticks`: (n_cells,) int64, time on hosts and streams; kinds are
-    `ON_HOST`, ...; the origin of an operation is one more than the call path of the launch, 0 if that is not known and
-    on hosts."""
+    """`cell` and `ticks`: (n_cells,), time on hosts and streams: number of a row of `cells`."""
+    cells: Columns
+    """(n,) int64: `kind` of time, `ON_HOST`, ...; `location`, `call_path`, and the `origin` of an operation, one more
+    than the call path of the launch, 0 if that is not known and on hosts."""
     waiting: Ints
     waited: Ints
     """`waiting` and `waited`: (n_waits,) int64, waits for other ranks: row of the operation that waits, ticks."""
@@ -136,25 +134,29 @@ class Chains:
         scratch = np.zeros(n_cells, np.int64), np.empty(n_cells, np.int64)
         walked = Walked(np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64))
         room = max(ROOM, n_cells)
-        out = [np.empty(room, np.int64) for _ in range(4)]
+        cell, ticks = np.empty(room, np.int32), np.empty(room, np.int64)
+        waits = [np.empty(ROOM, np.int64) for _ in range(2)]
         done = 0
         while done < n:
-            done = walk(done, Sums(*scratch, *out), walked)
-            if done < n:
-                out = [np.append(column, np.empty(column.size, np.int64)) for column in out]
+            done = walk(done, Sums(*scratch, cell, ticks, *waits), walked)
+            if done == n:
+                break
+            # a chain has no more entries than there are cells
+            if cell.size - (walked.n_cells[done - 1] if done else 0) < n_cells:
+                cell, ticks = np.append(cell, np.empty_like(cell)), np.append(ticks, np.empty_like(ticks))
+            else:
+                waits = [np.append(of, np.empty_like(of)) for of in waits]
         end, end_waits = (int(of[-1]) if n else 0 for of in (walked.n_cells, walked.n_waits))
-        waiting = pick(self.row, out[2][:end_waits])
-        kind, location, path, origin = self._of_cells(out[0][:end])
+        waiting = pick(self.row, waits[0][:end_waits])
+        cells = dict(zip(("kind", "location", "call_path", "origin"), self._of_cells(np.arange(n_cells)), strict=True))
         spent = Spent(
             walked.n_cells,
             walked.n_waits,
-            kind,
-            location,
-            path,
-            origin,
-            out[1][:end].copy(),
+            cell[:end].copy(),
+            ticks[:end].copy(),
+            Columns(n_cells, cells),
             waiting,
-            out[3][:end_waits].copy(),
+            waits[1][:end_waits].copy(),
         )
         return spent, walked.held
 
@@ -164,7 +166,8 @@ class Chains:
         `walk` is a kernel that takes `Sums` and returns the number of cells met.
         """
         n, nothing = self._cells.size, np.zeros(0, np.int64)
-        sums = Sums(np.zeros(n, np.int64), np.empty(n, np.int64), nothing, nothing, nothing, nothing)
+        no_cells = np.zeros(0, np.int32)
+        sums = Sums(np.zeros(n, np.int64), np.empty(n, np.int64), no_cells, nothing, nothing, nothing)
         met = np.sort(sums.met[: walk(sums)])
         _, location, path, _ = self._of_cells(met)
         return path, location, sums.sum[met]

@@ -3,7 +3,7 @@ those waited for spent more time than those that wait."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tracecols.causes.periods import divide_causes
 from tracecols.causes.points import durations
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.shares import divide_ticks
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, lookup, number, ranges
 from tracecols.enhance.dataflow.steps import SWEEP, step
@@ -40,18 +41,17 @@ def device_causes(
     every_causing_chains: Sequence[CausingChains],
 ) -> CompoundTable:
     """Charge the causes of waits of kernels for other ranks, and what hosts wait for on devices."""
-    pairs, rows = _pairs(every_waiting_chains, every_causing_chains)
+    pairs, weights = _pairs(every_waiting_chains, every_causing_chains)
     syncs = _joined([w.syncs for w in every_waiting_chains], ("wait", "location", "call_path"))
     of_syncs = _of_syncs(pairs, syncs, _spent([w.during for w in every_waiting_chains]))
-    charged = _sweep(pairs, rows, syncs["wait"], of_syncs)
-    found = _table(facts, quirks, charged)
+    found = _table(facts, quirks, _sweep(pairs, weights, syncs["wait"], of_syncs))
     # it is not known when these charges arise, so they count outside of all phases, or in the first bin of the focus
     return found if facts.call_paths.divider is None else divide_causes(facts, quirks, found, [])
 
 
 def _pairs(
     every_waiting_chains: Sequence[WaitingChains], every_causing_chains: Sequence[CausingChains]
-) -> tuple[Rows, Rows]:
+) -> tuple[Rows, Iterator[tuple[slice, Rows]]]:
     """Return the kernels that wait, ordered by the time of their causes, and the weights of what makes these late
     (`_weights`)."""
     pairs = _joined([w.pairs for w in every_waiting_chains], ("row", "cause", "kind", "wait", "held"))
@@ -81,62 +81,80 @@ def device_blame(
 ) -> Columns:
     """Divide the waits for each kernel that begins last among the reasons why it is late; earlier waits are not
     followed."""
-    pairs, rows = _pairs(every_waiting_chains, every_causing_chains)
-    n = np.bincount(rows["wait"], minlength=pairs["wait"].size)
-    ticks = divide_ticks(pairs["wait"], np.cumsum(n), rows["weight"])
+    pairs, weights = _pairs(every_waiting_chains, every_causing_chains)
     order = np.lexsort((-pairs["wait"], pairs["cause"]))
-    longest = np.zeros(n.size, bool)
+    longest = np.zeros(order.size, bool)
     longest[order[np.append(True, np.diff(pairs["cause"][order]) > 0)[: order.size]]] = True
-    spent_in = np.where(rows["target"] >= 0, WAITING, rows["spent_in"])
-    of = {name: pairs[name][rows["wait"]] for name in BLAME[:3]}
-    of |= {"location": rows["location"], "call_path": rows["call_path"], "spent_in": spent_in}
-    group, first = number(combine(*of.values()))
+    parts = []
+    for some, rows in weights:
+        n = np.bincount(rows["wait"] - some.start, minlength=some.stop - some.start)
+        ticks = divide_ticks(pairs["wait"][some], np.cumsum(n), rows["weight"])
+        of = {name: pairs[name][rows["wait"]] for name in BLAME[:3]}
+        of |= {"location": rows["location"], "call_path": rows["call_path"]}
+        of |= {"spent_in": np.where(rows["target"] >= 0, WAITING, rows["spent_in"])}
+        parts.append(_blamed(of | {"ticks": ticks, "late": np.where(longest[rows["wait"]], ticks, 0)}))
+    return _blamed(_joined(parts[::-1], BLAME))
+
+
+def _blamed(of: Rows) -> Columns:
+    """Add up the ticks of equal reasons (`BLAME`)."""
+    reason = BLAME[:-2]
+    group, first = number(combine(*(of[name] for name in reason)))
     groups = Segments(group, first.size)
-    sums, late = groups.sum(ticks), groups.sum(np.where(longest[rows["wait"]], ticks, 0))
-    columns = {name: values[first] for name, values in of.items()} | {"ticks": sums, "late": late}
-    return Columns(first.size, columns).take(np.flatnonzero(sums))
+    columns = {name: of[name][first] for name in reason} | {name: groups.sum(of[name]) for name in BLAME[-2:]}
+    return Columns(first.size, columns).take(np.flatnonzero(columns["ticks"]))
 
 
-class _Entries:
-    """Entries of chains: those of chain k are first[k] to first[k] + n[k] of the columns."""
-
-    def __init__(self, first: Ints, n: Ints, columns: tuple[Ints, ...]) -> None:
-        self.first, self.n, self.columns = first, n, columns
-
-    def of(self, chain: Ints) -> _Entries:
-        """Return those of some chains."""
-        return _Entries(self.first[chain], self.n[chain], self.columns)
-
-    def listed(self) -> tuple[Ints, tuple[Ints, ...]]:
-        """Return the chain of each entry, and its columns, chain by chain."""
-        at = ranges(self.first, self.n)
-        return np.repeat(np.arange(self.n.size), self.n), tuple(column[at] for column in self.columns)
+CELL = ("kind", "location", "call_path", "origin")
+"""Columns of `Spent.cells`."""
 
 
 class _Spent:
-    """Time and waits of chains of several partitions."""
+    """Time and waits of chains of several partitions.
 
-    def __init__(self, cells: _Entries, waits: _Entries) -> None:
-        self.cells, self.waits = cells, waits
+    Attributes
+    ----------
+    part, number : (n,) int64
+        The partition of each chain, and its number there.
+    size : (n,) int64
+        Number of entries of time.
+    """
+
+    def __init__(self, parts: Sequence[Spent], part: Ints, number: Ints, size: Ints) -> None:
+        self._parts, self.part, self.number, self.size = parts, part, number, size
 
     def of(self, chain: Ints) -> _Spent:
         """Return those of some chains."""
-        return _Spent(self.cells.of(chain), self.waits.of(chain))
+        return _Spent(self._parts, self.part[chain], self.number[chain], self.size[chain])
+
+    def cells(self) -> tuple[Ints, ...]:
+        """Return the chain of each entry of time, `CELL`, and ticks; the entries of a chain in their order."""
+        found = [(np.zeros(0, np.int64),) * (2 + len(CELL))]
+        for chain, of, at in self._entries("n_cells"):
+            found.append((chain, *(of.cells[name][of.cell[at]] for name in CELL), of.ticks[at]))
+        return tuple(np.concatenate(c) for c in zip(*found, strict=True))
+
+    def waits(self) -> tuple[Ints, ...]:
+        """Return the chain of each wait, the row of the operation that waits, and ticks."""
+        found = [(np.zeros(0, np.int64),) * 3]
+        found += [(chain, of.waiting[at], of.waited[at]) for chain, of, at in self._entries("n_waits")]
+        return tuple(np.concatenate(c) for c in zip(*found, strict=True))
+
+    def _entries(self, end: str) -> Iterator[tuple[Ints, Spent, Ints]]:
+        """Go over partitions; yield the chain of each entry, the partition's entries, and the numbers of these."""
+        for i in distinct(self.part).tolist():
+            chain, ends = np.flatnonzero(self.part == i), np.append(0, getattr(self._parts[i], end))
+            first = ends[self.number[chain]]
+            n = ends[self.number[chain] + 1] - first
+            yield np.repeat(chain, n), self._parts[i], ranges(first, n)
 
 
 def _spent(parts: Sequence[Spent]) -> _Spent:
-    """Concatenate the chains of partitions."""
-
-    def entries(end: str, names: tuple[str, ...]) -> _Entries:
-        sizes = [np.diff(getattr(p, end), prepend=0) for p in parts]
-        n = np.concatenate([np.zeros(0, np.int64), *sizes])
-        columns = tuple(np.concatenate([np.zeros(0, np.int64), *(getattr(p, c) for p in parts)]) for c in names)
-        return _Entries(np.cumsum(n) - n, n, columns)
-
-    return _Spent(
-        entries("n_cells", ("kind", "location", "call_path", "origin", "ticks")),
-        entries("n_waits", ("waiting", "waited")),
-    )
+    """Join the chains of partitions."""
+    sizes = [np.diff(p.n_cells, prepend=0) for p in parts]
+    n = np.array([size.size for size in sizes], np.int64)
+    size = np.concatenate([np.zeros(0, np.int64), *sizes])
+    return _Spent(parts, np.repeat(np.arange(n.size), n), ranges(np.zeros(n.size, np.int64), n), size)
 
 
 def _joined(parts: Sequence[Columns], names: tuple[str, ...]) -> Rows:
@@ -154,47 +172,44 @@ def _chains_of(pairs: Rows, causes: Rows) -> Ints:
     return pick(order, lookup(key[:n][order], key[n:]))
 
 
-def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spent) -> Rows:
+def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spent) -> Iterator[tuple[slice, Rows]]:
     """Find the time that the causes of pairs spent in excess of those that wait, and the time that they waited
-    themselves, some pairs at a time: chains may go back to the begin of the trace."""
+    themselves; yield the weights of some pairs at a time, the last pairs first: chains may go back to the begin of the
+    trace."""
     by_row = np.argsort(pairs["row"], kind="stable")
     row_of = pairs["row"][by_row]
-    parts = []
-    for some in bounded(since.cells.n[chain] + before.cells.n, AT_ONCE):
+    for some in reversed(bounded(since.size[chain] + before.size, AT_ONCE)):
         pair = np.arange(some.start, some.stop)
         of = chain[pair]
-        wait, location, path, ticks, kind = _excess(since.of(of).cells, before.of(pair).cells)
-        waiting, (row, waited) = since.of(of).waits.listed()
+        wait, location, path, ticks, kind = _excess(since.of(of), before.of(pair))
+        waiting, row, waited = since.of(of).waits()
         target = pick(by_row, lookup(row_of, row))
         known = (target >= 0) & (target < pair[waiting])
         # a wait that cannot be passed on is charged where the cause begins, and so is one without any cause
         lacking = _lacking(of.size, wait, waiting)
         at = of[np.concatenate([waiting, lacking])]
-        parts.append(
-            {
-                "wait": pair[np.concatenate([wait, waiting, lacking])],
-                "location": np.concatenate([location, causes["location"][at]]),
-                "call_path": np.concatenate([path, causes["call_path"][at]]),
-                "weight": np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
-                "spent_in": np.concatenate([kind, np.full(at.size, ON_HOST)]),
-                "target": np.concatenate(
-                    [np.full(wait.size, -1), np.where(known, target, -1), np.full(lacking.size, -1)]
-                ),
-            }
+        yield (
+            some,
+            _in_order(
+                wait=pair[np.concatenate([wait, waiting, lacking])],
+                location=np.concatenate([location, causes["location"][at]]),
+                call_path=np.concatenate([path, causes["call_path"][at]]),
+                weight=np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
+                spent_in=np.concatenate([kind, np.full(at.size, ON_HOST)]),
+                target=np.concatenate([np.full(wait.size, -1), np.where(known, target, -1), np.full(lacking.size, -1)]),
+            ),
         )
-    names = ("wait", "location", "call_path", "weight", "spent_in", "target")
-    return _in_order(**{name: np.concatenate([np.zeros(0, np.int64), *(p[name] for p in parts)]) for name in names})
 
 
-def _excess(mine: _Entries, theirs: _Entries) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+def _excess(mine: _Spent, theirs: _Spent) -> tuple[Ints, Ints, Ints, Ints, Ints]:
     """Return where some chains spent more time than others did: the chain, location, call path, ticks in excess, and
     kind.
 
     Call paths of hosts are compared with those of hosts, and those of streams with those of streams; an excess on
     several threads or streams counts for the one with the most time.
     """
-    chain, (kind, location, path, origin, ticks) = mine.listed()
-    other, (other_kind, _, other_path, other_origin, other_ticks) = theirs.listed()
+    chain, kind, location, path, origin, ticks = mine.cells()
+    other, other_kind, _, other_path, other_origin, other_ticks = theirs.cells()
     columns = ((chain, other), (kind, other_kind), (path, other_path), (origin, other_origin))
     group, first = number(combine(*(np.concatenate(of) for of in columns)))
     more = Segments(group, first.size).sum(np.concatenate([ticks, -other_ticks]))
@@ -215,8 +230,8 @@ def _lacking(n: int, *found: Ints) -> Ints:
 
 def _of_syncs(pairs: Rows, syncs: Rows, during: _Spent) -> Rows:
     """Find what hosts wait for: operations, latency, transfer, and waits for other ranks."""
-    wait, (kind, location, path, _, ticks) = during.cells.listed()
-    waiting, (row, waited) = during.waits.listed()
+    wait, kind, location, path, _, ticks = during.cells()
+    waiting, row, waited = during.waits()
     by_row = np.argsort(pairs["row"], kind="stable")
     target = pick(by_row, lookup(pairs["row"][by_row], row))
     lacking = _lacking(syncs["wait"].size, wait, waiting)
@@ -237,8 +252,11 @@ def _in_order(**columns: Ints) -> Rows:
     return {name: values[order] for name, values in columns.items()}
 
 
-def _sweep(pairs: Rows, rows: Rows, sync_wait: Ints, of_syncs: Rows) -> list[tuple[Ints, Rows, Ints]]:
-    """Divide waits among their weights; return numbers of properties, rows and ticks."""
+def _sweep(
+    pairs: Rows, weights: Iterator[tuple[slice, Rows]], sync_wait: Ints, of_syncs: Rows
+) -> Iterator[list[tuple[Ints, Rows, Ints]]]:
+    """Divide waits among their weights, the last first; yield numbers of properties, rows and ticks of some waits at a
+    time."""
     n_kinds = len(DEVICE_DELAYS)
     carried = np.zeros((n_kinds, pairs["wait"].size), np.int64)
     n = np.bincount(of_syncs["wait"], minlength=sync_wait.size)
@@ -247,47 +265,61 @@ def _sweep(pairs: Rows, rows: Rows, sync_wait: Ints, of_syncs: Rows) -> list[tup
     on = np.flatnonzero(of_syncs["target"] >= 0)
     np.add.at(carried[OF_HOSTS], of_syncs["target"][on], sync_short[on])
     sync_short[on] = 0
-    short, passed = _divide(pairs, rows, carried)
-    every = np.zeros(short.size, np.int64)
-    return [
-        (pairs["kind"][rows["wait"]], rows, short),
-        *((every + n_kinds + kind, rows, of_kind) for kind, of_kind in enumerate(passed)),
-        (np.full(sync_short.size, OF_HOSTS), of_syncs, sync_short),
-    ]
+    yield [(np.full(sync_short.size, OF_HOSTS), of_syncs, sync_short)]
+    for some, rows in weights:
+        short, passed = _divide(pairs, some, rows, carried)
+        every = np.zeros(short.size, np.int64)
+        of_kinds = ((every + n_kinds + kind, rows, of_kind) for kind, of_kind in enumerate(passed))
+        yield [(pairs["kind"][rows["wait"]], rows, short), *of_kinds]
 
 
-def _divide(pairs: Rows, rows: Rows, carried: Ints) -> tuple[Ints, Ints]:
-    """Divide waits among their weights, the last wait first; return the ticks charged to each weight, and those passed
-    on to it."""
-    n = np.bincount(rows["wait"], minlength=pairs["wait"].size).astype(np.int64)
+def _divide(pairs: Rows, some: slice, rows: Rows, carried: Ints) -> tuple[Ints, Ints]:
+    """Divide some waits among their weights, the last wait first; return the ticks charged to each weight, and those
+    passed on to it."""
+    n = np.bincount(rows["wait"] - some.start, minlength=some.stop - some.start).astype(np.int64)
     first = np.cumsum(n) - n
     short, passed = np.zeros(rows["wait"].size, np.int64), np.zeros((carried.shape[0], rows["wait"].size), np.int64)
     scratch = np.zeros((3, int(n.max(initial=1))), np.int64)
     weights = first, n, rows["weight"], rows["target"]
-    chains.sweep_waits(pairs["wait"], pairs["kind"], *weights, short, passed, carried, *scratch)
+    chains.sweep_waits(some.start, pairs["wait"], pairs["kind"], *weights, short, passed, carried, *scratch)
     return short, passed
 
 
-def _table(facts: Facts, quirks: Quirks, charged: list[tuple[Ints, Rows, Ints]]) -> CompoundTable:
+def _table(facts: Facts, quirks: Quirks, charged: Iterator[list[tuple[Ints, Rows, Ints]]]) -> CompoundTable:
     """Add up charges by property, call path and location."""
+    code, path, location, sums = _added([_added(_with_parts(some)) for some in charged])
+    columns: dict[str, NDArray[Any]] = {
+        "property": code.astype(np.int16),
+        "call_path": path.astype(np.int32),
+        "location": location.astype(np.int32),
+        "charged": durations(facts, quirks, sums),
+    }
+    return CompoundTable(DEVICE_CAUSES, code.size, columns)
+
+
+Charges = tuple[Ints, Ints, Ints, Ints]
+"""Numbers of properties, call paths, locations, and ticks."""
+
+
+def _with_parts(charged: list[tuple[Ints, Rows, Ints]]) -> list[Charges]:
+    """Return charges, also those that are parts of all costs."""
     parts = [(code, rows["call_path"], rows["location"], ticks) for code, rows, ticks in charged]
     for spent_in, name in zip((LATENCY, BEFORE), DEVICE_PARTS, strict=True):
         for _, rows, ticks in charged:
             at = np.flatnonzero(rows["spent_in"] == spent_in)
             number_of = np.full(at.size, DEVICE_CHARGED.index(name))
             parts.append((number_of, rows["call_path"][at], rows["location"][at], ticks[at]))
-    code, path, location, ticks = (np.concatenate(c) for c in zip(*parts, strict=True))
-    kept = np.flatnonzero(ticks)
-    code, path, location, ticks = (c[kept] for c in (code, path, location, ticks))
+    return parts
+
+
+def _added(parts: list[Charges]) -> Charges:
+    """Add up charges, in the order of properties, call paths and locations."""
+    kept = [np.flatnonzero(ticks) for *_, ticks in parts]
+    code, path, location, ticks = (
+        np.concatenate([c[at] for c, at in zip(of, kept, strict=True)]) for of in zip(*parts, strict=True)
+    )
     order = np.lexsort((location, path, code))
     code, path, location, ticks = (c[order] for c in (code, path, location, ticks))
     is_new = (np.diff(code, prepend=-1) != 0) | (np.diff(path, prepend=-2) != 0) | (np.diff(location, prepend=-1) != 0)
     first = np.flatnonzero(is_new)
-    sums = Segments(np.cumsum(is_new) - 1, first.size).sum(ticks)
-    columns: dict[str, NDArray[Any]] = {
-        "property": code[first].astype(np.int16),
-        "call_path": path[first].astype(np.int32),
-        "location": location[first].astype(np.int32),
-        "charged": durations(facts, quirks, sums),
-    }
-    return CompoundTable(DEVICE_CAUSES, first.size, columns)
+    return code[first], path[first], location[first], Segments(np.cumsum(is_new) - 1, first.size).sum(ticks)
