@@ -458,7 +458,7 @@ def test_tables__are_complete_or_not_there(own, monkeypatch):
     monkeypatch.setattr(table_writer, "finish_tables", fail)
     with pytest.raises(KeyboardInterrupt):
         trace.scan("messages")
-    assert list((own / "enhanced").iterdir()) == []
+    assert not (own / "enhanced").exists()
 
 
 @pytest.mark.slow
