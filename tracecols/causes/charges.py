@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.delays import ENTRY_BYTES, PAIR_BYTES, Delays, Intervals, OwnTimes
+from tracecols.causes.device_path import PathRows
 from tracecols.causes.index import PointIndex
 from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import CREATED, has_openmp
@@ -60,7 +61,7 @@ def charge_causes(
     quirks: Quirks,
     delay_charges: Charges,
     path_charges: Charges,
-    device_path_rows: tuple[NDArray[np.int64], ...] | None,
+    device_path_rows: PathRows | None,
     delay_periods: DelayPeriods | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with the costs of their delays and with their part of the critical path.
@@ -70,12 +71,12 @@ def charge_causes(
     rows = delay_charges.rows + path_charges.rows
     weights = None if delay_periods is None else delay_charges.weights + path_charges.weights
     if device_path_rows is not None:
-        paths, location, ticks, span = device_path_rows
-        code = CHARGED.index("critical_path")
-        rows.append((code, paths.astype(np.int32), location.astype(np.int32), ticks))
+        path, code = device_path_rows, CHARGED.index("critical_path")
+        location = path.location.astype(np.int32)
+        rows.append((code, path.call_path.astype(np.int32), location, path.ticks))
         if weights is not None and labels_of(facts).by.by_time:
-            label = labels_of(facts).label(paths, span)
-            weights.append(Weights(np.full(label.size, code, np.int16), label, location.astype(np.int32), ticks))
+            label = labels_of(facts).label(path.call_path, path.span)
+            weights.append(Weights(np.full(label.size, code, np.int16), label, location, path.ticks))
     return _table(quirks, ROOT_CAUSES, rows), weights
 
 

@@ -42,7 +42,7 @@ class Spent(NamedTuple):
     """`n_cells` and `n_waits`: (n,) int64, one past the last entries of each chain."""
     cell: NDArray[np.int32]
     ticks: Ints
-    """`cell` and `ticks`: (n_cells,), time on hosts and streams: number of a row of `cells`."""
+    """`cell` and `ticks`: (n_cells,) int32, int64, time on hosts and streams: number of a row of `cells`."""
     cells: Columns
     """(n,) int64: `kind` of time, `ON_HOST`, ...; `location`, `call_path`, and the `origin` of an operation, one more
     than the call path of the launch, 0 if that is not known and on hosts."""

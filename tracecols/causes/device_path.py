@@ -218,6 +218,16 @@ def _listed(found: _Everything, stretches: Ints) -> Columns:
     return Columns(n, {name: columns[name] for name in STRETCH})
 
 
+class PathRows(NamedTuple):
+    """The critical path on some processes, added up."""
+
+    call_path: Ints
+    location: Ints
+    ticks: Ints
+    span: Ints
+    """(n,) int64 each; `span` is the span of time (`Divider`) that the ticks lie in, 0 if time is not divided."""
+
+
 @step(CHARGES, "device_path_rows")
 def device_path_rows(
     facts: Facts,
@@ -227,9 +237,8 @@ def device_path_rows(
     host_lines: ColumnSource,
     device_waits: DeviceWaits,
     device_path: Columns | None,
-) -> tuple[Ints, Ints, Ints, Ints] | None:
-    """Add up the critical path on the processes of a partition: call paths, locations, ticks, and the spans of time
-    (`Divider`) that they lie in, 0 if time is not divided; None if the path is not found over streams."""
+) -> PathRows | None:
+    """Add up the critical path on the processes of a partition; None if the path is not found over streams."""
     if device_path is None:
         return None
     of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
@@ -255,8 +264,7 @@ def device_path_rows(
     late = np.flatnonzero(entered > begin)
     row, span, since, until = _divided(facts, begin[late], entered[late], location[late])
     found.append((device_path.begin_call_path[mine[late[row]]], location[late[row]], until - since, span))
-    path, where, ticks, span = (np.concatenate(c) for c in zip(*found, strict=True))
-    return path, where, ticks, span
+    return PathRows(*(np.concatenate(c) for c in zip(*found, strict=True)))
 
 
 def _divided(facts: Facts, begin: Ints, end: Ints, location: Ints) -> tuple[Ints, Ints, Ints, Ints]:

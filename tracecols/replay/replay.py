@@ -144,6 +144,7 @@ class Changes:
 
 
 def check_number(value: object, what: str, expected: str, least: float) -> None:
+    """Check a finite number that is at least `least`. Raises AnalysisError, which says what is `expected`."""
     number = math.nan
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         # an integer may be larger than any float

@@ -373,8 +373,8 @@ class CallAxis:
 
 def _columns(nodes: list[tuple[str, str, int, int]]) -> tuple[list[str], list[str], list[int], list[int]]:
     """Return kind, name, parent and location of nodes of the system tree as columns."""
-    kind, name, parent, location = ([row[c] for row in nodes] for c in range(4))
-    return kind, name, parent, location  # type: ignore[return-value]
+    kind, name = [kind for kind, *_ in nodes], [name for _, name, *_ in nodes]
+    return kind, name, [parent for *_, parent, _ in nodes], [location for *_, location in nodes]
 
 
 @dataclass(repr=False)

@@ -221,7 +221,8 @@ class TeamVisits:
     Attributes
     ----------
     team : (n_teams,) int64
-        Teams of its process that it visits, ascending; if the team is not defined, -1 - location.
+        Teams that it visits, ascending: the defined team * 2**32 + its process, since processes that share a definition
+        have separate teams; if the team is not defined, -1 - location.
     of, turn : (n,) int64
         Index of each visit's team in `team`, and number of the visit among the location's visits in that team, from 0.
         Visits of all locations with the same team and turn are in one instance.

@@ -290,8 +290,9 @@ def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
     return found
 
 
-def _by_value(function: types.FunctionType) -> Callable[..., Any]:
+def _by_value(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that is pickled with its code instead of the name of its module."""
+    assert isinstance(function, types.FunctionType)  # only these have code
     copy = types.FunctionType(function.__code__, {"__builtins__": __builtins__}, function.__name__)
     copy.__module__ = "__main__"
     return copy
@@ -342,7 +343,7 @@ class Cluster:
         (self.folder / token).write_bytes(b"")
         given = str(self.folder), {name: str(path) for name, path in sees.items()}, token
         mine = _state(*given)
-        found = answered(self.client, self.client.run, _by_value(_state), *given, on_error="return")  # type: ignore[arg-type]
+        found = answered(self.client, self.client.run, _by_value(_state), *given, on_error="return")
         asked = {w: s for w, s in found.items() if isinstance(s, dict)}
         if not asked:
             why = next(iter(found.values()), "no worker is there")
