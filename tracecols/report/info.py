@@ -278,9 +278,8 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
         ("made", how_in_words(cube.facts)),
         (
             "size",
-            f"{counted(len(cube.properties.id), 'property', 'properties')} x "
-            f"{counted(len(cube.call_paths), 'call path')} x "
-            f"{counted(cube.system.n_locations, 'location')}, {note(n_cells, 'cells that are not zero')}",
+            f"{cube.size_in_words()}, {note(n_cells, 'cells that are not zero')}; "
+            f"{counted(len(cube.properties.id), 'property', 'properties')} with those that are zero",
         ),
         ("times", f"{cube.resolution:,} ticks per second"),
     ]
