@@ -52,7 +52,10 @@ def public(module):
                     for method, found in vars(of).items():
                         function = getattr(found, "__func__", found)
                         if not method.startswith("_") and inspect.isfunction(function):
-                            yield f"{name}.{method}", found if isinstance(found, staticmethod) else Method(function, of)
+                            yield (
+                                f"{name}.{method}",
+                                found if isinstance(found, staticmethod) else Method(function, thing),
+                            )
 
 
 def parameters(thing) -> list[str]:
@@ -71,10 +74,12 @@ def parameters(thing) -> list[str]:
 
 
 def documented(thing) -> set[str]:
-    """Return the names in the sections on parameters of a docstring, and those that a class describes for all its
-    methods in a section "Other Parameters"."""
+    """Return the names in the sections on parameters of a docstring, and those that a class, or one that it inherits
+    from, describes for all methods in a section "Other Parameters"."""
     names = named_in(thing.__doc__, SECTIONS)
-    return names | named_in(thing.owner.__doc__, SECTIONS[2:]) if isinstance(thing, Method) else names
+    for of in thing.owner.__mro__ if isinstance(thing, Method) else ():
+        names |= named_in(of.__doc__, SECTIONS[2:])
+    return names
 
 
 def named_in(doc: str | None, sections) -> set[str]:
