@@ -286,7 +286,6 @@ class Definitions:
         return rows
 
     def _all_refs(self, record: str, field: str, number: int, values: list[int], ids: Ids) -> list[int]:
-        """Return the rows that a list in one record refers to."""
         rows = [ids(v) for v in values]
         if -1 in rows:
             raise self._dangling(record, number, field, values[rows.index(-1)])
@@ -460,7 +459,6 @@ class Definitions:
         self.tables["regions"] = {"id": ids, **columns}
 
     def _group_types(self) -> tuple[list[str], list[str]]:
-        """Return type and paradigm of every group."""
         g = self._found["Group"]
         types = [
             (enums.name_of(enums.GROUP_TYPES, now), enums.name_of(enums.PARADIGMS, paradigm))
@@ -698,7 +696,6 @@ class Definitions:
         )
 
     def _value_text(self, of: int, bits: int) -> str:
-        """Format the value of a property."""
         if of == 11:
             return self._text.get(bits, "")
         if of in (9, 10):

@@ -293,7 +293,6 @@ class Replay(Replayable):
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
     def _only(self, call_path: int) -> NDArray[np.bool_]:
-        """Select one call path."""
         return np.arange(len(self.call_paths)) == call_path
 
     def _tried(self, changes: Changes, within: str | None) -> NDArray[np.bool_]:

@@ -182,7 +182,6 @@ def _factor(model: str, name: str, parent: str, title: str, value: float, by: st
 
 
 def _run(t: RunTimes) -> Iterator[Metric]:
-    """Yield the times."""
     yield Metric(RUN, "runtime", "", "Runtime", "sec", t.runtime, t.window)
     yield Metric(RUN, "processes", "", "Processes", "occ", t.n_processes)
     yield Metric(RUN, "threads", "", "Threads", "occ", t.n_threads)

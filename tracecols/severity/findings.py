@@ -156,7 +156,6 @@ def _order(finding: Finding, part: float, of_devices: float, of_stragglers: floa
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
-    """Return the finding of a cause."""
     facts, resolution = explained.facts, cube.resolution
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
     # a location that computes too long may be waited for in MPI_Finalize only, which is outside the focus
@@ -228,7 +227,6 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
 
 
 def _known(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the quantities that are not None."""
     return {name: value for name, value in evidence.items() if value is not None}
 
 
