@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tracecols.converters.base import Format, Source, has_file, unreadable
 from tracecols.converters.unread import refusal
@@ -18,22 +21,10 @@ GROUP = "tracecols.formats"
 """Entry points of packages that provide trace formats: each names a `Format`."""
 
 
-def _open_otf2(path: Path) -> Source:
-    from tracecols.converters.otf2.archive import Archive
-
-    return Archive(path)
-
-
-def _open_epilog(path: Path) -> Source:
-    from tracecols.converters.epilog.archive import Archive
-
-    return Archive(path)
-
-
-def _open_paraver(path: Path) -> Source:
-    from tracecols.converters.paraver.archive import Archive
-
-    return Archive(path)
+def _archive(package: str, *given: Any) -> Source:
+    """Open a trace with the `Archive` of a built-in format, whose package is imported only then."""
+    found: Source = import_module(f"tracecols.converters.{package}.archive").Archive(*given)
+    return found
 
 
 _PACKED = b"\x1f\x8b"
@@ -59,30 +50,20 @@ def _is_paraver(path: Path) -> bool:
     return begins_as_paraver(path)
 
 
+def _files(package: str) -> Callable[[tuple[Path, ...]], Source]:
+    return lambda files: _archive(package, files, files[0].parent)
+
+
 def _open_kineto(path: Path) -> Source:
-    from tracecols.converters.kineto.archive import Archive
     from tracecols.converters.kineto.files import files_of
 
-    return Archive(files_of(path), path)
-
-
-def _open_kineto_files(files: tuple[Path, ...]) -> Source:
-    from tracecols.converters.kineto.archive import Archive
-
-    return Archive(files, files[0].parent)
+    return _archive("kineto", files_of(path), path)
 
 
 def _open_nsight(path: Path) -> Source:
-    from tracecols.converters.nsight.archive import Archive
     from tracecols.converters.nsight.tables import exports_of
 
-    return Archive(exports_of(path) or (path,), path)
-
-
-def _open_nsight_files(files: tuple[Path, ...]) -> Source:
-    from tracecols.converters.nsight.archive import Archive
-
-    return Archive(files, files[0].parent)
+    return _archive("nsight", exports_of(path) or (path,), path)
 
 
 def _is_kineto(path: Path) -> bool:
@@ -108,11 +89,11 @@ def _choose_epilog(anchors: list[Path]) -> list[Path]:
 
 
 FORMATS = (
-    Format("OTF2", ARCHIVES[:1], _open_otf2),
-    Format("EPILOG", ARCHIVES[1:4], _open_epilog, _choose_epilog),
-    Format("Paraver", ARCHIVES[4:6], _open_paraver, recognises=_is_paraver),
-    Format("Kineto", ARCHIVES[6:8], _open_kineto, recognises=_is_kineto, open_files=_open_kineto_files),
-    Format("Nsight Systems", ARCHIVES[8:], _open_nsight, recognises=_is_nsight, open_files=_open_nsight_files),
+    Format("OTF2", ARCHIVES[:1], partial(_archive, "otf2")),
+    Format("EPILOG", ARCHIVES[1:4], partial(_archive, "epilog"), _choose_epilog),
+    Format("Paraver", ARCHIVES[4:6], partial(_archive, "paraver"), recognises=_is_paraver),
+    Format("Kineto", ARCHIVES[6:8], _open_kineto, recognises=_is_kineto, open_files=_files("kineto")),
+    Format("Nsight Systems", ARCHIVES[8:], _open_nsight, recognises=_is_nsight, open_files=_files("nsight")),
 )
 """The built-in formats."""
 
