@@ -179,7 +179,7 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
         return files[0]
     for file in files:
         known = _format_of(file)
-        if known is None or known.open_files is None or known is not _format_of(files[0]):
+        if known is None or known.open_files is None:
             several = ", ".join(f.name for f in FORMATS if f.open_files is not None)
             raise SourceError(
                 f"{file} is a trace by itself, and {len(files)} are given\n"
