@@ -242,8 +242,8 @@ def trend(
 
 def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, title: str, *, force: bool) -> None:
     """Write a trend as a file."""
-    from tracecols.export.outputs import text_output
     from tracecols.report.runs import SIGNATURE, markdown, page
+    from tracecols.store.outputs import text_output
 
     if output.suffix == ".md":
         text, signature = markdown(series, table, looked.rate, looked.rows), SIGNATURE
