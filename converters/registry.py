@@ -99,13 +99,8 @@ FORMATS = (
 
 
 def installed() -> list[Format]:
-    """Return the formats that installed packages provide.
-
-    Raises
-    ------
-    SourceError
-        If one of them cannot be loaded or is not a format.
-    """
+    """Return the formats that installed packages provide. Raises SourceError if one of them cannot be loaded or is not
+    a format."""
     result: list[Format] = []
     for point in packages.points_of(GROUP):
         where = f"the plug-in {point.name!r} ({point.value})"
@@ -159,17 +154,8 @@ Given = str | Path | Sequence[str | Path]
 
 
 def find_given(given: Given) -> Path | tuple[Path, ...]:
-    """Return the anchor of a trace, or all its files if several are given.
-
-    Parameters
-    ----------
-    given : str, Path, or sequence of them
-
-    Raises
-    ------
-    SourceError
-        If there is no trace, more than one, or several files are given that are not of one trace.
-    """
+    """Return the anchor of a trace, or all its files if several are given. Raises SourceError if there is no trace,
+    more than one, or several files are given that are not of one trace."""
     if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
         return find_anchor(given)
     files = tuple(find_anchor(path) for path in given)
@@ -193,20 +179,9 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
 
 
 def find_anchor(path: str | Path) -> Path:
-    """Return the file or folder to open as a trace, given its path or the folder that contains it.
-
-    Parameters
-    ----------
-    path : str or Path
-        An anchor file, or the folder of an archive.
-
-    Raises
-    ------
-    SourceError
-        If there is no such path, no trace in the folder, or more than one.
-    UnsupportedError
-        If it is a container that is recognised but cannot be read.
-    """
+    """Return the file or folder to open as a trace, given its path or the folder that contains it. Raises SourceError
+    if there is no such path, no trace in the folder, or more than one. Raises UnsupportedError if it is a container
+    that is recognised but cannot be read."""
     path = as_path(path, SourceError)
     if "\0" in str(path) or not has_file(path):
         raise SourceError(f"no such file or folder: {path}")
@@ -250,14 +225,8 @@ def find_anchor(path: str | Path) -> Path:
 
 
 def trace_name(anchor: Path | tuple[Path, ...]) -> str:
-    """Return the name of a trace: its file without ending, or its folder if all such files have the same name, or if
-    there are several files.
-
-    Parameters
-    ----------
-    anchor : Path or tuple of Path
-        Result of `find_given`.
-    """
+    """Return the name of a trace, given the result of `find_given`: its file without ending, or its folder if all such
+    files have the same name, or if there are several files."""
     if not isinstance(anchor, Path):
         return anchor[0].resolve().parent.name
     known = _format_of(anchor)
@@ -271,18 +240,8 @@ def trace_name(anchor: Path | tuple[Path, ...]) -> str:
 
 
 def open_source(given: Given) -> Source:
-    """Open a trace of any known format, given its anchor file, its folder or all its files.
-
-    Parameters
-    ----------
-    given : str, Path, or sequence of them
-        An anchor file, the folder of an archive, or all files of a trace that has one for each rank.
-
-    Raises
-    ------
-    SourceError
-        If there is no trace, or it cannot be read.
-    """
+    """Open a trace of any known format, given its anchor file, its folder or all its files. Raises SourceError if there
+    is no trace, or it cannot be read."""
     found = find_given(given)
     known = _format_of(found if isinstance(found, Path) else found[0])
     assert known is not None  # find_given has refused it otherwise

@@ -14,8 +14,7 @@ import pytest
 MODULES = (
     "tracecols", "tracecols.frames.catalog", "tracecols.conversion", "tracecols.testing", "tracecols.trace", "tracecols.given.parameters", "tracecols.patterns.base", "tracecols.patterns.matches", "tracecols.patterns.found_by",
     "tracecols.patterns.plugins", "tracecols.rules", "tracecols.rules.base", "tracecols.severity.cube", "tracecols.severity.comparison",
-    "tracecols.severity.axes", "tracecols.export.cube_read", "tracecols.schema.columns", "tracecols.schema.versions",
-    "tracecols.converters.base", "tracecols.converters.registry", "tracecols.converters.sides", "tracecols.converters.threads",
+    "tracecols.severity.axes", "tracecols.export.cube_read", "tracecols.converters.base",
 )  # fmt: skip
 """Modules whose public functions, constructors and methods are checked."""
 
