@@ -163,7 +163,6 @@ class Archive:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _facts(self, found: Operations) -> dict[str, Any]:
-        """Return the facts for the manifest."""
         left_out: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         for recording in self._recordings:
@@ -183,7 +182,6 @@ class Archive:
         return {k: v for k, v in facts.items() if v}
 
     def _notes(self, found: Operations) -> Iterator[str]:
-        """Yield notes for the user."""
         n = len(self._ranks)
         if self._are_numbered:
             yield "neither files nor their names state ranks: they are numbered in the order of the files"
@@ -239,7 +237,6 @@ class Archive:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
 
     def _pieces(self, location: int, number: int) -> Iterator[NDArray[Any]]:
-        """Yield the slices of a location as intervals."""
         s, region, performed = self._slices(location), self._definitions.regions[number], self._performed[location]
         is_host = self.definitions["locations"]["type"][location] == "cpu_thread"
         for start in range(0, s.begin.size, ROWS):

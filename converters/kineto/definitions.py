@@ -70,7 +70,6 @@ class Definitions(DefinitionTables):
             self.add_location(name, process, thread, is_device=place.is_device)
 
     def _name_of(self, number: int, recording: Recording, place: Place) -> str:
-        """Return the name of a location."""
         if place.is_gloo:
             threads = [one.tid for one in recording.places if one.is_gloo]
             return f"GLOO[0:{threads.index(place.tid)}]"

@@ -162,7 +162,6 @@ class Recording:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def _add(self, location: NDArray[np.int64], rows: Rows, **columns: Any) -> None:
-        """Add intervals."""
         found = np.full(len(rows), NOTHING, INTERVAL)
         found["begin"] = rows["start"] + self._offset
         found["end"] = np.where(rows["end"] == c.OPEN, c.OPEN, rows["end"] + self._offset)
@@ -317,7 +316,6 @@ class Recording:
         return np.where(numbers < NOTHING, self.n_operations - 2 - numbers, numbers)
 
     def _name(self, rows: Rows, names: pa.DictionaryArray) -> None:
-        """Note the names of domains and threads."""
         for i in np.flatnonzero(np.isin(rows["eventType"], (c.DOMAIN, c.THREAD_NAME))).tolist():
             one = rows.at(np.array([i]))
             text = names[i].as_py()

@@ -21,7 +21,7 @@ from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
 from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted, lines, payers, percent, place
 from tracecols.schema.kinds import EventKind
-from tracecols.severity import Cells, accelerators, finding, focus, wording
+from tracecols.severity import Cells, device_findings, finding, focus, wording
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.finding import Place, finding_of, location_in_words, master_of
 from tracecols.severity.findings import findings_with_cells
@@ -204,7 +204,7 @@ def plain_findings(cube):
 def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
     monkeypatch.setattr(finding, "LEAST", 0.0)
     cube = without_causes(traces(name)[1])
-    monkeypatch.setattr(accelerators, "starts_devices", lambda cube: np.zeros(len(cube.call_paths), bool))
+    monkeypatch.setattr(device_findings, "starts_devices", lambda cube: np.zeros(len(cube.call_paths), bool))
     d = cube.diagnosis(1000)
     findings = [f for f in d.findings if f.kind != "device"]
     totals, idle = plain_findings(cube)

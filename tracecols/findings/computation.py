@@ -203,7 +203,6 @@ class Computing:
 
     @once
     def _n_computing(self) -> int:
-        """Number of locations that compute."""
         return distinct(self.cells.location).size
 
     @once

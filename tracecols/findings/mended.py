@@ -46,7 +46,6 @@ def mended(replay: Replay) -> pd.DataFrame:
 
 
 def _in_words(replay: Replay, cause: Cause) -> str:
-    """Return a cause in words."""
     model = replay.model
     of = Readable(model.store, lambda: model.facts)
     several = bool((of.thread[model.locations.is_cpu] > 0).any())

@@ -113,7 +113,6 @@ def plain(found: Answers) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of an answer for JSON."""
     import pandas as pd
 
     return [

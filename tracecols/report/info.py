@@ -211,7 +211,6 @@ def _by_number(values: Sequence[str]) -> list[list[Any]]:
 
 
 def _processes(d: Mapping[str, pa.Table]) -> tuple[str, list[str], list[list[Any]], int]:
-    """List the processes with their locations and events."""
     locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
     kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(locations["type"]).items())
     of = locations_by_process(locations, len(processes["id"]))
@@ -230,7 +229,6 @@ def _communicators(d: Mapping[str, pa.Table]) -> list[list[Any]]:
 
 
 def _topologies(d: Mapping[str, pa.Table]) -> list[list[Any]]:
-    """List topologies: name and dimensions."""
     t = d["topologies"].to_pydict()
     of = zip(*(t[c] for c in ("name", "sizes", "dimensions", "periodic")), strict=True)
     return [[name, _dimensions(*grid)] for name, *grid in of]

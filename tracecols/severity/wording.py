@@ -573,7 +573,6 @@ def advice(f: Facts, s: Subject) -> str:
 
 
 def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
-    """Return the advice for devices that have nothing to do."""
     e = f["evidence"]
     if e["in_memory"] > 0.5:
         return "Allocate memory once, before kernels are launched, or take it from a pool."
@@ -599,7 +598,6 @@ def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
 
 
 def _advice_for_stragglers(f: Facts, s: Subject) -> str:
-    """Return the advice for a rank that is late."""
     if f["evidence"]["unrecorded"] > 0.5 * f["evidence"]["waits"]:
         return (
             "Record the step before, too: most of the delay arises there. Then balance what the host does, as "
