@@ -23,7 +23,7 @@ from tracecols.causes.sweep import Factors, Path
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, number, ranges
-from tracecols.enhance.dataflow.spill import Spill, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CHARGES, ON_PATH, RUN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.given.quantities import counted
@@ -89,7 +89,7 @@ def charge_delays(
     delays: Delays,
     factors: Factors,
     delay_periods: DelayPeriods | None,
-    spill: Spill | None,
+    spill: Spill,
 ) -> Charges:
     """Charge the causing sides of pairs by the call paths on which they spent more time.
 
@@ -100,7 +100,7 @@ def charge_delays(
     # sums of floating-point numbers depend on the order of addition
     size = n
     if not quirks.rounds_seconds:
-        size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
+        size = spill.large.block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
     spread = None if delay_periods is None else delay_periods.spread(facts)
     names = [DELAY_IDS[d] for d in DELAYS]
     codes = [CHARGED.index(name) for name in (*names, *(f"{name}_longterm" for name in names))]
@@ -198,16 +198,16 @@ def charge_path(
     path: Path,
     device_path: Columns | None,
     path_periods: PathPeriods | None,
-    spill: Spill | None,
+    spill: Spill,
 ) -> Charges:
     """Add up the time of some locations on the critical path; nothing if the path is found over streams."""
     if device_path is not None:
         return Charges([], [])
-    large = large_arrays(spill)
+    large = spill.large
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
     here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large.briefly())
     created = np.zeros(0, np.int64)
     if not quirks.splits_path:
         created = large.chosen(len(sync_points), lambda rows: sync_points.kind[rows] == CREATED)
@@ -217,7 +217,7 @@ def charge_path(
     weights: list[Weights] = []
     for start in range(0, here.size, size):
         some = here[start : start + size]
-        at, paths, times, is_outside = _on_path(facts, quirks, sync_points, segments, intervals, path, some, created)
+        at, paths, times, is_outside = _on_path(intervals, path, some, created)
         location = sync_points.location[path.until[some]][at]
         if path_periods is not None:
             weights += _weights_on_path(path_periods, path, here, at + start, paths, times, location, is_outside)
@@ -262,23 +262,16 @@ def _weights_on_path(
 
 
 def _on_path(
-    facts: Facts,
-    quirks: Quirks,
-    points: CompoundTable,
-    spent: Segments,
-    intervals: Intervals,
-    path: Path,
-    here: NDArray[np.int64],
-    created: NDArray[np.int64],
+    intervals: Intervals, path: Path, here: NDArray[np.int64], created: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
     """Return the time of call paths on some stretches of the critical path: the number of the stretch among these, the
     call path, the time, and whether it lies outside of all regions."""
-    since, until = path.since[here], path.until[here]
+    since, until, points = path.since[here], path.until[here], intervals.points
     maps = intervals.spent(since, until)
     of = np.repeat(np.arange(here.size), maps.end - maps.start)
-    call_path = facts.call_paths.whole.creation[maps.call_path].astype(np.int32)
-    if not quirks.splits_path:
-        return _stretches(facts, quirks, points, spent, path, here, of, call_path, maps.time, created)
+    call_path = intervals.facts.call_paths.whole.creation[maps.call_path].astype(np.int32)
+    if not intervals.quirks.splits_path:
+        return _stretches(intervals, path, here, of, call_path, maps.time, created)
     # without the wait in the call at which the location begins to be on the path
     stop = np.where(since >= 0, since, 0)
     wait = np.where(since >= 0, points.at("wait", stop), 0)
@@ -289,10 +282,7 @@ def _on_path(
 
 
 def _stretches(
-    facts: Facts,
-    quirks: Quirks,
-    points: CompoundTable,
-    spent: Segments,
+    intervals: Intervals,
     path: Path,
     here: NDArray[np.int64],
     of: NDArray[np.int64],
@@ -307,6 +297,7 @@ def _stretches(
     the time in the call at its end until its location is waited for is added. The rest of the length lies outside of
     all regions (`_paths_outside`). If clocks disagree the sum may exceed the length.
     """
+    facts, quirks, points, _, spent, _ = intervals
     since, until, began, ended = path.since[here], path.until[here], path.begin_time[here], path.end_time[here]
     n = since.size
     # a created thread does not begin inside of the call that creates it

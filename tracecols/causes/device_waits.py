@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import lookup, number
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, CAUSES, RECEIVE, SEND, step
 from tracecols.enhance.mpi.waits import (
     BARRIER,
@@ -47,12 +47,12 @@ class KernelWaits(NamedTuple):
     parts: ColumnSource
 
 
-def _kept(waits: list[tuple[Ints, ...]], parts: list[tuple[Ints, ...]], spill: Spill | None) -> KernelWaits:
+def _kept(waits: list[tuple[Ints, ...]], parts: list[tuple[Ints, ...]], spill: Spill) -> KernelWaits:
     """Concatenate and keep columns."""
 
     def columns(names: tuple[str, ...], of: list[tuple[Ints, ...]]) -> ColumnSource:
         joined = {name: np.concatenate([np.zeros(0, np.int64), *(p[i] for p in of)]) for i, name in enumerate(names)}
-        return keep(Columns(joined[names[0]].size, joined), spill)
+        return spill.keep(Columns(joined[names[0]].size, joined))
 
     return KernelWaits(columns(WAIT, waits), columns(PART, parts))
 
@@ -93,7 +93,7 @@ OPERATIONS = (
 
 @step(BUCKET, "device_members", keeps=("device_members",))
 def device_members(
-    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
+    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill
 ) -> KernelWaits:
     """Find the kernels that wait in collective operations, and those that they wait for."""
     m = collective_members
@@ -116,7 +116,7 @@ def device_members(
 
 
 @step(RECEIVE, "device_receives", keeps=("device_receives",))
-def device_receives(facts: Facts, messages: CompoundTable, spill: Spill | None) -> KernelWaits:
+def device_receives(facts: Facts, messages: CompoundTable, spill: Spill) -> KernelWaits:
     """Find the kernels that wait for those that send to them."""
     m = messages
     wait, waits = wait_for_sending_kernels(facts, m)
@@ -129,7 +129,7 @@ def device_receives(facts: Facts, messages: CompoundTable, spill: Spill | None) 
 
 
 @step(SEND, "device_sends", keeps=("device_sends",))
-def device_sends(facts: Facts, sent_messages: CompoundTable, spill: Spill | None) -> KernelWaits:
+def device_sends(facts: Facts, sent_messages: CompoundTable, spill: Spill) -> KernelWaits:
     """Find the kernels that wait for those that receive from them."""
     m = sent_messages
     wait, waits = wait_for_receiving_kernels(facts, m)

@@ -99,7 +99,7 @@ def operation_points(
     nonblocking_members: CompoundTable,
     file_members: CompoundTable,
     polls: CompoundTable,
-    spill: Spill | None,
+    spill: Spill,
 ) -> Synchronisation:
     """Find the points of operations on windows and files, of non-blocking collective operations and of polling calls,
     and their pairs.

@@ -30,7 +30,7 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, pieced
 from tracecols.enhance.dataflow.grouping import lookup, number
 from tracecols.enhance.dataflow.partitions import Division
-from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import LocationScan
@@ -135,11 +135,11 @@ def match_causes(
     found_points: Sequence[Synchronisation],
     every_thread_regions: Sequence[ParallelRegions],
     division: Division,
-    spill: Spill | None,
+    spill: Spill,
     jobs: int,
 ) -> tuple[KeptTable, KeptTable]:
     """Build the tables of all synchronisation points and of the pairs of causing and waiting points."""
-    large = large_arrays(spill, jobs)
+    large = spill.large.by_threads(jobs)
     rows, held, kept_columns = _points(facts, quirks, scans, found_points, spill, large)
     points = KeptTable(SYNC_POINTS, held["kind"].size, held, kept_columns)
     idle, idle_since = _idle_threads(facts, quirks, rows, points, every_thread_regions, division, large)
@@ -169,10 +169,10 @@ def match_causes(
 
     for _ in side_by_side(jobs, find_intervals, (False, True)):
         pass
-    kept_columns["wait"] = keep(Columns(len(points), {"wait": held["wait"]}), spill, often=True)
+    kept_columns["wait"] = spill.keep(Columns(len(points), {"wait": held["wait"]}), often=True)
     held = {c: held[c] for c in ("location", "kind", "call_path")}
     apart = {"wait": pairs.wait, "cause_since": since.pop("cause_since"), "waiting_since": since.pop("waiting_since")}
-    of_pairs = dict.fromkeys(apart, keep(Columns(n_pairs, apart), spill, often=True))
+    of_pairs = dict.fromkeys(apart, spill.keep(Columns(n_pairs, apart), often=True))
     held_of_pairs = {c: pairs[c] for c in ("kind", "cause", "waiting")} | since
     table = KeptTable(SYNC_POINTS, len(points), held, kept_columns)
     return table, KeptTable(DELAY_PAIRS, n_pairs, held_of_pairs, of_pairs)
@@ -183,7 +183,7 @@ def _points(
     quirks: Quirks,
     scans: Sequence[LocationScan],
     found: Sequence[Synchronisation],
-    spill: Spill | None,
+    spill: Spill,
     large: LargeArrays,
 ) -> tuple[ranking.Rows, dict[str, NDArray[Any]], dict[str, ColumnSource]]:
     """Put all points in order, one per event.
@@ -254,7 +254,7 @@ def _points(
             columns["call_path"][:] = path_of(label)
             columns["label"] = label
             apart.append("label")
-        return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill, often=True)
+        return spill.keep(Columns(stop - before, {name: columns[name] for name in apart}), often=True)
 
     ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, n, large)
     of_ranges = [*side_by_side(large.jobs, place, ranges)]

@@ -63,7 +63,7 @@ GIVEN = {
     "partition": "Number of the partition.",
     "division": "All partitions of the trace.",
     "bucket": "A range of keys of collective operations.",
-    "spill": "Where columns are kept for other partitions; None keeps them in memory.",
+    "spill": "Where columns are kept for other steps.",
     "quirks": "Which peculiarities of the reference root causes have.",
     "jobs": "Threads that a step may use: more than one where no other slice is worked on meanwhile.",
 }
