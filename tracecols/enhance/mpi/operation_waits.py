@@ -27,7 +27,7 @@ SHMEM = named(".*", "shmem")
 Waits = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Ticks, and whether they count."""
 
-BY_START, BY_ACCESS, BY_COMPLETE = 1, 2, 3
+NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 """Call in which an origin was when its target posted (`epochs.held_by`)."""
 
 
