@@ -34,7 +34,7 @@ from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.scan.facts import Definitions, Facts
 from tracecols.enhance.scan.gaps import EVENT_BYTES, window_events
-from tracecols.enhance.scan.location_scan import LocationScan, Scans
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan.scan import plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
@@ -490,7 +490,7 @@ class ScanTask:
         spill.get("scan", number, scan)
 
 
-class KeptScans(Scans):
+class KeptScans(Sequence[LocationScan]):
     """The scans of all locations, which are kept by the number of their group and read on access."""
 
     def __init__(self, spill: Spill, group: NDArray[np.int64]) -> None:
@@ -499,7 +499,7 @@ class KeptScans(Scans):
     def __len__(self) -> int:
         return self._group.size
 
-    def of(self, location: int) -> LocationScan:
+    def __getitem__(self, location: int) -> LocationScan:  # type: ignore[override]
         found: dict[int, LocationScan] = self._spill.get("scan", int(self._group[location]), _not_there)
         return found[location]
 
