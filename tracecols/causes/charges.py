@@ -20,7 +20,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import LIMIT, Segments
 from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, number, ranges
 from tracecols.enhance.dataflow.spill import Spill
@@ -311,7 +311,7 @@ def _stretches(
     change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
     order = order_by(stretch, paths)
     stretch, paths = stretch[order], paths[order]
-    is_first = np.append(True, (stretch[1:] != stretch[:-1]) | (paths[1:] != paths[:-1]))[: order.size]
+    is_first = starts_run(stretch, paths)
     weight = add_up(np.cumsum(is_first) - 1, change[order], int(np.count_nonzero(is_first)))
     weight = in_ticks(facts, quirks, np.maximum(weight, 0))
     stretch, paths = stretch[is_first], paths[is_first].astype(np.int32)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import lookup, number
 from tracecols.enhance.dataflow.spill import Spill
@@ -178,7 +179,7 @@ def device_waits(
     found = [*every_device_members, *every_device_receives, *every_device_sends]
     waits, parts = (joined_columns([f[i] for f in found]) for i in range(2))
     order = np.lexsort((-waits.wait, waits.row))
-    waits = waits.take(order[np.append(True, np.diff(waits.row[order]) > 0)[: order.size]])
+    waits = waits.take(order[starts_run(waits.row[order])])
     group, first = number(np.concatenate([waits.group, parts.group]))
     columns = {name: waits[name] for name in WAIT} | {"group": group[: len(waits)]}
     group = group[len(waits) :]

@@ -26,7 +26,7 @@ from tracecols.causes.points import (
     time_type,
 )
 from tracecols.causes.quirks import Quirks
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, pieced
 from tracecols.enhance.dataflow.grouping import lookup, number
 from tracecols.enhance.dataflow.partitions import Division
@@ -580,14 +580,14 @@ def _intervals_of_members(
     groups = last.groups
     cause, waiting = pairs.cause[many], pairs.waiting[many]
     process_of_cause = last.processes_of(cause)
-    head = np.flatnonzero(np.append(True, cause[1:] != cause[:-1])) if many.size else many
+    is_first = starts_run(cause)
+    head, number_of = np.flatnonzero(is_first), np.cumsum(is_first) - 1
     group = lookup(groups.channel, pairs.communicator[many[head]])
     size = groups.start[group + 1] - groups.start[group]
     instance = np.repeat(np.arange(head.size), size)
     offset = np.arange(instance.size) - np.repeat(np.cumsum(size) - size, size)
     member = groups.member[groups.start[group][instance] + offset] if instance.size else np.zeros(0, np.int64)
     since = last.find(cause[head][instance], member.astype(np.int32))
-    number_of = np.cumsum(np.append(False, cause[1:] != cause[:-1])) if many.size else many
     n_all = int(facts.process.max(initial=-1)) + 2
 
     is_other = member != process_of_cause[head][instance]
@@ -603,8 +603,8 @@ def _intervals_of_members(
     # for each waiting member: its own point, and the next later one of any other member
     by_point = np.lexsort((own, instance))
     keys, owns = instance[by_point], own[by_point]
-    run = np.cumsum(np.append(False, (keys[1:] != keys[:-1]) | (owns[1:] != owns[:-1]))) if keys.size else keys
-    begins = np.flatnonzero(np.diff(run, prepend=-1))
+    is_first = starts_run(keys, owns)
+    run, begins = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
     goes_on = np.append(keys[begins[1:]] == keys[begins[:-1]], False) if keys.size else np.zeros(0, bool)
     next_own = np.where(goes_on, np.append(owns[begins[1:]], AT_END)[: begins.size], AT_END)
     of_member = np.empty(keys.size, np.int64)
@@ -653,4 +653,4 @@ def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -
 
 def _met(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the distinct values of an array in which most equal their predecessor."""
-    return distinct(values[np.append(True, values[1:] != values[:-1])[: values.size]])
+    return distinct(values[starts_run(values)])

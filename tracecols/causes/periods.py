@@ -23,7 +23,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments
 from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, lookup, number, ranges
 from tracecols.enhance.dataflow.spill import Spill
@@ -386,7 +386,7 @@ def _of_delays(intervals: Intervals, pairs: CompoundTable, delays: Delays, large
         # consecutive pairs with the same cause and beginning share an interval
         cause, own, since = numbers_of(pairs, pair, "cause", "own_since", "cause_since")
         begins = np.where(own >= 0, own, since)
-        is_first = np.append(True, (cause[1:] != cause[:-1]) | (begins[1:] != begins[:-1]))
+        is_first = starts_run(cause, begins)
         of, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
         until, since, is_idle = cause[head], begins[head], pairs.kind[pair[head]] == IDLE
         # an interval is idle for all its pairs or for none: pairs of both sorts of a point never have the same
