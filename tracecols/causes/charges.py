@@ -113,7 +113,8 @@ def charge_delays(
         cause = delay_pairs.cause.take(pair)
         in_call = pick(facts.call_paths.whole.met, sync_points.call_path.take(cause))
         lost = kernels.Lost(sync_points.location.take(cause), first - low, stop - low, in_call, call_path, time)
-        charging = _Charging(facts, quirks, lost, None if spread is None else _spread_of(spread, here))
+        of_some = spread and spread._replace(interval=spread.interval[here], comes=spread.comes[here])
+        charging = _Charging(facts, quirks, lost, of_some)
         begin, chosen, cost = _charged_by_kind(pair, delay_pairs.kind, factors, 2 * len(DELAYS))
         for code, mine in zip(codes, (slice(*ends) for ends in pairwise(begin)), strict=True):
             if mine.start == mine.stop:
@@ -137,11 +138,6 @@ def _charged_by_kind(
     chosen, cost = np.empty(begin[-1], np.int32), np.empty(begin[-1], factors.scale.dtype)
     list_charges(*given, begin[:-1].copy(), chosen, cost)
     return begin.tolist(), chosen, cost
-
-
-def _spread_of(spread: kernels.Spread, pairs: slice) -> kernels.Spread:
-    """Return the periods in which the causing sides of some pairs of a partition spent their time."""
-    return spread._replace(interval=spread.interval[pairs], comes=spread.comes[pairs])
 
 
 class _Charging:

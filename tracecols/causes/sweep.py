@@ -59,12 +59,7 @@ class Amounts(NamedTuple):
     def of(cls, amounts: Times) -> Amounts:
         """Keep the nonzero amounts of all rows."""
         row = np.flatnonzero(amounts)
-        return cls.among_all(row, amounts[row])
-
-    @classmethod
-    def among_all(cls, row: NDArray[np.signedinteger[Any]], amount: Times) -> Amounts:
-        """Keep the amounts of some rows, ascending."""
-        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amount)
+        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amounts[row])
 
     def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[NDArray[np.int64], Times]:
         """Return the rows of one kind whose amounts are positive, and these amounts."""
