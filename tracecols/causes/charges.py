@@ -183,7 +183,7 @@ def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> ND
     return divide_ticks(amount, end, weights.ravel()).reshape(weights.shape)
 
 
-@step(ON_PATH, "path_charges", keeps=("path_charges",))
+@step(ON_PATH, "path_charges")
 def charge_path(
     facts: Facts,
     quirks: Quirks,

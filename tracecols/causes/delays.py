@@ -224,7 +224,7 @@ class Delays(NamedTuple):
     """`call_path` int32 (in the order in which they are met), `time` (`points.time_type`): the excess."""
 
 
-@step(DELAYS, "delays", keeps=("delays",))
+@step(DELAYS, "delays")
 def find_delays(
     facts: Facts,
     quirks: Quirks,
@@ -363,7 +363,7 @@ class OwnTimes(NamedTuple):
     time: Times
 
 
-@step(SPENT, "own_times", keeps=("own_times",))
+@step(SPENT, "own_times")
 def own_times(
     facts: Facts,
     quirks: Quirks,

@@ -52,7 +52,7 @@ class DeviceOperations(NamedTuple):
     of the other one."""
 
 
-@step(WITHIN, "device_operations", keeps=("device_operations",))
+@step(WITHIN, "device_operations")
 def device_operations(
     facts: Facts, kernels: CompoundTable, copies: CompoundTable, device_syncs: CompoundTable, stream_waits: Columns
 ) -> DeviceOperations:

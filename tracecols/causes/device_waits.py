@@ -92,7 +92,7 @@ OPERATIONS = (
 """The kind of delay that costs are charged to, the operations, and their rule."""
 
 
-@step(BUCKET, "device_members", keeps=("device_members",))
+@step(BUCKET, "device_members")
 def device_members(
     facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill
 ) -> KernelWaits:
@@ -116,7 +116,7 @@ def device_members(
     return _kept(waits, parts, spill)
 
 
-@step(RECEIVE, "device_receives", keeps=("device_receives",))
+@step(RECEIVE, "device_receives")
 def device_receives(facts: Facts, messages: CompoundTable, spill: Spill) -> KernelWaits:
     """Find the kernels that wait for those that send to them."""
     m = messages
@@ -129,7 +129,7 @@ def device_receives(facts: Facts, messages: CompoundTable, spill: Spill) -> Kern
     return _kept([(row, kind, wait[at], m.send_enter[at], row)], [part], spill)
 
 
-@step(SEND, "device_sends", keeps=("device_sends",))
+@step(SEND, "device_sends")
 def device_sends(facts: Facts, sent_messages: CompoundTable, spill: Spill) -> KernelWaits:
     """Find the kernels that wait for those that receive from them."""
     m = sent_messages
@@ -169,7 +169,7 @@ class DeviceWaits(NamedTuple):
         return found
 
 
-@step(CAUSES, "device_waits", keeps=("device_waits",))
+@step(CAUSES, "device_waits")
 def device_waits(
     every_device_members: Sequence[KernelWaits],
     every_device_receives: Sequence[KernelWaits],

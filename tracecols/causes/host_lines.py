@@ -35,7 +35,7 @@ def lines_of_locations(facts: Facts) -> Ints:
     return line
 
 
-@step(SPENT, "host_lines", keeps=("host_lines",))
+@step(SPENT, "host_lines")
 def host_lines(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill
 ) -> ColumnSource:

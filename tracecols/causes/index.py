@@ -101,7 +101,7 @@ class PointIndex(NamedTuple):
         return self.waits_before[point].astype(np.int64, copy=False)
 
 
-@step(CAUSES, "point_index", keeps=("point_index",))
+@step(CAUSES, "point_index")
 def index_points(
     facts: Facts, division: Division, sync_points: KeptTable, delay_pairs: CompoundTable, spill: Spill, jobs: int
 ) -> PointIndex:

@@ -89,7 +89,7 @@ class Waiting(NamedTuple):
         return Waiting(self.delay, ours.at(rows), theirs.at(rows), self.ticks[rows], communicator, goes_on)
 
 
-@step(GLOBAL, "operation_points", keeps=("operation_points",))
+@step(GLOBAL, "operation_points")
 def operation_points(
     facts: Facts,
     quirks: Quirks,

@@ -127,7 +127,7 @@ def gather_points(
     ]
 
 
-@step(CAUSES, "sync_points", "delay_pairs", keeps=("sync_points", "delay_pairs"))
+@step(CAUSES, "sync_points", "delay_pairs")
 def match_causes(
     facts: Facts,
     quirks: Quirks,

@@ -422,7 +422,7 @@ def _period_of(intervals: Intervals, at: NDArray[np.int64]) -> NDArray[np.int32]
     return period
 
 
-@step(ON_PATH, "delay_periods", keeps=("delay_periods",))
+@step(ON_PATH, "delay_periods")
 def find_delay_periods(
     facts: Facts,
     quirks: Quirks,
@@ -492,7 +492,7 @@ def _calls_of_stretches(
     return kernels.Part(begin_path, reached, path.begin_time[here]), kernels.Part(end_path, left, path.end_time[here])
 
 
-@step(SPENT, "period_times", keeps=("period_times",))
+@step(SPENT, "period_times")
 def divide_own_times(
     facts: Facts,
     quirks: Quirks,
@@ -522,7 +522,7 @@ def divide_own_times(
     return Weights(np.full(label.size, -1, np.int16), label, location[found.key // n_paths], weight)
 
 
-@step(CHARGES, "root_causes", keeps=("root_causes",))
+@step(CHARGES, "root_causes")
 def divide_causes(
     facts: Facts, quirks: Quirks, charged_causes: CompoundTable, cause_weights: Sequence[Weights] | None
 ) -> CompoundTable:

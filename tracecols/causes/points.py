@@ -255,7 +255,7 @@ def _side(facts: Facts, quirks: Quirks, m: CompoundTable, of: NDArray[np.int64],
     )  # fmt: skip
 
 
-@step(RECEIVE, "late_senders", keeps=("late_senders",))
+@step(RECEIVE, "late_senders")
 def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: Spill) -> Synchronisation:
     """Find the points of messages that are sent late: their receives and their sends."""
     of = np.flatnonzero(wait_for_senders(facts, messages)[1])
@@ -268,7 +268,7 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
     return Synchronisation(quirks, points, [_pairs("late_sender", send.event, recv.event, wait)], spill, by_event=True)
 
 
-@step(SEND, "late_receivers", keeps=("late_receivers",))
+@step(SEND, "late_receivers")
 def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: Spill) -> Synchronisation:
     """Find the points of messages that are received late: where their sends complete, and where their receives are
     posted."""
@@ -340,7 +340,7 @@ def _partners(
     return np.where(n_others[here] > 1, -1, partner)
 
 
-@step(BUCKET, "collective_points", keeps=("collective_points",))
+@step(BUCKET, "collective_points")
 def collective_points(
     facts: Facts, quirks: Quirks, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill
 ) -> Synchronisation:
@@ -410,7 +410,7 @@ def _points_of_kind(
     return points, _pairs(kind, event[cause[e]], event[e], wait[e], channels)
 
 
-@step(GLOBAL, "startup_points", keeps=("startup_points",))
+@step(GLOBAL, "startup_points")
 def startup_points(
     facts: Facts, quirks: Quirks, startups: CompoundTable, created_processes: CompoundTable, spill: Spill
 ) -> Synchronisation:
@@ -469,7 +469,7 @@ class ParallelRegions(NamedTuple):
     team enters."""
 
 
-@step(WITHIN, "thread_points", "thread_regions", keeps=("thread_points", "thread_regions"))
+@step(WITHIN, "thread_points", "thread_regions")
 def thread_points(
     facts: Facts,
     quirks: Quirks,
@@ -588,7 +588,7 @@ def _masters(
     return found
 
 
-@step(WITHIN, "lock_points", keeps=("lock_points",))
+@step(WITHIN, "lock_points")
 def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, spill: Spill) -> Synchronisation:
     """Find the points at which threads wait for locks and for conditions, and their pairs, which the reference does not
     know."""
@@ -633,7 +633,7 @@ def _condition_points(
     return gives_up, signals, _pairs("condition", signal, m.given_up[of], wait)
 
 
-@step(RECEIVE, "created_points", keeps=("created_points",))
+@step(RECEIVE, "created_points")
 def created_points(facts: Facts, quirks: Quirks, created_threads: CompoundTable, spill: Spill) -> Synchronisation:
     """Find the points at which threads are created, begin, end and are waited for, and their pairs, which the reference
     does not know."""

@@ -185,7 +185,7 @@ def _first(array: NDArray[Any], n: int) -> NDArray[Any]:
     return array[:n]
 
 
-@step(SPENT, "segments", keeps=("segments",))
+@step(SPENT, "segments")
 def segments(
     facts: Facts,
     quirks: Quirks,

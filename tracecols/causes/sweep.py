@@ -137,7 +137,7 @@ def _sides(
     return _Sides(total, waited_in, others_of, (sum(n_lost), sum(lost)))
 
 
-@step(SWEEP, "factors", keeps=("factors",))
+@step(SWEEP, "factors")
 def sweep_costs(
     facts: Facts,
     quirks: Quirks,
@@ -428,7 +428,7 @@ class Path(NamedTuple):
     the path may split (`quirks.splits_path`)."""
 
 
-@step(PATH, "path", keeps=("path",))
+@step(PATH, "path")
 def find_critical_path(
     facts: Facts,
     quirks: Quirks,

@@ -123,7 +123,7 @@ def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
     return Columns(first.size, {**columns, "slack": segments.min(c["slack"])[order]})
 
 
-@step(RECEIVE, "message_conditions", keeps=("message_conditions",))
+@step(RECEIVE, "message_conditions")
 def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill) -> ClockConditions:
     """Find the clock conditions of messages: a SEND precedes its RECV."""
     m = messages
@@ -193,7 +193,7 @@ def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_
     return result
 
 
-@step(BUCKET, "collective_conditions", keeps=("collective_conditions",))
+@step(BUCKET, "collective_conditions")
 def collective_conditions(
     facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill
 ) -> ClockConditions:
@@ -215,7 +215,7 @@ def collective_conditions(
     return found.kept()
 
 
-@step(GLOBAL, "startup_conditions", keeps=("startup_conditions",))
+@step(GLOBAL, "startup_conditions")
 def startup_conditions(facts: Facts, startups: CompoundTable, spill: Spill) -> ClockConditions:
     """Find the clock conditions of the start and end of MPI: if all participants are recorded, none leaves before all
     have entered."""
@@ -239,7 +239,7 @@ def startup_conditions(facts: Facts, startups: CompoundTable, spill: Spill) -> C
     return found.kept()
 
 
-@step(WITHIN, "thread_conditions", keeps=("thread_conditions",))
+@step(WITHIN, "thread_conditions")
 def thread_conditions(
     facts: Facts,
     members: NDArray[np.int64],

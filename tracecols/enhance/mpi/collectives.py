@@ -86,7 +86,7 @@ class OutgoingMembers(NamedTuple):
     participants of the partition on each; number of its first operation there, and one more than that of the last."""
 
 
-@step(WITHIN, "outgoing_members", keeps=("outgoing_members",))
+@step(WITHIN, "outgoing_members")
 def outgoing_members(
     facts: Facts,
     scans: Sequence[LocationScan],

@@ -201,7 +201,7 @@ class OutgoingMessages(NamedTuple):
         return len(self.sends) - int(self.start[-1])
 
 
-@step(WITHIN, "outgoing_messages", keeps=("outgoing_messages",))
+@step(WITHIN, "outgoing_messages")
 def outgoing_messages(
     facts: Facts, division: Division, spill: Spill, point_to_point: PointToPoint, call_instances: CallInstances
 ) -> OutgoingMessages:
@@ -297,7 +297,7 @@ class LateCalls(NamedTuple):
         return np.where(self.enter[at] == enter, self.wait[at], 0)
 
 
-@step(RECEIVE, "late_calls", keeps=("late_calls",))
+@step(RECEIVE, "late_calls")
 def find_late_calls(messages: CompoundTable) -> LateCalls:
     """Find the calls of a partition that wait for late senders."""
     m = messages
@@ -323,7 +323,7 @@ def _one_before_is_lacking(
     return (at >= 0) & facts.order.precedes(row[at], time[at], row, time)
 
 
-@step(RECEIVE, "messages", "receives", "match_result", keeps=("match_result",))
+@step(RECEIVE, "messages", "receives", "match_result")
 def match_messages(
     facts: Facts, division: Division, partition: int, every_outgoing_messages: Sequence[OutgoingMessages], spill: Spill
 ) -> tuple[CompoundTable, CompoundTable, MatchResult]:

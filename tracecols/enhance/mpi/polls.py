@@ -52,7 +52,7 @@ AWAITED = {**POLL, **{f"cause_{name}": np.int64 for name in CAUSE}}
 Awaited = dict[str, NDArray[Any]]
 
 
-@step(WITHIN, "polling_calls", keeps=("polling_calls",))
+@step(WITHIN, "polling_calls")
 def list_polling_calls(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances, spill: Spill
 ) -> ColumnSource:
@@ -92,7 +92,7 @@ def _nothing(of: dict[str, Any]) -> Columns:
     return Columns(0, {name: np.zeros(0, dtype) for name, dtype in of.items()})
 
 
-@step(RECEIVE, "polled_messages", keeps=("polled_messages",))
+@step(RECEIVE, "polled_messages")
 def find_polled_messages(
     messages: CompoundTable, own_polling_calls: Sequence[ColumnSource], spill: Spill
 ) -> ColumnSource:

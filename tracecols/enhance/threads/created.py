@@ -38,7 +38,7 @@ CALL_COLUMNS = ("enter", "exit", "enter_time", "exit_time", "call_path")
 """Columns of the calls that create threads and wait for them."""
 
 
-@step(WITHIN, "thread_lives", keeps=("thread_lives",))
+@step(WITHIN, "thread_lives")
 def list_thread_lives(
     facts: Facts, members: NDArray[np.int64], call_instances: CallInstances, spill: Spill
 ) -> ColumnSource:
