@@ -24,8 +24,9 @@ def distinct(values: ArrayLike) -> NDArray[Any]:
     return ordered[starts_run(ordered)]
 
 
-def starts_run(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the elements that are the first of a run of equal ones; (n,) bool.
+def starts_run(values: NDArray[Any], *others: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of the elements that are the first of a run of equal ones, in several columns of rows that are
+    equal in all; (n,) bool.
 
     Examples
     --------
@@ -34,6 +35,8 @@ def starts_run(values: NDArray[Any]) -> NDArray[np.bool_]:
     """
     found = np.ones(values.size, bool)
     np.not_equal(values[1:], values[:-1], out=found[1:])
+    for column in others:
+        found[1:] |= column[1:] != column[:-1]
     return found
 
 

@@ -408,7 +408,7 @@ class Trace(OpenedTrace):
                 "call_site": tree.call_site,
                 "depth": tree.depth,
                 "representative": tree.representative,
-                "path": tree.names(list(self.model.regions.name)),
+                "path": tree.paths_of(self.model.regions.name),
             }
         )
 
@@ -787,7 +787,7 @@ class Trace(OpenedTrace):
         frame = table.frame().drop(columns=["since", "until"])
         reason = np.array([*POINTS, ""], object)[frame["reason"].to_numpy()]
         if raw:
-            names = np.array([*self.model.call_paths.names(list(self.model.regions.name)), ""], object)
+            names = np.array([*self.model.call_paths.paths_of(self.model.regions.name), ""], object)
             texts = {column: names[frame[column].to_numpy()] for column in ("begin_call_path", "end_call_path")}
             return frame.assign(**texts, reason=reason)
         times = {f"{of}_seconds": self.readable.seconds(frame[f"{of}_time"].to_numpy()) for of in ("begin", "end")}

@@ -605,7 +605,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(0, 31), st.integers(0, 31), st.booleans())
 def test_points_between__are_those_at_some_rows_in_the_order_in_which_they_are_found(event, first, stop, by_event):
     rows = {"event": np.array(event, np.int64), "location": np.arange(len(event), dtype=np.int32), "kind": 0}
-    found = Synchronisation(NONE, [rows], [], by_event=by_event).points
+    found = Synchronisation(NONE, [rows], [], Spill(), by_event).points
     assert len(found) == bool(event)
     some = {"event": np.zeros(0, np.int64), "location": np.zeros(0, np.int32)}
     for part in found:

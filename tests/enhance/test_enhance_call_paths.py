@@ -7,7 +7,7 @@ from support.pointers import pointers_of
 
 
 def profile(model):
-    p, names = model.profile, model.call_paths.names(model.regions.name)
+    p, names = model.profile, model.call_paths.paths_of(model.regions.name)
     return {
         (names[c], x): (e, v)
         for c, x, e, v in zip(
@@ -22,7 +22,7 @@ def test_merge__identical_paths_on_different_locations_are_one(archive, enhance)
     b.enter(1, "main").call(3, 4, "g").call(5, 6, "f").leave(9, "main")
     model = enhance(archive)
     # siblings in the order they were first visited: f at 2 on a, g at 3 on b
-    assert model.call_paths.names(model.regions.name) == ["main", "main/f", "main/g"]
+    assert model.call_paths.paths_of(model.regions.name) == ["main", "main/f", "main/g"]
     assert model.call_paths.parent.tolist() == [-1, 0, 0]
     assert model.call_paths.end.tolist() == [3, 2, 3]
     # least recent ENTER: rows 0 and 1 on a, row 6 + 1 on b
@@ -41,7 +41,7 @@ def test_merge__regions_are_compared_by_definition_not_by_name(archive, enhance)
     one, other = archive.region("f", file="a.c"), archive.region("f", file="b.c")
     archive.location().call(0, 1, one).call(2, 5, other)
     model = enhance(archive)
-    assert model.call_paths.names(model.regions.name) == ["f", "f"]
+    assert model.call_paths.paths_of(model.regions.name) == ["f", "f"]
     assert model.profile.exclusive.tolist() == [1, 3]
 
 

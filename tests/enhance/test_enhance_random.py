@@ -58,7 +58,7 @@ def pointers(model):
 
 
 def paths_of(model):
-    return [tuple(p.split("/")) for p in model.call_paths.names(model.regions.name)]
+    return [tuple(p.split("/")) for p in model.call_paths.paths_of(model.regions.name)]
 
 
 def rows(of, null=-1):

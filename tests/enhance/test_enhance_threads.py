@@ -28,7 +28,7 @@ PARALLEL, IMPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:2"
 
 
 def paths(model):
-    return model.call_paths.names(model.regions.name)
+    return model.call_paths.paths_of(model.regions.name)
 
 
 def profile(model):
@@ -436,7 +436,7 @@ def test_programs__are_inherited_as_of_the_fork(tmp_path):
         tracecols.convert(everything(tmp_path / "source" / "traces.otf2", rounds=30).write(), tmp_path / "x.trace")
     )
     found = [enhance(store, jobs) for jobs in (1, 4, 4, 4)]
-    paths = [m.call_paths.names(m.regions.name) for m in found]
+    paths = [m.call_paths.paths_of(m.regions.name) for m in found]
     assert all(p == paths[0] for p in paths)
     for m in found:
         assert (m.profile.exclusive == found[0].profile.exclusive).all()

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tracecols.enhance.dataflow import spill
 from tracecols.enhance.dataflow.columns import Columns
-from tracecols.enhance.dataflow.outgoing import OutgoingRows
 from tracecols.kernels import packing
 
 SMALL = st.integers(-300, 300)
@@ -135,17 +134,17 @@ def test_spill__finds_values_in_any_group(spilling):
 
 
 @pytest.mark.parametrize("name", ["row", "wide"])
-def test_outgoing_rows__finds_rows_wherever_they_are(spilling, name):
+def test_search__finds_rows_wherever_they_are(spilling, name):
     given = columns()
     values = getattr(given, name)
-    outgoing = OutgoingRows(_table(given, ["row", "wide"]), ["row", "wide"], spilling)
-    assert isinstance(outgoing.kept, spill.SpilledColumns)
+    kept = spilling.keep(_table(given, ["row", "wide"]))
+    assert isinstance(kept, spill.SpilledColumns)
     low, high = int(values[100]), int(values[900])
     end = np.iinfo(np.int64).max
-    assert outgoing.between(name, low, high) == (100, 900)
-    assert outgoing.between(name, low + 1, end) == (101, 1000)
-    assert outgoing.between(name, 0, low) == (0, 100)
-    assert outgoing.between(name, -(2**62), 0) == (0, 0)
+    assert kept.search(name, [low, high]).tolist() == [100, 900]
+    assert kept.search(name, [low + 1, end]).tolist() == [101, 1000]
+    assert kept.search(name, [0, low]).tolist() == [0, 100]
+    assert kept.search(name, [-(2**62), 0]).tolist() == [0, 0]
 
 
 def _table(given, names):

@@ -14,7 +14,7 @@ import pytest
 from conftest import LONG
 
 from tracecols.errors import AnalysisError
-from tracecols.work import large
+from tracecols.work import large, memory
 from tracecols.work.large import LargeArrays, ascends, blocks
 
 is_linux = pytest.mark.skipif(sys.platform != "linux", reason="the system says how much of files is in memory")
@@ -114,14 +114,14 @@ def test_arrays_of_blocks__are_in_memory_unless_they_are_far_larger(tmp_path):
 def test_pages__leave_the_memory_of_the_process_and_come_back(tmp_path, monkeypatch):
     monkeypatch.setattr(large, "INTERVAL", 0.001)
     arrays = LargeArrays(1 << 20, tmp_path)
-    before = large.resident_of_files()
+    before = memory.resident(of_files=True)
     values = arrays.empty(1 << 22, np.int64)
     for rows in blocks(values.size):
         values[rows] = np.arange(rows.start, rows.stop)
     until = time.monotonic() + LONG
-    while large.resident_of_files() - before > 4 << 20 and time.monotonic() < until:
+    while memory.resident(of_files=True) - before > 4 << 20 and time.monotonic() < until:
         time.sleep(0.01)
-    assert large.resident_of_files() - before <= 4 << 20
+    assert memory.resident(of_files=True) - before <= 4 << 20
     assert values[::100_000].tolist() == list(range(0, 1 << 22, 100_000))
     large._pages.release()
     assert int(values.sum()) == (1 << 22) * ((1 << 22) - 1) // 2

@@ -20,10 +20,10 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import LIMIT, Segments
 from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, number, ranges
-from tracecols.enhance.dataflow.spill import Spill, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CHARGES, ON_PATH, RUN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.given.quantities import counted
@@ -89,7 +89,7 @@ def charge_delays(
     delays: Delays,
     factors: Factors,
     delay_periods: DelayPeriods | None,
-    spill: Spill | None,
+    spill: Spill,
 ) -> Charges:
     """Charge the causing sides of pairs by the call paths on which they spent more time.
 
@@ -100,7 +100,7 @@ def charge_delays(
     # sums of floating-point numbers depend on the order of addition
     size = n
     if not quirks.rounds_seconds:
-        size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
+        size = spill.large.block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
     spread = None if delay_periods is None else delay_periods.spread(facts)
     names = [DELAY_IDS[d] for d in DELAYS]
     codes = [CHARGED.index(name) for name in (*names, *(f"{name}_longterm" for name in names))]
@@ -113,7 +113,8 @@ def charge_delays(
         cause = delay_pairs.cause.take(pair)
         in_call = pick(facts.call_paths.whole.met, sync_points.call_path.take(cause))
         lost = kernels.Lost(sync_points.location.take(cause), first - low, stop - low, in_call, call_path, time)
-        charging = _Charging(facts, quirks, lost, None if spread is None else _spread_of(spread, here))
+        of_some = spread and spread._replace(interval=spread.interval[here], comes=spread.comes[here])
+        charging = _Charging(facts, quirks, lost, of_some)
         begin, chosen, cost = _charged_by_kind(pair, delay_pairs.kind, factors, 2 * len(DELAYS))
         for code, mine in zip(codes, (slice(*ends) for ends in pairwise(begin)), strict=True):
             if mine.start == mine.stop:
@@ -137,11 +138,6 @@ def _charged_by_kind(
     chosen, cost = np.empty(begin[-1], np.int32), np.empty(begin[-1], factors.scale.dtype)
     list_charges(*given, begin[:-1].copy(), chosen, cost)
     return begin.tolist(), chosen, cost
-
-
-def _spread_of(spread: kernels.Spread, pairs: slice) -> kernels.Spread:
-    """Return the periods in which the causing sides of some pairs of a partition spent their time."""
-    return spread._replace(interval=spread.interval[pairs], comes=spread.comes[pairs])
 
 
 class _Charging:
@@ -187,7 +183,7 @@ def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> ND
     return divide_ticks(amount, end, weights.ravel()).reshape(weights.shape)
 
 
-@step(ON_PATH, "path_charges", keeps=("path_charges",))
+@step(ON_PATH, "path_charges")
 def charge_path(
     facts: Facts,
     quirks: Quirks,
@@ -198,16 +194,16 @@ def charge_path(
     path: Path,
     device_path: Columns | None,
     path_periods: PathPeriods | None,
-    spill: Spill | None,
+    spill: Spill,
 ) -> Charges:
     """Add up the time of some locations on the critical path; nothing if the path is found over streams."""
     if device_path is not None:
         return Charges([], [])
-    large = large_arrays(spill)
+    large = spill.large
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
     here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large.briefly())
     created = np.zeros(0, np.int64)
     if not quirks.splits_path:
         created = large.chosen(len(sync_points), lambda rows: sync_points.kind[rows] == CREATED)
@@ -217,7 +213,7 @@ def charge_path(
     weights: list[Weights] = []
     for start in range(0, here.size, size):
         some = here[start : start + size]
-        at, paths, times, is_outside = _on_path(facts, quirks, sync_points, segments, intervals, path, some, created)
+        at, paths, times, is_outside = _on_path(intervals, path, some, created)
         location = sync_points.location[path.until[some]][at]
         if path_periods is not None:
             weights += _weights_on_path(path_periods, path, here, at + start, paths, times, location, is_outside)
@@ -262,23 +258,16 @@ def _weights_on_path(
 
 
 def _on_path(
-    facts: Facts,
-    quirks: Quirks,
-    points: CompoundTable,
-    spent: Segments,
-    intervals: Intervals,
-    path: Path,
-    here: NDArray[np.int64],
-    created: NDArray[np.int64],
+    intervals: Intervals, path: Path, here: NDArray[np.int64], created: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
     """Return the time of call paths on some stretches of the critical path: the number of the stretch among these, the
     call path, the time, and whether it lies outside of all regions."""
-    since, until = path.since[here], path.until[here]
+    since, until, points = path.since[here], path.until[here], intervals.points
     maps = intervals.spent(since, until)
     of = np.repeat(np.arange(here.size), maps.end - maps.start)
-    call_path = facts.call_paths.whole.creation[maps.call_path].astype(np.int32)
-    if not quirks.splits_path:
-        return _stretches(facts, quirks, points, spent, path, here, of, call_path, maps.time, created)
+    call_path = intervals.facts.call_paths.whole.creation[maps.call_path].astype(np.int32)
+    if not intervals.quirks.splits_path:
+        return _stretches(intervals, path, here, of, call_path, maps.time, created)
     # without the wait in the call at which the location begins to be on the path
     stop = np.where(since >= 0, since, 0)
     wait = np.where(since >= 0, points.at("wait", stop), 0)
@@ -289,10 +278,7 @@ def _on_path(
 
 
 def _stretches(
-    facts: Facts,
-    quirks: Quirks,
-    points: CompoundTable,
-    spent: Segments,
+    intervals: Intervals,
     path: Path,
     here: NDArray[np.int64],
     of: NDArray[np.int64],
@@ -307,6 +293,7 @@ def _stretches(
     the time in the call at its end until its location is waited for is added. The rest of the length lies outside of
     all regions (`_paths_outside`). If clocks disagree the sum may exceed the length.
     """
+    facts, quirks, points, _, spent, _ = intervals
     since, until, began, ended = path.since[here], path.until[here], path.begin_time[here], path.end_time[here]
     n = since.size
     # a created thread does not begin inside of the call that creates it
@@ -320,7 +307,7 @@ def _stretches(
     change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
     order = order_by(stretch, paths)
     stretch, paths = stretch[order], paths[order]
-    is_first = np.append(True, (stretch[1:] != stretch[:-1]) | (paths[1:] != paths[:-1]))[: order.size]
+    is_first = starts_run(stretch, paths)
     weight = add_up(np.cumsum(is_first) - 1, change[order], int(np.count_nonzero(is_first)))
     weight = in_ticks(facts, quirks, np.maximum(weight, 0))
     stretch, paths = stretch[is_first], paths[is_first].astype(np.int32)

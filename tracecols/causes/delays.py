@@ -18,7 +18,7 @@ from tracecols.causes.segments import Segments, sum_of, with_room
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick, pieced
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.enhance.dataflow.partitions import Division
-from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import arrays
@@ -35,76 +35,71 @@ END_OF_EVENTS = np.iinfo(np.int64).max
 """A row beyond those of the last location."""
 
 
-class Intervals:
+class Intervals(NamedTuple):
     """The time spent in the intervals between points of some locations."""
 
-    def __init__(
-        self,
-        facts: Facts,
-        quirks: Quirks,
-        points: KeptTable,
-        index: PointIndex,
-        spent: Segments,
-        large: LargeArrays | None = None,
-    ) -> None:
-        self._facts, self._quirks, self._points, self._index, self._spent = facts, quirks, points, index, spent
-        self._large = (large or LargeArrays()).briefly()
+    facts: Facts
+    quirks: Quirks
+    points: KeptTable
+    point_index: PointIndex
+    segments: Segments
+    """Those of the locations."""
+    large: LargeArrays
+    """Makes the arrays that are needed for a short time."""
 
     def first(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments that intervals begin with; `since` -1 is the beginning of the location of `until`."""
-        location = self._points.location[until]
-        return np.where(since >= 0, self._spent.cut_of(since, location), self._spent.first[location])
+        location = self.points.location[until]
+        return np.where(since >= 0, self.segments.cut_of(since, location), self.segments.first[location])
 
     def stop(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments before which intervals end: those at which the calls of points begin."""
-        return self._spent.left_of(until, self._points.location[until])
+        return self.segments.left_of(until, self.points.location[until])
 
     def resumed(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments that begin where points have waited long enough; those of the beginning for -1."""
-        location = self._points.location[until]
-        return np.where(since >= 0, self._spent.resumed_at(since, location)[0], self._spent.first[location])
+        location = self.points.location[until]
+        return np.where(since >= 0, self.segments.resumed_at(since, location)[0], self.segments.first[location])
 
     def after_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments after a JOIN: for the reference the first one after `since` (the beginning for -1), else
         the last one before `until` (the beginning if there is none)."""
-        spent = self._spent
-        if not self._quirks.leaves_out_others:
+        spent = self.segments
+        if not self.quirks.leaves_out_others:
             # the last JOIN before the end is not one of a nested region: idle intervals end outside of outer ones
-            location = self._points.location.take(until)
-            last_row = np.append(self._facts.first_rows[1:], END_OF_EVENTS)
-            row = np.minimum(self._points.at("event", until), last_row.take(location))
+            location = self.points.location.take(until)
+            last_row = np.append(self.facts.first_rows[1:], END_OF_EVENTS)
+            row = np.minimum(self.points.at("event", until), last_row.take(location))
             at = np.searchsorted(spent.join_row, row, "left") - 1
-            is_here = (at >= 0) & (pick(spent.join_row, at) >= self._facts.first_rows.take(location))
+            is_here = (at >= 0) & (pick(spent.join_row, at) >= self.facts.first_rows.take(location))
             return np.where(is_here, pick(spent.join_cut, at), spent.begin.take(location))
-        at = np.searchsorted(spent.join_row, self._points.at("event", since), "right")
+        at = np.searchsorted(spent.join_row, self.points.at("event", since), "right")
         after = pick(spent.join_cut, np.minimum(at, spent.join_row.size - 1))
         stop = self.stop(until)
         begin = np.where((at < spent.join_row.size) & (after <= stop), after, stop)
         return np.where(since >= 0, begin, self.first(since, until))
 
-    def spans(
-        self, since: NDArray[np.int64], until: NDArray[np.int64], idle: NDArray[np.bool_] | None = None
-    ) -> tuple[kernels.Spans, kernels.Entries]:
+    def spans(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> tuple[kernels.Spans, kernels.Entries]:
         """Return the intervals between points, with the waits in between, and their entries.
 
-        `since` -1 is the beginning of the location, `until` -1 is no interval. If a thread idles until its master comes
-        (`idle`), the interval begins after a JOIN, otherwise when `since` begins to complete.
+        `since` -1 is the beginning of the location, `until` -1 is no interval.
         """
-        return self.found(self.described(since, until, idle), since, until, idle)
+        return self.found(self.described(since, until), since, until)
 
     def described(
         self, since: NDArray[np.int64], until: NDArray[np.int64], idle: NDArray[np.bool_] | None = None
     ) -> kernels.Spans:
         """Return intervals as `spans` does, of any locations, with the rows of the cuts of both points in place of
-        entries."""
-        points, index, n = self._points, self._index, until.size
+        entries. If a thread idles until its master comes (`idle`), the interval begins after a JOIN, otherwise when
+        `since` begins to complete."""
+        points, index, n = self.points, self.point_index, until.size
         counts_of = index.waits_before
         counts = counts_of.dtype
         spans = kernels.Spans(
             *(np.empty(n, t) for t in (np.int64, np.int64, counts, counts, np.int32, index.wait.dtype))
         )
         known = kernels.Known(
-            points.location, points.call_path, self._facts.call_paths.whole.met, index.start, index.shift, counts_of
+            points.location, points.call_path, self.facts.call_paths.whole.met, index.start, index.shift, counts_of
         )
         completion, total = points.several_at(("completion", "total"), since)
         some = some_of(until)
@@ -122,7 +117,7 @@ class Intervals:
         idle: NDArray[np.bool_] | None = None,
     ) -> tuple[kernels.Spans, kernels.Entries]:
         """Return intervals that were `described`, and their entries."""
-        points, spent = self._points, self._spent
+        points, spent = self.points, self.segments
         first, stop = spent.between(spans.first, spans.stop)
         begins, absent = np.flatnonzero((since < 0) & (until >= 0)), np.flatnonzero(until < 0)
         first[absent] = 0
@@ -130,7 +125,7 @@ class Intervals:
         if idle is not None:
             of = np.flatnonzero(idle)
             first[of] = self.after_joins(since[of], until[of])
-        entry, after, entries = spent.entries_between(first, stop, self._large)
+        entry, after, entries = spent.entries_between(first, stop, self.large)
         entry[absent] = -1
         return spans._replace(first=entry, stop=after), entries
 
@@ -140,17 +135,17 @@ class Intervals:
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
         """Return all the time by call path between points, from when the first has waited long enough."""
-        first, stop, entries = self._spent.entries_between(self.resumed(since, until), self.stop(until), self._large)
-        nothing = np.zeros(first.size, self._index.waits_before.dtype)
-        no_call, change = np.full(first.size, -1, np.int32), np.zeros(first.size, self._index.wait.dtype)
+        first, stop, entries = self.segments.entries_between(self.resumed(since, until), self.stop(until), self.large)
+        nothing = np.zeros(first.size, self.point_index.waits_before.dtype)
+        no_call, change = np.full(first.size, -1, np.int32), np.zeros(first.size, self.point_index.wait.dtype)
         return self._summed(kernels.Spans(first, stop, nothing, nothing, no_call, change), entries, prune=False)
 
     def _summed(self, spans: kernels.Spans, entries: kernels.Entries, prune: bool) -> TimeMaps:
-        n, n_paths = spans.first.size, len(self._facts.call_paths.whole)
+        n, n_paths = spans.first.size, len(self.facts.call_paths.whole)
         room = max(1 << 12, 32 * n, 2 * n_paths)
-        large = self._large
-        out = Maps(np.zeros(n, np.int64), large.empty(room, np.int32), large.empty(room, time_type(self._quirks)))
-        sum_, at, waits = sum_of(self._facts, self._quirks), 0, waits_of(self._index)
+        large = self.large
+        out = Maps(np.zeros(n, np.int64), large.empty(room, np.int32), large.empty(room, time_type(self.quirks)))
+        sum_, at, waits = sum_of(self.facts, self.quirks), 0, waits_of(self.point_index)
         for column in waits:
             expect_ranges(column, spans.wait_first, spans.wait_stop)
         while True:
@@ -229,7 +224,7 @@ class Delays(NamedTuple):
     """`call_path` int32 (in the order in which they are met), `time` (`points.time_type`): the excess."""
 
 
-@step(DELAYS, "delays", keeps=("delays",))
+@step(DELAYS, "delays")
 def find_delays(
     facts: Facts,
     quirks: Quirks,
@@ -241,13 +236,14 @@ def find_delays(
     point_index: PointIndex,
     segments: Segments,
     every_segments: Sequence[Segments],
-    spill: Spill | None,
+    spill: Spill,
 ) -> Delays:
     """Find the time by call path that the causing sides of pairs spent in excess of the waiting sides."""
     pairs = point_index.causing(members)
     # memory for both sides of each pair, and for the time that either lost
-    size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(segments.entries) // max(len(pairs), 1)))
-    compared = Comparison(facts, quirks, sync_points, point_index, segments, min(len(pairs), size), spill)
+    size = spill.large.block_of(PAIR_BYTES + ENTRY_BYTES * (len(segments.entries) // max(len(pairs), 1)))
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, LargeArrays())
+    compared = Comparison(intervals, min(len(pairs), size), spill)
     for here in blocks(len(pairs), size):
         pair = pairs[here]
         ends = Ends.of(delay_pairs, pair)
@@ -275,23 +271,11 @@ def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
 class Comparison:
     """The comparison of both sides of the pairs whose causes are in a partition, block by block.
 
-    `points` are those of the whole trace, `spent` the segments of the partition; at most `n` pairs are compared
-    together, and `spill` stores the result.
+    `intervals` are those of the partition; at most `n` pairs are compared together, and `spill` stores the result.
     """
 
-    def __init__(
-        self,
-        facts: Facts,
-        quirks: Quirks,
-        points: KeptTable,
-        index: PointIndex,
-        spent: Segments,
-        n: int,
-        spill: Spill | None,
-    ) -> None:
-        self._given, self._spill = (facts, quirks, points, index), spill
-        self._quirks, self._index = quirks, index
-        self._intervals = Intervals(*self._given, spent)
+    def __init__(self, intervals: Intervals, n: int, spill: Spill) -> None:
+        self._intervals, self._spill, facts, quirks = intervals, spill, intervals.facts, intervals.quirks
         self._sums = [sum_of(facts, quirks) for _ in range(3)]
         dtype = time_type(quirks)
         room = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1)
@@ -319,7 +303,7 @@ class Comparison:
         both, self._of_causing = self._intervals.found(both, np.append(begins, ends.waiting_since[inside]), until, idle)
         self._causing = kernels.part_of(both, slice(begins.size))
         waits.first[inside], waits.stop[inside] = both.first[begins.size :], both.stop[begins.size :]
-        limited = has_own if self._quirks.needs_shared_call_paths else has_own[:0]
+        limited = has_own if self._intervals.quirks.needs_shared_call_paths else has_own[:0]
         self._within, self._of_within = self._intervals.spans(
             ends.cause_since[: limited.size], np.where(limited, ends.cause[: limited.size], -1)
         )
@@ -332,7 +316,7 @@ class Comparison:
         """
         waits, of_waiting = kernels.part_of(self._waits, rows), self._of_causing
         if other is not None:
-            intervals = Intervals(*self._given, other)
+            intervals = self._intervals._replace(segments=other)
             waits, of_waiting = intervals.found(waits, self._ends.waiting_since[rows], self._ends.waiting[rows])
         causing, within = (kernels.part_of(of, rows) for of in (self._causing, self._within))
         sides, row = kernels.Sides(causing, waits, within), self._row[rows]
@@ -340,7 +324,7 @@ class Comparison:
         for sum_ in self._sums:
             sum_.state[FIRST] = -1
         times = kernels.Times(self._of_causing, of_waiting, self._of_within, *self._sums)
-        all_waits = waits_of(self._index)
+        all_waits = waits_of(self._intervals.point_index)
         given, done = (sides, times, all_waits), 0
         for column in all_waits:
             expect_near(column, some_of(waits.wait_first))
@@ -359,7 +343,7 @@ class Comparison:
         rows = {"pair": pair, "first": first[:n] + before, "stop": stop[:n] + before, "total": total[:n]}
         entries = Columns(filled, {"call_path": path[:filled], "time": value[:filled]})
         self._pieces.append(
-            (keep(Columns(n, rows), self._spill, borrowed=True), keep(entries, self._spill, borrowed=True))
+            (self._spill.keep(Columns(n, rows), borrowed=True), self._spill.keep(entries, borrowed=True))
         )
 
     def kept(self) -> Delays:
@@ -379,7 +363,7 @@ class OwnTimes(NamedTuple):
     time: Times
 
 
-@step(SPENT, "own_times", keeps=("own_times",))
+@step(SPENT, "own_times")
 def own_times(
     facts: Facts,
     quirks: Quirks,
@@ -387,11 +371,11 @@ def own_times(
     sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,
-    spill: Spill | None,
+    spill: Spill,
 ) -> OwnTimes:
     """Add up the time of some locations by call path without the waits at their synchronisation points."""
-    large = large_arrays(spill)
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
+    large = spill.large
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large.briefly())
     location, call_path, time = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, time_type(quirks))]
     # all entries between the points of the locations are read
     for some in bounded(np.diff(point_index.start)[members], large.block_of(ENTRY_BYTES)):

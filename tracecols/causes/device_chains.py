@@ -198,7 +198,7 @@ class WaitingChains(NamedTuple):
     """The chain that it waited for, back to the host."""
 
 
-@step(SPENT, "waiting_chains", keeps=("waiting_chains",))
+@step(SPENT, "waiting_chains")
 def waiting_chains(
     facts: Facts,
     scans: Sequence[LocationScan],
@@ -254,7 +254,7 @@ class CausingChains(NamedTuple):
     before: Spent
 
 
-@step(DELAYS, "causing_chains", keeps=("causing_chains",))
+@step(DELAYS, "causing_chains")
 def causing_chains(
     facts: Facts,
     scans: Sequence[LocationScan],

@@ -14,7 +14,7 @@ from tracecols.causes.periods import divide_causes
 from tracecols.causes.points import durations
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.shares import divide_ticks
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, lookup, number, ranges
 from tracecols.enhance.dataflow.steps import SWEEP, step
@@ -84,7 +84,7 @@ def device_blame(
     pairs, weights = _pairs(every_waiting_chains, every_causing_chains)
     order = np.lexsort((-pairs["wait"], pairs["cause"]))
     longest = np.zeros(order.size, bool)
-    longest[order[np.append(True, np.diff(pairs["cause"][order]) > 0)[: order.size]]] = True
+    longest[order[starts_run(pairs["cause"][order])]] = True
     parts = []
     for some, rows in weights:
         n = np.bincount(rows["wait"] - some.start, minlength=some.stop - some.start)
@@ -179,31 +179,23 @@ def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spe
     by_row = np.argsort(pairs["row"], kind="stable")
     row_of = pairs["row"][by_row]
     for some in reversed(bounded(since.size[chain] + before.size, AT_ONCE)):
-        pair = np.arange(some.start, some.stop)
-        of = chain[pair]
-        wait, location, path, ticks, kind = _excess(since.of(of), before.of(pair))
-        waiting, row, waited = since.of(of).waits()
+        of = chain[some]
+        mine = since.of(of)
+        waiting, row, waited = mine.waits()
         target = pick(by_row, lookup(row_of, row))
-        known = (target >= 0) & (target < pair[waiting])
-        # a wait that cannot be passed on is charged where the cause begins, and so is one without any cause
-        lacking = _lacking(of.size, wait, waiting)
-        at = of[np.concatenate([waiting, lacking])]
-        yield (
-            some,
-            _in_order(
-                wait=pair[np.concatenate([wait, waiting, lacking])],
-                location=np.concatenate([location, causes["location"][at]]),
-                call_path=np.concatenate([path, causes["call_path"][at]]),
-                weight=np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
-                spent_in=np.concatenate([kind, np.full(at.size, ON_HOST)]),
-                target=np.concatenate([np.full(wait.size, -1), np.where(known, target, -1), np.full(lacking.size, -1)]),
-            ),
+        target = np.where(target < waiting + some.start, target, -1)
+        rows = _in_order(
+            _excess(mine, before.of(np.arange(some.start, some.stop))),
+            (waiting, waited, target),
+            (causes["location"][of], causes["call_path"][of]),
         )
+        rows["wait"] += some.start
+        yield some, rows
 
 
-def _excess(mine: _Spent, theirs: _Spent) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    """Return where some chains spent more time than others did: the chain, location, call path, ticks in excess, and
-    kind.
+def _excess(mine: _Spent, theirs: _Spent) -> tuple[Ints, ...]:
+    """Return where some chains spent more time than others did: the chain, location, call path, kind, and ticks in
+    excess.
 
     Call paths of hosts are compared with those of hosts, and those of streams with those of streams; an excess on
     several threads or streams counts for the one with the most time.
@@ -215,17 +207,9 @@ def _excess(mine: _Spent, theirs: _Spent) -> tuple[Ints, Ints, Ints, Ints, Ints]
     more = Segments(group, first.size).sum(np.concatenate([ticks, -other_ticks]))
     # of several locations, the one with the most time; of equals, the first
     order = np.lexsort((location, -ticks, group[: chain.size]))
-    chosen = order[np.append(True, np.diff(group[order]) > 0)[: order.size]] if order.size else order
+    chosen = order[starts_run(group[order])]
     chosen = chosen[more[group[chosen]] > 0]
-    return chain[chosen], location[chosen], path[chosen], more[group[chosen]], kind[chosen]
-
-
-def _lacking(n: int, *found: Ints) -> Ints:
-    """Return the numbers below `n` that are not among some."""
-    lacks = np.ones(n, bool)
-    for some in found:
-        lacks[some] = False
-    return np.flatnonzero(lacks)
+    return chain[chosen], location[chosen], path[chosen], kind[chosen], more[group[chosen]]
 
 
 def _of_syncs(pairs: Rows, syncs: Rows, during: _Spent) -> Rows:
@@ -233,21 +217,30 @@ def _of_syncs(pairs: Rows, syncs: Rows, during: _Spent) -> Rows:
     wait, kind, location, path, _, ticks = during.cells()
     waiting, row, waited = during.waits()
     by_row = np.argsort(pairs["row"], kind="stable")
-    target = pick(by_row, lookup(pairs["row"][by_row], row))
-    lacking = _lacking(syncs["wait"].size, wait, waiting)
+    passed = waiting, waited, pick(by_row, lookup(pairs["row"][by_row], row))
+    return _in_order((wait, location, path, kind, ticks), passed, (syncs["location"], syncs["call_path"]))
+
+
+def _in_order(spent: tuple[Ints, ...], passed: tuple[Ints, Ints, Ints], begin: tuple[Ints, Ints]) -> Rows:
+    """Return weights in the order of their waits, given what was spent (`_excess`), what was waited for other waits
+    (the wait, ticks, and the other wait, -1 if it cannot be passed on), and where the cause of each wait begins.
+
+    A wait that cannot be passed on is charged where the cause begins, and so is one without any cause.
+    """
+    wait, location, path, kind, ticks = spent
+    waiting, waited, target = passed
+    lacks = np.ones(begin[0].size, bool)
+    lacks[wait] = lacks[waiting] = False
+    lacking = np.flatnonzero(lacks)
     at = np.concatenate([waiting, lacking])
-    return _in_order(
-        wait=np.concatenate([wait, at]),
-        location=np.concatenate([location, syncs["location"][at]]),
-        call_path=np.concatenate([path, syncs["call_path"][at]]),
-        weight=np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
-        spent_in=np.concatenate([kind, np.full(at.size, ON_HOST)]),
-        target=np.concatenate([np.full(wait.size, -1), target, np.full(lacking.size, -1)]),
-    )
-
-
-def _in_order(**columns: Ints) -> Rows:
-    """Put weights in the order of their waits."""
+    columns = {
+        "wait": np.concatenate([wait, at]),
+        "location": np.concatenate([location, begin[0][at]]),
+        "call_path": np.concatenate([path, begin[1][at]]),
+        "weight": np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
+        "spent_in": np.concatenate([kind, np.full(at.size, ON_HOST)]),
+        "target": np.concatenate([np.full(wait.size, -1), target, np.full(lacking.size, -1)]),
+    }
     order = np.lexsort(tuple(columns[name] for name in ("spent_in", "target", "location", "call_path", "wait")))
     return {name: values[order] for name, values in columns.items()}
 
@@ -320,6 +313,6 @@ def _added(parts: list[Charges]) -> Charges:
     )
     order = np.lexsort((location, path, code))
     code, path, location, ticks = (c[order] for c in (code, path, location, ticks))
-    is_new = (np.diff(code, prepend=-1) != 0) | (np.diff(path, prepend=-2) != 0) | (np.diff(location, prepend=-1) != 0)
+    is_new = starts_run(code, path, location)
     first = np.flatnonzero(is_new)
     return code[first], path[first], location[first], Segments(np.cumsum(is_new) - 1, first.size).sum(ticks)

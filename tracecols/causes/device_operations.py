@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.host_lines import lines_of_locations
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, latest_before, lookup
 from tracecols.enhance.dataflow.steps import WITHIN, step
@@ -51,7 +52,7 @@ class DeviceOperations(NamedTuple):
     of the other one."""
 
 
-@step(WITHIN, "device_operations", keeps=("device_operations",))
+@step(WITHIN, "device_operations")
 def device_operations(
     facts: Facts, kernels: CompoundTable, copies: CompoundTable, device_syncs: CompoundTable, stream_waits: Columns
 ) -> DeviceOperations:
@@ -94,14 +95,11 @@ def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDAr
     `depends` has operations, and those of other streams that they wait for; `ignored` marks operations that are no
     predecessors of others on their stream.
     """
-    n = of["row"].size
-    number = np.arange(n)
-    begin, end, location = of["begin"], of["end"], of["location"]
+    begin, end, number = of["begin"], of["end"], np.arange(of["row"].size)
     # the last on the stream that is not ignored
-    head = np.append(True, location[1:] != location[:-1])[:n]
-    first = np.maximum.accumulate(np.where(head, number, 0)) if n else number
-    shown = np.maximum.accumulate(np.where(ignored, -1, number)) if n else number
-    last = np.append(-1, shown[:-1])[:n]
+    first = np.maximum.accumulate(np.where(starts_run(of["location"]), number, 0))
+    shown = np.maximum.accumulate(np.where(ignored, -1, number))
+    last = np.append(-1, shown[:-1])[: number.size]
     last = np.where(last >= first, last, -1)
     since, before = np.where(last >= 0, pick(end, last), NEVER), last.copy()
     of_host = (of["launch"] >= 0) & (of["launch_time"] >= since)
@@ -162,8 +160,7 @@ def _awaited_by_events(of: dict[str, Ints], launched: Ints, waits: Columns) -> A
 def _awaited_on_all(of: dict[str, Ints], launched: Ints, waits: Columns) -> Iterator[Awaited]:
     """Find the operations that wait for all other streams of their process, as it is not known for which."""
     process, stream, time = of["process"][launched], of["location"][launched], of["launch_time"][launched]
-    head = np.append(True, stream[1:] != stream[:-1])
-    previous = np.where(head, NEVER, np.append(NEVER, time[:-1])[: time.size])
+    previous = np.where(starts_run(stream), NEVER, np.append(NEVER, time[:-1])[: time.size])
     streams, first = np.unique(stream, return_index=True)
     n = len(waits)
     # calls that refer to the stream, and those that refer to none

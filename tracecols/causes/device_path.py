@@ -68,7 +68,7 @@ class _Everything(NamedTuple):
     exits: _Exits
 
 
-@step(PATH, "device_path", keeps=("device_path",))
+@step(PATH, "device_path")
 def device_path(
     facts: Facts,
     quirks: Quirks,

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import lookup, number
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, CAUSES, RECEIVE, SEND, step
 from tracecols.enhance.mpi.waits import (
     BARRIER,
@@ -47,12 +48,12 @@ class KernelWaits(NamedTuple):
     parts: ColumnSource
 
 
-def _kept(waits: list[tuple[Ints, ...]], parts: list[tuple[Ints, ...]], spill: Spill | None) -> KernelWaits:
+def _kept(waits: list[tuple[Ints, ...]], parts: list[tuple[Ints, ...]], spill: Spill) -> KernelWaits:
     """Concatenate and keep columns."""
 
     def columns(names: tuple[str, ...], of: list[tuple[Ints, ...]]) -> ColumnSource:
         joined = {name: np.concatenate([np.zeros(0, np.int64), *(p[i] for p in of)]) for i, name in enumerate(names)}
-        return keep(Columns(joined[names[0]].size, joined), spill)
+        return spill.keep(Columns(joined[names[0]].size, joined))
 
     return KernelWaits(columns(WAIT, waits), columns(PART, parts))
 
@@ -91,9 +92,9 @@ OPERATIONS = (
 """The kind of delay that costs are charged to, the operations, and their rule."""
 
 
-@step(BUCKET, "device_members", keeps=("device_members",))
+@step(BUCKET, "device_members")
 def device_members(
-    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
+    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill
 ) -> KernelWaits:
     """Find the kernels that wait in collective operations, and those that they wait for."""
     m = collective_members
@@ -115,8 +116,8 @@ def device_members(
     return _kept(waits, parts, spill)
 
 
-@step(RECEIVE, "device_receives", keeps=("device_receives",))
-def device_receives(facts: Facts, messages: CompoundTable, spill: Spill | None) -> KernelWaits:
+@step(RECEIVE, "device_receives")
+def device_receives(facts: Facts, messages: CompoundTable, spill: Spill) -> KernelWaits:
     """Find the kernels that wait for those that send to them."""
     m = messages
     wait, waits = wait_for_sending_kernels(facts, m)
@@ -128,8 +129,8 @@ def device_receives(facts: Facts, messages: CompoundTable, spill: Spill | None) 
     return _kept([(row, kind, wait[at], m.send_enter[at], row)], [part], spill)
 
 
-@step(SEND, "device_sends", keeps=("device_sends",))
-def device_sends(facts: Facts, sent_messages: CompoundTable, spill: Spill | None) -> KernelWaits:
+@step(SEND, "device_sends")
+def device_sends(facts: Facts, sent_messages: CompoundTable, spill: Spill) -> KernelWaits:
     """Find the kernels that wait for those that receive from them."""
     m = sent_messages
     wait, waits = wait_for_receiving_kernels(facts, m)
@@ -168,7 +169,7 @@ class DeviceWaits(NamedTuple):
         return found
 
 
-@step(CAUSES, "device_waits", keeps=("device_waits",))
+@step(CAUSES, "device_waits")
 def device_waits(
     every_device_members: Sequence[KernelWaits],
     every_device_receives: Sequence[KernelWaits],
@@ -178,7 +179,7 @@ def device_waits(
     found = [*every_device_members, *every_device_receives, *every_device_sends]
     waits, parts = (joined_columns([f[i] for f in found]) for i in range(2))
     order = np.lexsort((-waits.wait, waits.row))
-    waits = waits.take(order[np.append(True, np.diff(waits.row[order]) > 0)[: order.size]])
+    waits = waits.take(order[starts_run(waits.row[order])])
     group, first = number(np.concatenate([waits.group, parts.group]))
     columns = {name: waits[name] for name in WAIT} | {"group": group[: len(waits)]}
     group = group[len(waits) :]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracecols.causes.points import Times, clock
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import arrays
@@ -95,10 +95,10 @@ class EdgeCollector:
             self.noted = self.noted._replace(edges=kernels.Edges(*longer, *entries))
             self.noted.state[kernels.IS_FULL] = 0
 
-    def found(self, spill: Spill | None) -> PeriodEdges:
+    def found(self, spill: Spill) -> PeriodEdges:
         """Return the edges of the locations."""
         n = int(self.noted.state[kernels.N_EDGES])
         n_entries = int(self.noted.edges.end[n - 1]) if n else 0
         time, period, segment, end, path, value = self.noted.edges
         entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
-        return PeriodEdges(time[:n].copy(), period[:n].copy(), segment[:n].copy(), end[:n].copy(), keep(entries, spill))
+        return PeriodEdges(time[:n].copy(), period[:n].copy(), segment[:n].copy(), end[:n].copy(), spill.keep(entries))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracecols.causes.pairs import has_openmp
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import outermost_call_paths, walk_stacks
@@ -35,9 +35,9 @@ def lines_of_locations(facts: Facts) -> Ints:
     return line
 
 
-@step(SPENT, "host_lines", keeps=("host_lines",))
+@step(SPENT, "host_lines")
 def host_lines(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill | None
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill
 ) -> ColumnSource:
     """Build the lines of the hosts of a trace with streams: `host` (the line), `time`, `location` and `call_path` from
     then on, by line and time; and `is_outside`, 1 if that is outside of all regions.
@@ -57,7 +57,7 @@ def host_lines(
             strict=True,
         )
     )
-    return keep(Columns(columns["time"].size, columns), spill)
+    return spill.keep(Columns(columns["time"].size, columns))
 
 
 def roots_of_lines(

@@ -15,7 +15,7 @@ from tracecols.causes.points import Times, number_type
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.dataflow.partitions import Division
-from tracecols.enhance.dataflow.spill import Spill, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes as kernels
@@ -101,12 +101,12 @@ class PointIndex(NamedTuple):
         return self.waits_before[point].astype(np.int64, copy=False)
 
 
-@step(CAUSES, "point_index", keeps=("point_index",))
+@step(CAUSES, "point_index")
 def index_points(
-    facts: Facts, division: Division, sync_points: KeptTable, delay_pairs: CompoundTable, spill: Spill | None, jobs: int
+    facts: Facts, division: Division, sync_points: KeptTable, delay_pairs: CompoundTable, spill: Spill, jobs: int
 ) -> PointIndex:
     """Build the index of the points and the pairs of each location, and of the points that wait."""
-    large, n = large_arrays(spill, jobs), len(sync_points)
+    large, n = spill.large.by_threads(jobs), len(sync_points)
     number, met = number_type(n), facts.call_paths.whole.met
     waits_before = large.zeros(n + 1, number)
     for here in blocks(n):

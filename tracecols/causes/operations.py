@@ -89,7 +89,7 @@ class Waiting(NamedTuple):
         return Waiting(self.delay, ours.at(rows), theirs.at(rows), self.ticks[rows], communicator, goes_on)
 
 
-@step(GLOBAL, "operation_points", keeps=("operation_points",))
+@step(GLOBAL, "operation_points")
 def operation_points(
     facts: Facts,
     quirks: Quirks,
@@ -99,7 +99,7 @@ def operation_points(
     nonblocking_members: CompoundTable,
     file_members: CompoundTable,
     polls: CompoundTable,
-    spill: Spill | None,
+    spill: Spill,
 ) -> Synchronisation:
     """Find the points of operations on windows and files, of non-blocking collective operations and of polling calls,
     and their pairs.

@@ -26,11 +26,11 @@ from tracecols.causes.points import (
     time_type,
 )
 from tracecols.causes.quirks import Quirks
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, pieced
 from tracecols.enhance.dataflow.grouping import lookup, number
 from tracecols.enhance.dataflow.partitions import Division
-from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import LocationScan
@@ -127,7 +127,7 @@ def gather_points(
     ]
 
 
-@step(CAUSES, "sync_points", "delay_pairs", keeps=("sync_points", "delay_pairs"))
+@step(CAUSES, "sync_points", "delay_pairs")
 def match_causes(
     facts: Facts,
     quirks: Quirks,
@@ -135,11 +135,11 @@ def match_causes(
     found_points: Sequence[Synchronisation],
     every_thread_regions: Sequence[ParallelRegions],
     division: Division,
-    spill: Spill | None,
+    spill: Spill,
     jobs: int,
 ) -> tuple[KeptTable, KeptTable]:
     """Build the tables of all synchronisation points and of the pairs of causing and waiting points."""
-    large = large_arrays(spill, jobs)
+    large = spill.large.by_threads(jobs)
     rows, held, kept_columns = _points(facts, quirks, scans, found_points, spill, large)
     points = KeptTable(SYNC_POINTS, held["kind"].size, held, kept_columns)
     idle, idle_since = _idle_threads(facts, quirks, rows, points, every_thread_regions, division, large)
@@ -169,10 +169,10 @@ def match_causes(
 
     for _ in side_by_side(jobs, find_intervals, (False, True)):
         pass
-    kept_columns["wait"] = keep(Columns(len(points), {"wait": held["wait"]}), spill, often=True)
+    kept_columns["wait"] = spill.keep(Columns(len(points), {"wait": held["wait"]}), often=True)
     held = {c: held[c] for c in ("location", "kind", "call_path")}
     apart = {"wait": pairs.wait, "cause_since": since.pop("cause_since"), "waiting_since": since.pop("waiting_since")}
-    of_pairs = dict.fromkeys(apart, keep(Columns(n_pairs, apart), spill, often=True))
+    of_pairs = dict.fromkeys(apart, spill.keep(Columns(n_pairs, apart), often=True))
     held_of_pairs = {c: pairs[c] for c in ("kind", "cause", "waiting")} | since
     table = KeptTable(SYNC_POINTS, len(points), held, kept_columns)
     return table, KeptTable(DELAY_PAIRS, n_pairs, held_of_pairs, of_pairs)
@@ -183,7 +183,7 @@ def _points(
     quirks: Quirks,
     scans: Sequence[LocationScan],
     found: Sequence[Synchronisation],
-    spill: Spill | None,
+    spill: Spill,
     large: LargeArrays,
 ) -> tuple[ranking.Rows, dict[str, NDArray[Any]], dict[str, ColumnSource]]:
     """Put all points in order, one per event.
@@ -254,7 +254,7 @@ def _points(
             columns["call_path"][:] = path_of(label)
             columns["label"] = label
             apart.append("label")
-        return keep(Columns(stop - before, {name: columns[name] for name in apart}), spill, often=True)
+        return spill.keep(Columns(stop - before, {name: columns[name] for name in apart}), often=True)
 
     ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, n, large)
     of_ranges = [*side_by_side(large.jobs, place, ranges)]
@@ -580,14 +580,14 @@ def _intervals_of_members(
     groups = last.groups
     cause, waiting = pairs.cause[many], pairs.waiting[many]
     process_of_cause = last.processes_of(cause)
-    head = np.flatnonzero(np.append(True, cause[1:] != cause[:-1])) if many.size else many
+    is_first = starts_run(cause)
+    head, number_of = np.flatnonzero(is_first), np.cumsum(is_first) - 1
     group = lookup(groups.channel, pairs.communicator[many[head]])
     size = groups.start[group + 1] - groups.start[group]
     instance = np.repeat(np.arange(head.size), size)
     offset = np.arange(instance.size) - np.repeat(np.cumsum(size) - size, size)
     member = groups.member[groups.start[group][instance] + offset] if instance.size else np.zeros(0, np.int64)
     since = last.find(cause[head][instance], member.astype(np.int32))
-    number_of = np.cumsum(np.append(False, cause[1:] != cause[:-1])) if many.size else many
     n_all = int(facts.process.max(initial=-1)) + 2
 
     is_other = member != process_of_cause[head][instance]
@@ -603,8 +603,8 @@ def _intervals_of_members(
     # for each waiting member: its own point, and the next later one of any other member
     by_point = np.lexsort((own, instance))
     keys, owns = instance[by_point], own[by_point]
-    run = np.cumsum(np.append(False, (keys[1:] != keys[:-1]) | (owns[1:] != owns[:-1]))) if keys.size else keys
-    begins = np.flatnonzero(np.diff(run, prepend=-1))
+    is_first = starts_run(keys, owns)
+    run, begins = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
     goes_on = np.append(keys[begins[1:]] == keys[begins[:-1]], False) if keys.size else np.zeros(0, bool)
     next_own = np.where(goes_on, np.append(owns[begins[1:]], AT_END)[: begins.size], AT_END)
     of_member = np.empty(keys.size, np.int64)
@@ -653,4 +653,4 @@ def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -
 
 def _met(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the distinct values of an array in which most equal their predecessor."""
-    return distinct(values[np.append(True, values[1:] != values[:-1])[: values.size]])
+    return distinct(values[starts_run(values)])

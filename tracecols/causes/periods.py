@@ -8,7 +8,7 @@ last bit of float64 (`divide_cells`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +23,10 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments
 from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, lookup, number, ranges
-from tracecols.enhance.dataflow.spill import Spill, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CHARGES, ON_PATH, RUN, SPENT, step
 from tracecols.enhance.scan.call_paths import PeriodCallPaths
 from tracecols.enhance.scan.facts import Facts
@@ -178,12 +178,7 @@ def _nothing_of_calls(n: int, dtype: Any) -> kernels.Part:
 
 
 def period_times(
-    facts: Facts,
-    quirks: Quirks,
-    points: CompoundTable,
-    index: PointIndex,
-    spent: Segments,
-    large: LargeArrays,
+    intervals: Intervals,
     location: NDArray[np.int32],
     first: NDArray[np.int64],
     stop: NDArray[np.int64],
@@ -193,11 +188,11 @@ def period_times(
 ) -> PeriodTimes:
     """Add up the time of intervals by call path and period.
 
-    `spent` is the time of the partition by call path, from point to point, with the edges of periods. `first` and
-    `stop` are the first segment of each interval and one past the last, `waits` likewise the waits inside, which are
-    subtracted. `less` are parts of calls at the begin, which are subtracted, and `more` those at the end, which are
-    added. An interval may span a whole location, so it is read block by block (`large`).
+    `first` and `stop` are the first segment of each interval and one past the last, `waits` likewise the waits inside,
+    which are subtracted. `less` are parts of calls at the begin, which are subtracted, and `more` those at the end,
+    which are added. An interval may span a whole location, so it is read block by block.
     """
+    facts, quirks, _, _, spent, _ = intervals
     edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
     assert edges is not None  # asked where periods divide the trace
     n = first.size
@@ -211,9 +206,7 @@ def period_times(
     is_single = (low >= np.searchsorted(edges.segment, stop)) & ~goes_on
     nothing = np.zeros(n, np.int64)
     spans = kernels.Spans(first, stop, low, end, period, *(waits or (nothing, nothing)), less, more)
-    interval, of_period, path, value = _sum_several(
-        facts, quirks, points, index, spent, large, spans, np.flatnonzero(~is_single)
-    )
+    interval, of_period, path, value = _sum_several(intervals, spans, np.flatnonzero(~is_single))
     ticks = in_ticks(facts, quirks, value)
     key = interval * n_paths + facts.call_paths.whole.creation[path]
     order = np.argsort(key, kind="stable")
@@ -221,17 +214,9 @@ def period_times(
     return PeriodTimes(period, is_single, key[order], of_period[order], ticks[order])
 
 
-def _sum_several(
-    facts: Facts,
-    quirks: Quirks,
-    points: CompoundTable,
-    index: PointIndex,
-    spent: Segments,
-    large: LargeArrays,
-    spans: kernels.Spans,
-    many: NDArray[np.int64],
-) -> kernels.Found:
+def _sum_several(intervals: Intervals, spans: kernels.Spans, many: NDArray[np.int64]) -> kernels.Found:
     """Add up the time of the intervals that lie in several periods, given by their numbers, block by block."""
+    facts, quirks, _, _, spent, large = intervals
     edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
     assert edges is not None  # asked where periods divide the trace
     of_edges = of_location.Edges(
@@ -246,14 +231,14 @@ def _sum_several(
     for run in _runs(spans.first[many], spans.stop[many]):
         some = kernels.spans_at(spans, many[run])
         last, last_wait = int(some.stop.max()), int(some.wait_stop.max())
-        here = _segments_here(spent, int(some.first.min()), last, size, large)
-        waiting = _waits_here(facts, quirks, points, index, int(some.wait.min()), last_wait, size)
+        here = _segments_here(intervals, int(some.first.min()), last, size)
+        waiting = _waits_here(intervals, int(some.wait.min()), last_wait, size)
         done, state[: kernels.N_FOUND] = int(state[kernels.N_FOUND]), 0
         while lacks := int(kernels.sum_periods(state, some, waiting, here, of_edges, sum_, found)):
             if lacks == kernels.SEGMENTS:
-                here = _segments_here(spent, int(state[kernels.SEGMENT]), last, size, large)
+                here = _segments_here(intervals, int(state[kernels.SEGMENT]), last, size)
             elif lacks == kernels.WAITS:
-                waiting = _waits_here(facts, quirks, points, index, int(state[kernels.WAIT]), last_wait, size)
+                waiting = _waits_here(intervals, int(state[kernels.WAIT]), last_wait, size)
             else:
                 found = arrays.doubled(found)
         mine = found.interval[done : int(state[kernels.N_FOUND])]
@@ -273,20 +258,21 @@ def _runs(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.
     return np.split(order, np.flatnonzero(first[order][1:] > reached[:-1] + NEAR) + 1)
 
 
-def _segments_here(spent: Segments, first: int, stop: int, size: int, large: LargeArrays) -> kernels.Segments:
+def _segments_here(intervals: Intervals, first: int, stop: int, size: int) -> kernels.Segments:
     """Return the segments first <= segment < stop with their entries: at most `size` of either, but at least one
     segment."""
-    n = max(min(stop - first, size), 0)
+    spent, n = intervals.segments, max(min(stop - first, size), 0)
     end = np.concatenate([np.zeros(max(1 - first, 0), np.int64), spent.ends.rows("end", max(first - 1, 0), first + n)])
     end = end[: max(int(np.searchsorted(end, end[0] + size, "right")), 2)]
-    entries = (some_rows(spent.entries, name, int(end[0]), int(end[-1]), large) for name in ("call_path", "time"))
+    entries = (
+        some_rows(spent.entries, name, int(end[0]), int(end[-1]), intervals.large) for name in ("call_path", "time")
+    )
     return kernels.Segments(np.int64(first), end - end[0], *entries)
 
 
-def _waits_here(
-    facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex, first: int, stop: int, size: int
-) -> kernels.Waits:
+def _waits_here(intervals: Intervals, first: int, stop: int, size: int) -> kernels.Waits:
     """Return the waits first <= wait < stop, at most `size` of them."""
+    facts, quirks, points, index, *_ = intervals
     here = slice(first, min(stop, first + size))
     waits, path, wait = index.waits[here], index.wait_path[here], index.wait[here]
     for column in (waits, path, wait):
@@ -295,13 +281,14 @@ def _waits_here(
 
 
 def _before_interval(
-    facts: Facts, quirks: Quirks, points: CompoundTable, since: NDArray[np.int64], known: NDArray[np.bool_]
+    intervals: Intervals, since: NDArray[np.int64], known: NDArray[np.bool_]
 ) -> tuple[kernels.Part, kernels.Part]:
     """Return the calls at the begin of intervals, which are subtracted, and their completions, with which the intervals
     begin.
 
     `known` marks the intervals that begin with a point.
     """
+    facts, quirks, points, *_ = intervals
     call_path, begin_time, lead, total, completion, tail = (
         points.at(c, since) for c in ("call_path", "begin_time", "lead", "total", "completion", "tail")
     )
@@ -387,25 +374,10 @@ class PathPeriods(NamedTuple):
         return times.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
 
-def _of_delays(
-    facts: Facts,
-    quirks: Quirks,
-    points: CompoundTable,
-    pairs: CompoundTable,
-    index: PointIndex,
-    spent: Segments,
-    delays: Delays,
-    intervals: Intervals,
-    period_of: Callable[[NDArray[np.int64]], NDArray[np.int32]],
-    large: LargeArrays,
-) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.int32], PeriodTimes]:
+def _of_delays(intervals: Intervals, pairs: CompoundTable, delays: Delays, large: LargeArrays) -> DelayPeriods:
     """Find the periods in which the causing sides of the pairs of a partition spent their time, `BLOCK` pairs at a
-    time.
-
-    Returns `interval` and `comes` as in `DelayPeriods`, and the times of the intervals. `period_of` returns the periods
-    in which the calls of points begin.
-    """
-    n = len(delays.pairs)
+    time."""
+    points, index, n = intervals.points, intervals.point_index, len(delays.pairs)
     interval, comes = large.empty(n, number_type(n)), large.full(n, -1, np.int32)
     found: list[PeriodTimes] = []
     n_intervals = 0
@@ -414,7 +386,7 @@ def _of_delays(
         # consecutive pairs with the same cause and beginning share an interval
         cause, own, since = numbers_of(pairs, pair, "cause", "own_since", "cause_since")
         begins = np.where(own >= 0, own, since)
-        is_first = np.append(True, (cause[1:] != cause[:-1]) | (begins[1:] != begins[:-1]))
+        is_first = starts_run(cause, begins)
         of, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
         until, since, is_idle = cause[head], begins[head], pairs.kind[pair[head]] == IDLE
         # an interval is idle for all its pairs or for none: pairs of both sorts of a point never have the same
@@ -422,48 +394,35 @@ def _of_delays(
         first = np.where(is_idle, intervals.after_joins(since, until), intervals.first(since, until)).astype(np.int64)
         after = np.where(since >= 0, since + 1, index.start[points.location[until]])
         times = period_times(
-            facts,
-            quirks,
-            points,
-            index,
-            spent,
-            large,
+            intervals,
             points.location[until],
             first,
             intervals.stop(until),
             (index.n_waits_before(after), index.n_waits_before(until)),
-            *_before_interval(facts, quirks, points, since, (since >= 0) & ~is_idle),
+            *_before_interval(intervals, since, (since >= 0) & ~is_idle),
         )
         # not needed for intervals that lie in one period
         divided = np.flatnonzero(~times.is_single[of])
-        comes[rows][divided] = period_of(cause[divided])
+        comes[rows][divided] = _period_of(intervals, cause[divided])
         interval[rows] = of + n_intervals
         found.append(times)
         n_intervals += head.size
-    return interval, comes, PeriodTimes.joined(found, len(facts.call_paths.whole))
+    return DelayPeriods(comes, interval, PeriodTimes.joined(found, len(intervals.facts.call_paths.whole)))
 
 
-def _period_of(
-    facts: Facts, points: CompoundTable, segments: Segments
-) -> Callable[[NDArray[np.int64]], NDArray[np.int32]]:
-    """Return a function that returns the periods in which the calls of points begin; the end of a location is in its
-    last period."""
-    labels, edges = labels_of(facts), segments.edges
+def _period_of(intervals: Intervals, at: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the periods in which the calls of points begin; the end of a location is in its last period."""
+    labels, points, edges = labels_of(intervals.facts), intervals.points, intervals.segments.edges
     assert edges is not None  # asked where periods divide the trace
-
-    def period_of(at: NDArray[np.int64]) -> NDArray[np.int32]:
-        period = pick(
-            labels.period, labels.at(points.at("label", at), points.at("begin_time", at), points.location[at])
-        )
-        last = np.searchsorted(edges.segment, segments.stop[points.location[at]]) - 1
-        is_end = (points.at("label", at) < 0) & (last >= 0)
-        period[is_end] = pick(edges.period, last)[is_end]
-        return period
-
-    return period_of
+    label, location = points.at("label", at), points.location[at]
+    period = pick(labels.period, labels.at(label, points.at("begin_time", at), location))
+    last = np.searchsorted(edges.segment, intervals.segments.stop[location]) - 1
+    is_end = (label < 0) & (last >= 0)
+    period[is_end] = pick(edges.period, last)[is_end]
+    return period
 
 
-@step(ON_PATH, "delay_periods", keeps=("delay_periods",))
+@step(ON_PATH, "delay_periods")
 def find_delay_periods(
     facts: Facts,
     quirks: Quirks,
@@ -472,18 +431,14 @@ def find_delay_periods(
     point_index: PointIndex,
     segments: Segments,
     delays: Delays,
-    spill: Spill | None,
+    spill: Spill,
 ) -> DelayPeriods | None:
     """Find the phases or bins in which the causing sides of pairs spent the time that they are charged for; None
     without periods."""
     if segments.edges is None:
         return None
-    large = large_arrays(spill)
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
-    period_of = _period_of(facts, sync_points, segments)
-    given = sync_points, delay_pairs, point_index, segments, delays, intervals, period_of, large
-    interval, comes, times = _of_delays(facts, quirks, *given)
-    return DelayPeriods(comes, interval, times)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, spill.large.briefly())
+    return _of_delays(intervals, delay_pairs, delays, spill.large)
 
 
 @step(ON_PATH, "path_periods")
@@ -495,34 +450,33 @@ def find_path_periods(
     point_index: PointIndex,
     segments: Segments,
     path: Path,
-    spill: Spill | None,
+    spill: Spill,
 ) -> PathPeriods | None:
     """Find the phases or bins in which some locations spent the time that they have on the critical path; None without
     periods."""
     if segments.edges is None:
         return None
-    large = large_arrays(spill)
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
-    mine, period_of = np.zeros(facts.n_locations, bool), _period_of(facts, sync_points, segments)
+    large, mine = spill.large, np.zeros(facts.n_locations, bool)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large.briefly())
     mine[members] = True
     here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
-    given = facts, quirks, sync_points, point_index, segments, large
     ends, found = [np.zeros(0, np.int32)], []
     for rows in blocks(here.size):
         since, until = path.since[here[rows]], path.until[here[rows]]
         location = sync_points.location[until]
         bounds = intervals.resumed(since, until), intervals.stop(until)
-        calls = _calls_of_stretches(facts, quirks, sync_points, segments, path, here[rows])
-        found.append(period_times(*given, location, *bounds, None, *calls))
-        ends.append(period_of(until))
+        calls = _calls_of_stretches(intervals, path, here[rows])
+        found.append(period_times(intervals, location, *bounds, None, *calls))
+        ends.append(_period_of(intervals, until))
     return PathPeriods(facts, quirks, np.concatenate(ends), PeriodTimes.joined(found, len(facts.call_paths.whole)))
 
 
 def _calls_of_stretches(
-    facts: Facts, quirks: Quirks, points: KeptTable, segments: Segments, path: Path, here: NDArray[np.int64]
+    intervals: Intervals, path: Path, here: NDArray[np.int64]
 ) -> tuple[kernels.Part, kernels.Part | None]:
     """Return the parts of the calls at the begin of some stretches of the critical path, which are subtracted, and of
     those at the end, which are added."""
+    facts, quirks, points, _, segments, _ = intervals
     since, until, met = path.since[here], path.until[here], facts.call_paths.whole.met
     begin_path, end_path = (
         np.where(at >= 0, pick(met, points.call_path[at]), -1).astype(np.int32) for at in (since, until)
@@ -538,15 +492,15 @@ def _calls_of_stretches(
     return kernels.Part(begin_path, reached, path.begin_time[here]), kernels.Part(end_path, left, path.end_time[here])
 
 
-@step(SPENT, "period_times", keeps=("period_times",))
+@step(SPENT, "period_times")
 def divide_own_times(
     facts: Facts,
     quirks: Quirks,
     members: NDArray[np.int64],
-    sync_points: CompoundTable,
+    sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,
-    spill: Spill | None,
+    spill: Spill,
 ) -> Weights | None:
     """Add up the time of some locations by call path and period without the waits at their synchronisation points; None
     without periods."""
@@ -556,12 +510,7 @@ def divide_own_times(
     end = ends_of(members, sync_points, point_index)
     location = sync_points.location[end]
     found = period_times(
-        facts,
-        quirks,
-        sync_points,
-        point_index,
-        segments,
-        large_arrays(spill),
+        Intervals(facts, quirks, sync_points, point_index, segments, spill.large.briefly()),
         location,
         segments.first[location],
         segments.stop[location],
@@ -573,7 +522,7 @@ def divide_own_times(
     return Weights(np.full(label.size, -1, np.int16), label, location[found.key // n_paths], weight)
 
 
-@step(CHARGES, "root_causes", keeps=("root_causes",))
+@step(CHARGES, "root_causes")
 def divide_causes(
     facts: Facts, quirks: Quirks, charged_causes: CompoundTable, cause_weights: Sequence[Weights] | None
 ) -> CompoundTable:

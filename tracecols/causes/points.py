@@ -22,7 +22,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, number
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, step
 from tracecols.enhance.definitions.regions import CONSTRUCTS as ROLES
 from tracecols.enhance.definitions.regions import IS_BARRIER
@@ -134,7 +134,7 @@ class Synchronisation:
         quirks: Quirks,
         points: Sequence[dict[str, Any]],
         pairs: Sequence[dict[str, Any]],
-        spill: Spill | None = None,
+        spill: Spill,
         by_event: bool = False,
     ) -> None:
         self.points = [_alike(quirks, of, OF_POINT, spill, by_event) for of in points if np.size(of["event"])]
@@ -147,9 +147,7 @@ def _single(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.full(1, value, dtype)
 
 
-def _alike(
-    quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spill | None, by_event: bool = False
-) -> Alike:
+def _alike(quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spill, by_event: bool = False) -> Alike:
     """Store the columns, and separately the values common to all rows."""
     columns: dict[str, NDArray[Any]] = {}
     same: dict[str, NDArray[Any]] = {}
@@ -163,7 +161,7 @@ def _alike(
     kept = Columns(next(iter(columns.values())).size, columns)
     if by_event:
         kept = kept.take(np.argsort(kept["event"], kind="stable"))
-    return Alike(keep(kept, spill), same, by_event)
+    return Alike(spill.keep(kept), same, by_event)
 
 
 def ticks_per_unit(facts: Facts, quirks: Quirks) -> int:
@@ -257,8 +255,8 @@ def _side(facts: Facts, quirks: Quirks, m: CompoundTable, of: NDArray[np.int64],
     )  # fmt: skip
 
 
-@step(RECEIVE, "late_senders", keeps=("late_senders",))
-def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: Spill | None) -> Synchronisation:
+@step(RECEIVE, "late_senders")
+def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: Spill) -> Synchronisation:
     """Find the points of messages that are sent late: their receives and their sends."""
     of = np.flatnonzero(wait_for_senders(facts, messages)[1])
     recv, send = (_side(facts, quirks, messages, of, call) for call in ("recv", "send"))
@@ -270,8 +268,8 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
     return Synchronisation(quirks, points, [_pairs("late_sender", send.event, recv.event, wait)], spill, by_event=True)
 
 
-@step(SEND, "late_receivers", keeps=("late_receivers",))
-def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: Spill | None) -> Synchronisation:
+@step(SEND, "late_receivers")
+def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: Spill) -> Synchronisation:
     """Find the points of messages that are received late: where their sends complete, and where their receives are
     posted."""
     of = np.flatnonzero(wait_for_receivers(facts, sent_messages)[1])
@@ -342,9 +340,9 @@ def _partners(
     return np.where(n_others[here] > 1, -1, partner)
 
 
-@step(BUCKET, "collective_points", keeps=("collective_points",))
+@step(BUCKET, "collective_points")
 def collective_points(
-    facts: Facts, quirks: Quirks, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
+    facts: Facts, quirks: Quirks, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill
 ) -> Synchronisation:
     """Find the points of collective operations, and the pairs of causing and waiting members."""
     m = collective_members
@@ -412,9 +410,9 @@ def _points_of_kind(
     return points, _pairs(kind, event[cause[e]], event[e], wait[e], channels)
 
 
-@step(GLOBAL, "startup_points", keeps=("startup_points",))
+@step(GLOBAL, "startup_points")
 def startup_points(
-    facts: Facts, quirks: Quirks, startups: CompoundTable, created_processes: CompoundTable
+    facts: Facts, quirks: Quirks, startups: CompoundTable, created_processes: CompoundTable, spill: Spill
 ) -> Synchronisation:
     """Find the points of MPI_Init and MPI_Finalize and their pairs, which the reference does not report, and the points
     at which processes are created, which it does not know.
@@ -454,7 +452,7 @@ def startup_points(
     if not quirks.leaves_out_others:
         c = created_processes
         points += _births(facts, quirks, c, c.begin_time, c.create_enter)
-    return Synchronisation(quirks, points, pairs)
+    return Synchronisation(quirks, points, pairs, spill)
 
 
 class ParallelRegions(NamedTuple):
@@ -471,14 +469,14 @@ class ParallelRegions(NamedTuple):
     team enters."""
 
 
-@step(WITHIN, "thread_points", "thread_regions", keeps=("thread_points", "thread_regions"))
+@step(WITHIN, "thread_points", "thread_regions")
 def thread_points(
     facts: Facts,
     quirks: Quirks,
     constructs: CompoundTable,
     construct_members: CompoundTable,
     teams: CompoundTable,
-    spill: Spill | None,
+    spill: Spill,
 ) -> tuple[Synchronisation, ParallelRegions]:
     """Find the points at which threads begin in teams and meet at barriers, the pairs of the latter, and the parallel
     regions of threads."""
@@ -488,7 +486,7 @@ def thread_points(
     forks, regions = _fork_points(facts, quirks, len(constructs), m, teams, team, master)
     meetings, pairs, with_tasks = _barrier_points(facts, quirks, len(constructs), m, master)
     found = Synchronisation(quirks, [forks, meetings], [pairs], spill)
-    return found, ParallelRegions(keep(regions, spill), _extents(regions), keep(with_tasks, spill))
+    return found, ParallelRegions(spill.keep(regions), _extents(regions), spill.keep(with_tasks))
 
 
 def _fork_points(
@@ -590,8 +588,8 @@ def _masters(
     return found
 
 
-@step(WITHIN, "lock_points", keeps=("lock_points",))
-def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, spill: Spill | None) -> Synchronisation:
+@step(WITHIN, "lock_points")
+def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, spill: Spill) -> Synchronisation:
     """Find the points at which threads wait for locks and for conditions, and their pairs, which the reference does not
     know."""
     if quirks.leaves_out_others:
@@ -635,10 +633,8 @@ def _condition_points(
     return gives_up, signals, _pairs("condition", signal, m.given_up[of], wait)
 
 
-@step(RECEIVE, "created_points", keeps=("created_points",))
-def created_points(
-    facts: Facts, quirks: Quirks, created_threads: CompoundTable, spill: Spill | None
-) -> Synchronisation:
+@step(RECEIVE, "created_points")
+def created_points(facts: Facts, quirks: Quirks, created_threads: CompoundTable, spill: Spill) -> Synchronisation:
     """Find the points at which threads are created, begin, end and are waited for, and their pairs, which the reference
     does not know."""
     if quirks.leaves_out_others:

@@ -17,7 +17,7 @@ from tracecols.causes.points import ParallelRegions, Times, clock, number_type, 
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick, pieced
 from tracecols.enhance.dataflow.grouping import lookup
-from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
@@ -129,9 +129,9 @@ class _Collector:
     """
 
     def __init__(
-        self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int, n_events: int, spill: Spill | None
+        self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int, n_events: int, spill: Spill
     ) -> None:
-        self._large, self._spill = large_arrays(spill).briefly(), spill
+        self._large, self._spill = spill.large.briefly(), spill
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.last = np.zeros(1, dtype)
         self.open_sum = new_sum(dtype, n_call_paths, limit)
@@ -160,7 +160,7 @@ class _Collector:
         end, path, value = self.segments
         ends = Columns(n_segments, {"end": cut_off(end, n_segments)})
         entries = Columns(n_entries, {"call_path": cut_off(path, n_entries), "time": cut_off(value, n_entries)})
-        kept_ends, kept = (keep(of, self._spill, borrowed=not is_last, often=True) for of in (ends, entries))
+        kept_ends, kept = (self._spill.keep(of, borrowed=not is_last, often=True) for of in (ends, entries))
         self._pieces.append((kept_ends, kept))
         state[kernels.FIRST_SEGMENT], state[kernels.FIRST_ENTRY] = state[kernels.N_SEGMENTS], state[kernels.N_ENTRIES]
 
@@ -185,7 +185,7 @@ def _first(array: NDArray[Any], n: int) -> NDArray[Any]:
     return array[:n]
 
 
-@step(SPENT, "segments", keeps=("segments",))
+@step(SPENT, "segments")
 def segments(
     facts: Facts,
     quirks: Quirks,
@@ -195,10 +195,10 @@ def segments(
     sync_points: KeptTable,
     point_index: PointIndex,
     own_thread_regions: Sequence[ParallelRegions],
-    spill: Spill | None,
+    spill: Spill,
 ) -> Segments:
     """Add up the time of some locations by call path between the cuts at their synchronisation points."""
-    tree, large = facts.call_paths.whole, large_arrays(spill)
+    tree, large = facts.call_paths.whole, spill.large
     tree_of = _CallTree.of(facts, quirks)
     times, dtype = clock(facts, quirks), time_type(quirks)
     fills = not quirks.forgets_workers
@@ -255,7 +255,7 @@ def segments(
     return Segments(
         ends,
         entries,
-        keep(cuts, spill, often=True),
+        spill.keep(cuts, often=True),
         point_index.shift,
         first,
         begin,

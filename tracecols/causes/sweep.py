@@ -26,7 +26,7 @@ from tracecols.causes.pairs import (
 from tracecols.causes.points import Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
-from tracecols.enhance.dataflow.spill import Spill, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import PATH, SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes
@@ -59,12 +59,7 @@ class Amounts(NamedTuple):
     def of(cls, amounts: Times) -> Amounts:
         """Keep the nonzero amounts of all rows."""
         row = np.flatnonzero(amounts)
-        return cls.among_all(row, amounts[row])
-
-    @classmethod
-    def among_all(cls, row: NDArray[np.signedinteger[Any]], amount: Times) -> Amounts:
-        """Keep the amounts of some rows, ascending."""
-        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amount)
+        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amounts[row])
 
     def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[NDArray[np.int64], Times]:
         """Return the rows of one kind whose amounts are positive, and these amounts."""
@@ -142,7 +137,7 @@ def _sides(
     return _Sides(total, waited_in, others_of, (sum(n_lost), sum(lost)))
 
 
-@step(SWEEP, "factors", keeps=("factors",))
+@step(SWEEP, "factors")
 def sweep_costs(
     facts: Facts,
     quirks: Quirks,
@@ -150,11 +145,11 @@ def sweep_costs(
     delay_pairs: KeptTable,
     point_index: PointIndex,
     every_delays: Sequence[Delays],
-    spill: Spill | None,
+    spill: Spill,
     jobs: int,
 ) -> Factors:
     """Carry the costs of waits back through time to the delays that caused them."""
-    kind, cause, n, large = delay_pairs.kind, delay_pairs.cause, len(delay_pairs), large_arrays(spill, jobs)
+    kind, cause, n, large = delay_pairs.kind, delay_pairs.cause, len(delay_pairs), spill.large.by_threads(jobs)
     beginning = (point_index.start - 1).astype(cause.dtype)
 
     def since_of(here: slice) -> NDArray[np.signedinteger[Any]]:
@@ -433,19 +428,19 @@ class Path(NamedTuple):
     the path may split (`quirks.splits_path`)."""
 
 
-@step(PATH, "path", keeps=("path",))
+@step(PATH, "path")
 def find_critical_path(
     facts: Facts,
     quirks: Quirks,
     sync_points: KeptTable,
     delay_pairs: CompoundTable,
     point_index: PointIndex,
-    spill: Spill | None,
+    spill: Spill,
 ) -> Path:
     """Walk back from the location that ended last to those waited for, until the start of MPI or the beginning of the
     trace."""
     nothing, no_times = np.zeros(0, np.int64), np.zeros(0, time_type(quirks))
-    begin, n, large = _start(facts, quirks, sync_points, point_index), len(sync_points), large_arrays(spill)
+    begin, n, large = _start(facts, quirks, sync_points, point_index), len(sync_points), spill.large
     if begin < 0:
         return Path(nothing, nothing, no_times, no_times)
     number = delay_pairs.cause.dtype

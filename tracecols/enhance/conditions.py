@@ -19,7 +19,7 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested, positions
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import BARRIER, EARLY, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
@@ -51,12 +51,14 @@ class ClockConditions:
         `tail` and `head`: rows of events, or hubs, which are numbered from the number of all events on; `condition`:
         its kind; `is_inferred`: whether the condition was inferred, not recorded.
     n_hubs : int
+    collector : EdgeCollector
+        Until it is `kept`: the edges; the length of an edge is the kind of its condition.
     """
 
-    def __init__(self, facts: Facts, spill: Spill | None) -> None:
+    def __init__(self, facts: Facts, spill: Spill) -> None:
         self._spill = spill
         self._n_events = int(facts.store.manifest["n_events"])
-        self._collector = EdgeCollector(self._n_events, np.int64)
+        self.collector = EdgeCollector(self._n_events, np.int64)
         self._kinds: list[tuple[int, int]] = []
         self._pairs: list[dict[str, Rows]] = []
         self.edges: ColumnSource
@@ -81,27 +83,22 @@ class ClockConditions:
 
     def add(self, kind: int, tail: Rows, head: Rows, *, is_inferred: bool = False) -> None:
         """Add edges; edges from or to null (-1) are skipped."""
-        self._collector.add(tail, head, is_inferred=is_inferred, length=kind)
-
-    @property
-    def collector(self) -> EdgeCollector:
-        """The collector of edges through hubs; the length of an edge is the kind of its condition."""
-        return self._collector
+        self.collector.add(tail, head, is_inferred=is_inferred, length=kind)
 
     def kept(self) -> ClockConditions:
         """Add up the conditions, and store the edges."""
-        e = self._collector.listed()
+        e = self.collector.listed()
         columns: dict[str, Column] = {
             "tail": e.tail,
             "head": e.head,
             "condition": e.length.astype(np.int8),
             "is_inferred": e.is_inferred,
         }
-        self.edges = keep(Columns(e.tail.size, columns), self._spill)
-        self.n_hubs = self._collector.n - self._n_events
+        self.edges = self._spill.keep(Columns(e.tail.size, columns))
+        self.n_hubs = self.collector.n - self._n_events
         self.pairs = add_pairs(self._pairs)
         self._pairs.clear()
-        del self._collector
+        del self.collector
         return self
 
     def between(self, kind: int, tail: Rows, head: Rows, earlier: Rows, later: Rows, slack: Rows) -> None:
@@ -126,8 +123,8 @@ def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
     return Columns(first.size, {**columns, "slack": segments.min(c["slack"])[order]})
 
 
-@step(RECEIVE, "message_conditions", keeps=("message_conditions",))
-def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | None) -> ClockConditions:
+@step(RECEIVE, "message_conditions")
+def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill) -> ClockConditions:
     """Find the clock conditions of messages: a SEND precedes its RECV."""
     m = messages
     found = ClockConditions(facts, spill)
@@ -196,9 +193,9 @@ def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_
     return result
 
 
-@step(BUCKET, "collective_conditions", keeps=("collective_conditions",))
+@step(BUCKET, "collective_conditions")
 def collective_conditions(
-    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
+    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill
 ) -> ClockConditions:
     """Find the clock conditions of collective operations: members do not end before those they depend on begin."""
     m = collective_members
@@ -218,12 +215,12 @@ def collective_conditions(
     return found.kept()
 
 
-@step(GLOBAL, "startup_conditions", keeps=("startup_conditions",))
-def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions:
+@step(GLOBAL, "startup_conditions")
+def startup_conditions(facts: Facts, startups: CompoundTable, spill: Spill) -> ClockConditions:
     """Find the clock conditions of the start and end of MPI: if all participants are recorded, none leaves before all
     have entered."""
     m = startups
-    found = ClockConditions(facts, None)
+    found = ClockConditions(facts, spill)
     for is_init, world in product((True, False), distinct(m.communicator).tolist()):
         at = np.flatnonzero((m.is_init == is_init) & (m.communicator == world))
         # MPI rejects repeated calls
@@ -242,7 +239,7 @@ def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions
     return found.kept()
 
 
-@step(WITHIN, "thread_conditions", keeps=("thread_conditions",))
+@step(WITHIN, "thread_conditions")
 def thread_conditions(
     facts: Facts,
     members: NDArray[np.int64],
@@ -252,7 +249,7 @@ def thread_conditions(
     construct_members: CompoundTable,
     lock_acquisitions: CompoundTable,
     created_threads: CompoundTable,
-    spill: Spill | None,
+    spill: Spill,
 ) -> ClockConditions:
     """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that
     are created."""

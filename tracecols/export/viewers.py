@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tracecols.enhance.definitions.locations import find_locations
 from tracecols.errors import ExportError
 from tracecols.export.chrome import ChromeWriter
 from tracecols.export.perfetto import PerfettoWriter
@@ -15,7 +16,7 @@ from tracecols.export.timeline import Samples, Timeline, TrackEvents
 from tracecols.given.quantities import counted
 from tracecols.model.model import Model, enhance
 from tracecols.schema.severity import DEFAULT
-from tracecols.slices.source import chosen_locations, open_store, time_range_ticks
+from tracecols.slices.source import open_store, time_range_ticks
 from tracecols.store.outputs import text_output
 from tracecols.work.jobs import n_jobs
 
@@ -77,7 +78,7 @@ def export_timeline(
     target.check()
     store = open_store(source)
     first, last = time_range_ticks(store, start, stop)
-    chosen = chosen_locations(store, locations)
+    chosen = find_locations(store, locations)
     model, where = None, ""
     if around is not None:
         if first is not None or last is not None:

@@ -22,7 +22,7 @@ from tracecols.enhance.scan.facts import Definitions
 from tracecols.enhance.scan.location_scan import ATTRIBUTED
 from tracecols.enhance.threads.created import KINDS as LIVES
 from tracecols.enhance.threads.locks import ACQUIRE
-from tracecols.model.tables import STEP_OF, STEPS
+from tracecols.model.tables import STEP_OF, STEPS, read_by
 from tracecols.schema import EventKind, compound
 from tracecols.schema.causes import DELAYS
 from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
@@ -67,14 +67,9 @@ def row_bytes(names: Sequence[str]) -> int:
 
 def needed_steps(values: Iterable[str]) -> list[Step]:
     """Find the steps that make some values, with all that these need, in the order of `STEPS`."""
-    found: set[str] = set()
-    waiting = list(values)
-    while waiting:
-        name = waiting.pop()
-        if name in STEP_OF and name not in found:
-            found |= set(STEP_OF[name].makes)
-            waiting += [what.name for what in STEP_OF[name].reads]
-    return [step for step in STEPS if found & set(step.makes)]
+    wanted = {name for name in values if name in STEP_OF}
+    wanted |= read_by(STEP_OF[name] for name in wanted)
+    return [step for step in STEPS if not wanted.isdisjoint(step.makes)]
 
 
 def _of_causes(

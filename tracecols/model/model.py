@@ -34,12 +34,12 @@ from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.scan.facts import Definitions, Facts
 from tracecols.enhance.scan.gaps import EVENT_BYTES, window_events
-from tracecols.enhance.scan.location_scan import LocationScan, Scans
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan.scan import plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
 from tracecols.given.quantities import counted
-from tracecols.model.tables import STEP_OF, STEPS
+from tracecols.model.tables import STEP_OF, STEPS, read_by
 from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
 from tracecols.work.executors import Executor, Report, Threads, not_reported
@@ -443,38 +443,17 @@ def made_from(name: str) -> set[str]:
     return found - {name}
 
 
-def kept_for(later: Iterable[str], stage: str) -> list[str]:
+def kept_for(later: Collection[str], stage: str) -> list[str]:
     """Find the values of a stage that the steps of some later stages read, directly or through values made in
     between."""
-    needed: list[str] = []
-    waiting = [step for step in STEPS if step.stage in set(later)]
-    seen: set[str] = set()
-    while waiting:
-        step = waiting.pop()
-        for name, _ in step.reads:
-            if name in STEP_OF and name not in seen:
-                seen.add(name)
-                source = STEP_OF[name]
-                if source.stage == stage and name in source.keeps:
-                    needed.append(name)
-                else:
-                    waiting.append(source)
-    return sorted(needed)
+    kept = {name for step in STEPS if step.stage == stage for name in step.keeps}
+    return sorted(kept & read_by((step for step in STEPS if step.stage in later), kept))
 
 
 def no_longer_read(done: Collection[str], later: Collection[str]) -> set[str]:
     """Find the values that the stages `done` keep and that none of the steps of `later` stages reads."""
     kept = {name for step in STEPS if step.stage in done for name in step.keeps}
-    waiting = [step for step in STEPS if step.stage in later]
-    seen: set[str] = set()
-    while waiting:
-        for name, _ in waiting.pop().reads:
-            if name in STEP_OF and name not in seen:
-                seen.add(name)
-                # kept values are not made again
-                if name not in kept:
-                    waiting.append(STEP_OF[name])
-    return kept - seen
+    return kept - read_by((step for step in STEPS if step.stage in later), kept)
 
 
 SCANS_PER_SLOT, SMALLEST_SCAN, LARGEST_SCAN = 4, 1 << 20, 1 << 26
@@ -511,7 +490,7 @@ class ScanTask:
         spill.get("scan", number, scan)
 
 
-class KeptScans(Scans):
+class KeptScans(Sequence[LocationScan]):
     """The scans of all locations, which are kept by the number of their group and read on access."""
 
     def __init__(self, spill: Spill, group: NDArray[np.int64]) -> None:
@@ -520,7 +499,7 @@ class KeptScans(Scans):
     def __len__(self) -> int:
         return self._group.size
 
-    def of(self, location: int) -> LocationScan:
+    def __getitem__(self, location: int) -> LocationScan:  # type: ignore[override]
         found: dict[int, LocationScan] = self._spill.get("scan", int(self._group[location]), _not_there)
         return found[location]
 

@@ -378,7 +378,7 @@ def finish_tables(model: Model, wanted: Sequence[str], separable: frozenset[str]
         spec, schema = TABLES.get(name), schema_of(name)
         if name == "call_paths":
             tree = model.call_paths
-            path = np.array([*tree.names(list(model.regions.name)), None], object)[:-1]
+            path = np.array([*tree.paths_of(model.regions.name), None], object)[:-1]
             columns = {**{c: getattr(tree, c) for c in schema.names if c != "path"}, "path": path}
             with Parts(building / name, 0, schema) as parts:
                 parts.write_rows(columns.__getitem__, len(tree))

@@ -3,7 +3,7 @@ derive from them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -78,6 +78,19 @@ STEPS = collect(
 
 STEP_OF: Mapping[str, Step] = MappingProxyType({name: step for step in STEPS for name in step.makes})
 """The step that makes a value, by the value's name."""
+
+
+def read_by(steps: Iterable[Step], kept: Collection[str] = ()) -> set[str]:
+    """Find the values that steps read, directly or through values made in between; those `kept` are not made again."""
+    found: set[str] = set()
+    waiting = list(steps)
+    while waiting:
+        for name, _ in waiting.pop().reads:
+            if name in STEP_OF and name not in found:
+                found.add(name)
+                if name not in kept:
+                    waiting.append(STEP_OF[name])
+    return found
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from tracecols.patterns.registry import CONVENTIONS, find_declared, properties
 from tracecols.severity.axes import PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodCells
+
+OfCells = TypeVar("OfCells", Cells, PeriodCells)
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,7 @@ class Choice:
         found = {k: v for k, v in asdict(self).items() if v is not None and v != {} and k != "periods"}
         return found | self.periods.facts()
 
-    def cells(self, model: Model, cells: Cells) -> Cells:
-        """Keep the cells of the chosen call paths and locations."""
-        if self.is_everywhere or not len(cells):
-            return cells
-        return cells.where(self.mask(model, cells.call_path, cells.location))
-
-    def period_cells(self, model: Model, cells: PeriodCells) -> PeriodCells:
+    def cells(self, model: Model, cells: OfCells) -> OfCells:
         """Keep the cells of the chosen call paths and locations."""
         if self.is_everywhere or not len(cells):
             return cells

@@ -68,12 +68,12 @@ def analyze_model(
     notes = {k: int(v) for k, v in (counts_by_location(model) | counts | excused).items() if v}
     divided: dict[str, Any] = {}
     if outside is not None:
-        of_shown = {p.id: choice.period_cells(model, outside[p.id]) for p in shown}
+        of_shown = {p.id: choice.cells(model, outside[p.id]) for p in shown}
         is_by_bin = divider is not None and divider.kind in KINDS
         divided["outside"] = of_shown if by_side or is_by_bin else {k: of_no_period(v) for k, v in of_shown.items()}
     if divider is not None and divider.kind in KINDS:
         axis, of_axis = period_axis(model)
-        of_periods = {p.id: choice.period_cells(model, by_period[p.id]) for p in shown}
+        of_periods = {p.id: choice.cells(model, by_period[p.id]) for p in shown}
         divided |= {"periods": axis, "period_cells": of_periods}
         without_time = [p.id for p in declared if p.pattern is not None and not has_interval(p, search.by_id)]
         notes |= of_axis | period_notes(divider.kind, of_periods, n_undivided, without_time)

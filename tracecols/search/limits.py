@@ -59,7 +59,7 @@ def capacity_suffices_for_causes(model: Model) -> bool:
     """Return whether memory and temporary files suffice for the root causes of a trace."""
     capacity, spill = model.executor.capacity, model.get("spill")
     # bytes written by the scan are part of what root causes take
-    return capacity is None or CALL_BYTES * model.n_calls <= capacity + (0 if spill is None else spill.n_written)
+    return capacity is None or CALL_BYTES * model.n_calls <= capacity + spill.n_written
 
 
 def lacking_for_causes(store: Store, capacity: int | None) -> str | None:

@@ -19,13 +19,13 @@ from tracecols.schema import Column, Table
 from tracecols.schema.causes import WAITS
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import EVERYTHING, Choice, declared_for, with_topologies
-from tracecols.search.search import Result, Search, inherited, times_of
+from tracecols.search.search import Result, Search, SliceSearch, inherited, times_of
 from tracecols.severity.axes import PropertyAxis
 
 
 def _search_for(
     model: Model, declared: list[Property], name: str, conventions: str, parameters: Mapping[str, Mapping[str, float]]
-) -> tuple[Search, Property]:
+) -> tuple[SliceSearch, Property]:
     """Return the search for a property that is matched on a table, and the property."""
     computed, _ = needed(declared, [name])
     by_id = {p.id: p for p in declared}
@@ -36,7 +36,8 @@ def _search_for(
         raise AnalysisError(
             f"property {p.id!r} is computed from call paths, not matched instance by instance\n  {hint}"
         )
-    return Search(model, [q for q in declared if q.id in computed], CONVENTIONS[conventions], parameters), p
+    chosen = [q for q in declared if q.id in computed]
+    return Search(model, chosen, CONVENTIONS[conventions], parameters).of_slices, p
 
 
 def find_matches(
@@ -135,13 +136,13 @@ def find_timed(
         yield from _timed_in(search, chosen, model, stage)
 
 
-def _search_for_all(model: Model, ids: Iterable[str], conventions: str) -> tuple[Search, list[Property]]:
+def _search_for_all(model: Model, ids: Iterable[str], conventions: str) -> tuple[SliceSearch, list[Property]]:
     """Return the search for some properties, and those of them that can exist in the trace."""
     declared = declared_for(model, conventions, ())
     by_id = {p.id: p for p in declared}
     chosen = [by_id[i] for i in ids if i in by_id]
     computed, _ = needed(declared, [p.id for p in chosen])
-    return Search(model, [p for p in declared if p.id in computed], CONVENTIONS[conventions]), chosen
+    return Search(model, [p for p in declared if p.id in computed], CONVENTIONS[conventions]).of_slices, chosen
 
 
 def _stages_of(chosen: Iterable[Property]) -> list[str]:
@@ -150,7 +151,7 @@ def _stages_of(chosen: Iterable[Property]) -> list[str]:
 
 
 def _timed_in(
-    search: Search, chosen: Iterable[Property], of_slice: Model, stage: str
+    search: SliceSearch, chosen: Iterable[Property], of_slice: Model, stage: str
 ) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
     """Find the matches of several patterns on the tables of a stage of a slice, with their times and causes."""
     matches = search.matches(of_slice, stage)

@@ -36,11 +36,6 @@ NO_STREAMS = "calls that launch kernels or copy, and no streams of devices: what
 """Note of traces in which only hosts are recorded."""
 
 
-def calls_of_neighbourhoods(model: Model) -> int:
-    """Count the calls of neighbourhood collectives."""
-    return visits_of(model, mpi("mpi_i?neighbor_.*")(model.regions))
-
-
 def visits_of(model: Model, regions: NDArray[np.bool_]) -> int:
     """Count how often regions are entered."""
     m = model.profile
@@ -66,7 +61,8 @@ def notes_of_trace(model: Model) -> dict[str, int]:
     for fact, what in OF_PIECES.items():
         n = str(model.store.manifest["source"].get(fact, 0))
         found[what] = int(n) if n.isdecimal() else 0
-    found[NEIGHBOURS] = calls_of_neighbourhoods(model) if model.locations.n_processes > 1 else 0
+    several = model.locations.n_processes > 1
+    found[NEIGHBOURS] = visits_of(model, mpi("mpi_i?neighbor_.*")(model.regions)) if several else 0
     found[NO_STREAMS] = 0 if devices else visits_of(model, np.isin(model.regions.device_call, [LAUNCH, COPY]))
     found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
     return {what: n for what, n in found.items() if n}

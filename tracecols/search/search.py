@@ -220,19 +220,6 @@ def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
         raise IndexError(f"rows, locations or call paths lie beyond {table}")
 
 
-@dataclass(eq=False, repr=False)
-class MatchesOf:
-    """The matches of one pattern in slices of a trace."""
-
-    search: SliceSearch
-    name: str
-    """Id of the property."""
-
-    def __call__(self, of_slice: Model, stage: str) -> Matches:
-        """Match the pattern in a slice; called by `Run.stages`."""
-        return self.search.matches(of_slice, stage)[self.name]
-
-
 class Visitor(Protocol):
     """A visitor of the slices of a run, besides the search."""
 
@@ -253,27 +240,6 @@ class Visitor(Protocol):
 
     def take(self, found: Any) -> None:
         """Receive a result of `visit`; results come in the order of the slices, and before those of the next stage."""
-
-
-@dataclass(eq=False, repr=False)
-class Visits:
-    """The visits of slices by a search and by other visitors."""
-
-    search: SliceSearch
-    searched: frozenset[str]
-    """Stages of the search."""
-    also: tuple[Visitor, ...]
-
-    @property
-    def stages(self) -> frozenset[str]:
-        """The stages whose slices are visited."""
-        return self.searched.union(*(visitor.stages for visitor in self.also))
-
-    def __call__(self, of_slice: Model, stage: str) -> tuple[Found | None, list[tuple[int, Any]]]:
-        """Visit a slice; called by `Run.stages`. Return what the search found, and the results of other visitors with
-        their numbers."""
-        found = self.search(of_slice, stage) if stage in self.searched else None
-        return found, [(i, v.visit(of_slice, stage)) for i, v in enumerate(self.also) if stage in v.stages]
 
 
 class Search:
@@ -330,10 +296,6 @@ class Search:
                     f"  together with {p.table} there are {', '.join(together)}"
                 )
 
-    def matches(self, of_slice: Model, stage: str) -> dict[str, Matches]:
-        """Match the patterns on the tables of a stage in a slice of the trace."""
-        return self.of_slices.matches(of_slice, stage)
-
     def run(
         self, progress: Progress | None = None, also: Sequence[Visitor] = ()
     ) -> tuple[dict[str, Cells], dict[str, int]]:
@@ -348,10 +310,17 @@ class Search:
         parts: dict[str, list[Cells]] = {}
         # tables that are made location by location need whole locations
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
-        visits = Visits(self.of_slices, frozenset(stages), tuple(also))
+        search = self.of_slices
+
+        def visit(of_slice: Model, stage: str) -> tuple[Found | None, list[tuple[int, Any]]]:
+            """Search a slice; also return the results of other visitors, with their numbers."""
+            found = search(of_slice, stage) if stage in stages else None
+            return found, [(i, v.visit(of_slice, stage)) for i, v in enumerate(also) if stage in v.stages]
+
+        visited = stages.union(*(v.stages for v in also))
         with self.model.divided(in_windows=in_windows and all(v.in_windows for v in also)) as run:
             ahead = 1 if any(v.finds_much for v in also) else None
-            for found, more in run.stages(visits, visits.stages, progress, ahead):
+            for found, more in run.stages(visit, visited, progress, ahead):
                 for i, of_visitor in more:
                     also[i].take(of_visitor)
                 if found is None:
@@ -373,10 +342,14 @@ class Search:
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
         """Search once more for the largest match of a pattern in each of some cells of the whole time; (n_cells,)
         int64."""
-        labels = self.model.call_paths
+        labels, search, name = self.model.call_paths, self.of_slices, p.id
         result = np.zeros(len(cells), np.int64)
+
+        def visit(of_slice: Model, stage: str) -> Matches:
+            return search.matches(of_slice, stage)[name]
+
         with self.model.divided() as run:
-            for found in run.stages(MatchesOf(self.of_slices, p.id), [TABLES[p.table].stage]):
+            for found in run.stages(visit, [TABLES[p.table].stage]):
                 at = lookup(cells.key, (labels.path_of(found.call_path) << 32) | found.location)
                 np.maximum.at(result, at[at >= 0], found.severity[at >= 0])
         return result

@@ -14,11 +14,8 @@ from tracecols.enhance.devices.calls import STREAM_REFERENCES, transfers_of
 from tracecols.enhance.devices.pending import PendingWork
 from tracecols.enhance.devices.spans import NEVER
 from tracecols.schema import EventKind as K
-from tracecols.slices.plan import BATCH, LocationSlice
+from tracecols.slices.plan import BATCH, COPY_ENDS, LocationSlice
 from tracecols.store import Store
-
-COMPLETIONS = (K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA_OP_COMPLETE_REMOTE)
-"""Kinds that end a copy."""
 
 
 def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
@@ -121,7 +118,6 @@ def _work(store: Store, regions: Regions, location: int, stop: int) -> dict[str,
     n_completed = 0
     if store.n_rows("rma", location):
         side = store.read("rma", location, ["row", "kind"])
-        n_completed = int(
-            ((side["row"] - store.first_rows[location] < stop) & np.isin(side["kind"], COMPLETIONS)).sum()
-        )
+        is_over = side["row"] - store.first_rows[location] < stop
+        n_completed = int((is_over & np.isin(side["kind"], COPY_ENDS)).sum())
     return {"kernel": site[~copies], "copy": np.append(site[copies], np.full(n_completed, -1, np.int64))}

@@ -80,13 +80,6 @@ def nothing_between(store: Store, start: int | None, stop: int | None) -> Analys
     return AnalysisError(f"no event lies {lies}\n  the recording lasts {seconds(store.manifest['last_time'])}")
 
 
-def chosen_locations(store: Store, given: int | str | Iterable[int | str] | None) -> list[int] | None:
-    """Return the requested locations of a store, given by rows or texts
-    (`enhance.definitions.locations.find_locations`); None, which means all, stays. Raises StoreError if they are
-    neither, or a location does not exist."""
-    return find_locations(store, given)
-
-
 class SideReader:
     """The rows of one side table at one location, read incrementally."""
 
@@ -205,7 +198,7 @@ class StoreSource:
         self._start, self._stop = start, stop
         if locations is None and start is None and stop is None:
             return
-        chosen = chosen_locations(store, locations)
+        chosen = find_locations(store, locations)
         if start is not None and stop is not None and stop <= start:
             raise StoreError(
                 f"nothing lies between the ticks {start} and {stop}\n  the end has to be later than the start"

@@ -133,7 +133,7 @@ class Store:
             )
         self.version = version
         if self.manifest.get("checksum") != checksum(self.manifest):
-            raise StoreError(f"{self.path}: its {MANIFEST} does not fit its checksum\n  {DAMAGED}")
+            raise self.damaged(f"its {MANIFEST} does not fit its checksum")
         what = checks.wrong_manifest(self.manifest)
         if what:
             raise self.damaged(f"{MANIFEST}: {what}")
@@ -158,7 +158,7 @@ class Store:
                 if version > FORMAT_VERSION:
                     self._ignored.append(f"table {name}")
                     continue
-                raise StoreError(f"{self.path}: no table of a store is called {name!r}\n  {DAMAGED}")
+                raise self.damaged(f"no table of a store is called {name!r}")
             if declared is None:
                 values = [c for c in found[2:] if version <= FORMAT_VERSION or re.fullmatch(r"value_[0-9]+", c.name)]
                 declared = Table(name, METRICS.row, (*METRICS.columns[:2], *values), METRICS.source)
@@ -401,10 +401,7 @@ class Store:
         result = {table: of for table, of in result.items() if table in self.tables or table not in self._stored}
         if not result.keys() <= self.tables.keys():
             missing = sorted(result.keys() - self.tables.keys())
-            raise StoreError(
-                f"{self.path}: its {MANIFEST} does not list the table {missing[0]}\n"
-                "  the store is damaged; convert the trace again"
-            )
+            raise self.damaged(f"its {MANIFEST} does not list the table {missing[0]}")
         what = checks.wrong_counts(self.manifest, lambda table: int(result[table].n.sum()) if table in result else 0)
         if what:
             raise self.damaged(what)

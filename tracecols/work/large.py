@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from tracecols.kernels import arrays
 from tracecols.work.ahead import read_at_random
 from tracecols.work.executors import side_by_side
-from tracecols.work.memory import Held
+from tracecols.work.memory import Held, resident
 from tracecols.work.scratch import not_written, reserve
 
 BLOCK = 1 << 18
@@ -50,15 +50,6 @@ def blocks(n: int, size: int | None = None) -> Iterator[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
-def resident_of_files() -> int:
-    """Return the bytes of files that are in the memory of this process; 0 if the system does not report it."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[2]) * mmap.PAGESIZE
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
 class _Pages:
     """The mapped files of this process, whose pages are released from its memory when they exceed a limit.
 
@@ -78,7 +69,7 @@ class _Pages:
             self._mapped.add(mapped)
             self._most = most
             if not self._is_watched and hasattr(mmap, "MADV_DONTNEED"):
-                self._is_watched, self._before = True, resident_of_files()
+                self._is_watched, self._before = True, resident(of_files=True)
                 Thread(target=self._watch, name="tracecols-pages", daemon=True).start()
 
     def __len__(self) -> int:
@@ -98,7 +89,7 @@ class _Pages:
                 if not len(self._mapped):
                     self._is_watched = False
                     return
-            if resident_of_files() - self._before > self._most:
+            if resident(of_files=True) - self._before > self._most:
                 self.release()
 
 

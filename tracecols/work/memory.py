@@ -38,12 +38,13 @@ INTERVAL = 0.02
 """Seconds between two looks at how much memory this process holds."""
 
 
-def resident() -> int:
-    """Return the bytes of memory that this process holds; 0 if the system does not report it."""
+def resident(of_files: bool = False) -> int:
+    """Return the bytes of memory that this process holds, or only those of files; 0 if the system does not report
+    it."""
     try:
         # without a `Path` object: this is called fifty times a second
         with open(f"{_PROC}/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            return int(file.read().split()[2 if of_files else 1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
 

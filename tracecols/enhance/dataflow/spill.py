@@ -367,16 +367,12 @@ class Spill:
             most if budget.held is None else min(most, budget.held) for most in (BUDGET, OFTEN * BUDGET)
         )
         self._budget: Held = Held() if beside is None else beside._budget
-        self.large: LargeArrays = self._large_arrays(budget) if beside is None else beside.large
+        self.large: LargeArrays = LargeArrays(budget.large, budget.scratch) if beside is None else beside.large
         self._lock = Lock()
         self._values: dict[tuple[str, int], _Once] = {}
         self._held: list[weakref.finalize[..., Any]] = []
         self._n_files = 0
         self._scratch: ScratchFolder | None = None
-
-    def _large_arrays(self, budget: Budget) -> LargeArrays:
-        """Return the allocator of arrays of the whole trace; on a cluster these are stored as values."""
-        return LargeArrays(budget.large, budget.scratch) if self.folder is None else LargeArrays()
 
     @classmethod
     def between(cls, executor: Executor, what: str, beside: Spill | None = None) -> Spill:
@@ -472,15 +468,3 @@ class Spill:
                 self._scratch = temporary_folder(self._parent)
             self._n_files += 1
             return self._scratch.path / str(self._n_files)
-
-
-def large_arrays(spill: Spill | None, jobs: int = 1) -> LargeArrays:
-    """Return the allocator of arrays of the whole trace, with `jobs` threads; in memory if there is no spill."""
-    return (LargeArrays() if spill is None else spill.large).by_threads(jobs)
-
-
-def keep(columns: Columns, spill: Spill | None, borrowed: bool = False, often: bool = False) -> ColumnSource:
-    """Store the columns that a step computes (`Spill.keep`); in memory if there is no spill."""
-    if spill is None:
-        return columns.copy() if borrowed else columns.computed()
-    return spill.keep(columns, borrowed=borrowed, often=often)

@@ -63,7 +63,7 @@ GIVEN = {
     "partition": "Number of the partition.",
     "division": "All partitions of the trace.",
     "bucket": "A range of keys of collective operations.",
-    "spill": "Where columns are kept for other partitions; None keeps them in memory.",
+    "spill": "Where columns are kept for other steps.",
     "quirks": "Which peculiarities of the reference root causes have.",
     "jobs": "Threads that a step may use: more than one where no other slice is worked on meanwhile.",
 }
@@ -108,7 +108,7 @@ class Step(NamedTuple):
     makes: tuple[str, ...]
     """Names of the values it returns."""
     keeps: tuple[str, ...] = ()
-    """Those of these values that steps of other stages or partitions read."""
+    """Those of these values that steps of later stages or of other slices read."""
 
     @property
     def name(self) -> str:
@@ -126,15 +126,12 @@ def summary_of(function: Callable[..., Any]) -> str:
     return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
-def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Function], Function]:
-    """Declare a function as a step of an analysis, in one of `STAGES` or `ANY`; use as a decorator.
-
-    `keeps` are those of the values it makes that steps of other stages or partitions read.
-    """
+def step(stage: str, *makes: str) -> Callable[[Function], Function]:
+    """Declare a function as a step of an analysis, in one of `STAGES` or `ANY`; use as a decorator."""
 
     def declare(function: Function) -> Function:
         reads = tuple(Input.of(name) for name in inspect.signature(function).parameters)
-        function.step = Step(function, stage, reads, makes, keeps)  # type: ignore[attr-defined]
+        function.step = Step(function, stage, reads, makes)  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -149,7 +146,8 @@ def collect(modules: Iterable[ModuleType]) -> tuple[Step, ...]:
         for thing in vars(module).values()
         if isinstance(declared := getattr(thing, "step", None), Step) and thing.__module__ == module.__name__
     ]
-    found.sort(key=lambda s: ("", *STAGES).index(s.stage))
+    number_of = ("", *STAGES).index
+    found.sort(key=lambda s: number_of(s.stage))
     maker: dict[str, Step] = {}
     for declared in found:
         for name in declared.makes:
@@ -165,8 +163,16 @@ def collect(modules: Iterable[ModuleType]) -> tuple[Step, ...]:
                 if name not in maker:
                     raise ValueError(f"{declared.name} reads {name}, which no step makes")
                 order.add(number[id(declared)], number[id(maker[name])])
+    # every slice makes the values of `ANY` for itself
+    kept = {
+        name
+        for reader in found
+        for name, scope in reader.reads
+        if name in maker and maker[name].stage and (scope or number_of(reader.stage) > number_of(maker[name].stage))
+    }
     try:
-        return tuple(found[i] for i in order.static_order())
+        ordered = [found[i] for i in order.static_order()]
+        return tuple(s._replace(keeps=tuple(name for name in s.makes if name in kept)) for s in ordered)
     except CycleError as error:
         names = " -> ".join(found[i].name for i in error.args[1])
         raise ValueError(f"steps depend on each other in a cycle: {names}") from error

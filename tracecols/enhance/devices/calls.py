@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,28 +143,19 @@ class DeviceCalls:
                     result[low + at] = value[k]
         self.count("references of calls to streams that do not exist in their process", unknown)
         # a nested call refers to the same stream as the call around it (WAIT FOR COMMAND QUEUE in clFinish)
-        host = np.flatnonzero((self.what >= 0) & ~self.on_device)
-        call, is_enter, depth = nesting(c, host)
-        position = np.arange(call.size)
-        for level in range(2, int(depth.max(initial=0)) + 1):
-            around = call[np.maximum.accumulate(np.where(is_enter & (depth == level - 1), position, -1))]
-            inner = np.flatnonzero(is_enter & (depth == level))
-            some = inner[stream[call[inner]] < 0]
-            stream[call[some]] = stream[around[some]]
+        for inner, around in nested(c, np.flatnonzero((self.what >= 0) & ~self.on_device)):
+            some = stream[inner] < 0
+            stream[inner[some]] = stream[around[some]]
         return stream, event
 
     def innermost(self, kind: int) -> NDArray[np.bool_]:
         """Return a mask of the calls of hosts of a kind that contain no other call of that kind: the calls of the
         driver within a function of a library."""
         mine = (self.what == kind) & ~self.on_device
-        call, is_enter, depth = nesting(self.calls, np.flatnonzero((self.what >= 0) & ~self.on_device))
-        position = np.arange(call.size)
         holds = np.zeros(mine.size, bool)
-        for k in range(int(depth.max(initial=0)), 1, -1):
-            around = call[np.maximum.accumulate(np.where(is_enter & (depth == k - 1), position, -1))]
-            inner = np.flatnonzero(is_enter & (depth == k))
-            some = inner[(mine | holds)[call[inner]]]
-            holds[around[some]] = True
+        # the innermost level first
+        for inner, around in reversed([*nested(self.calls, np.flatnonzero((self.what >= 0) & ~self.on_device))]):
+            holds[around[(mine | holds)[inner]]] = True
         return mine & ~holds
 
     def _callsites(self) -> Ints:
@@ -249,6 +240,17 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
     carried = np.append(0, level)[head]
     level = level - np.repeat(carried, np.diff(np.append(head, call.size)))
     return call, is_enter, np.where(is_enter, level, level + 1)
+
+
+def nested(calls: CallInstances, chosen: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield, level by level from the outside, those of some call instances that are nested in others of them, and the
+    instance around each."""
+    call, is_enter, depth = nesting(calls, chosen)
+    position = np.arange(call.size)
+    for level in range(2, int(depth.max(initial=0)) + 1):
+        last = np.maximum.accumulate(np.where(is_enter & (depth == level - 1), position, -1))
+        inner = np.flatnonzero(is_enter & (depth == level))
+        yield call[inner], call[last[inner]]
 
 
 def direction_of(name: str) -> int:

@@ -9,7 +9,7 @@ from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, latest_before
 from tracecols.enhance.definitions.regions import COPY, WAIT
-from tracecols.enhance.devices.calls import BEFORE, Calls, DeviceCalls, nesting
+from tracecols.enhance.devices.calls import BEFORE, Calls, DeviceCalls, nested
 from tracecols.enhance.devices.spans import NEVER, latest_end
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import called, is_in
@@ -218,15 +218,10 @@ def time_inside(d: DeviceCalls, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     c = d.calls
     own_time = c.exit_time - c.enter_time
     waits = np.zeros(c.enter.size, bool)
-    call, is_enter, depth = nesting(c, host)
-    number = np.arange(call.size)
     spent = own_time.copy()
-    for k in range(2, int(depth.max(initial=0)) + 1):
-        last = np.maximum.accumulate(np.where(is_enter & (depth == k - 1), number, -1))
-        here = np.flatnonzero(is_enter & (depth == k))
-        parent = call[last[here]]
-        np.subtract.at(own_time, parent, spent[call[here]])
-        waits[parent[d.what[call[here]] == WAIT]] = True
+    for inner, around in nested(c, host):
+        np.subtract.at(own_time, around, spent[inner])
+        waits[around[d.what[inner] == WAIT]] = True
     return own_time, waits
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, number_chronologically, occurrence
-from tracecols.enhance.dataflow.outgoing import OutgoingRows
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, LEAST_MEMBERS, MEMBER_BYTES, Bucket, Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
@@ -74,97 +73,83 @@ def blocking_operations(
     return at[ends], np.where(begun, before, -1)[ends], communicator[at[ends]]
 
 
-class OutgoingMembers:
-    """The participants of collective operations in a partition.
+class OutgoingMembers(NamedTuple):
+    """The participants of collective operations in a partition."""
 
-    Attributes
-    ----------
-    members : OutgoingRows
-        `MEMBER`; with more than one window sorted by key, which numbers communicators, and the operations of each.
-    communicator, size, first, stop : (n,) int64
-        Numbers of the communicators that are used; number of participants of the partition on each; number of its first
-        operation there, and one more than that of the last.
-    """
-
-    def __init__(
-        self,
-        facts: Facts,
-        scans: Sequence[LocationScan],
-        members: NDArray[np.int64],
-        calls: CallInstances,
-        division: Division,
-        spill: Spill | None,
-    ) -> None:
-        comm = facts.communicators
-        columns = ["op", "communicator", "root", "sent", "received"]
-        e = attributed_events(facts, scans, members, calls, "collectives", columns)
-        end, before, communicator = blocking_operations(comm, e.kind, e.communicator, e.location)
-        call, is_creation = e.call[end], e.kind[end] == K.COMM_CREATE
-        # an operation begins in the call in which it ends
-        begun = (before >= 0) & (e.call[before] == call)
-        begin_time = np.where(begun, e.time[before], pick(calls.enter_time, call))
-        begin_row = np.where(begun, e.row[before], pick(calls.enter, call))
-        location, end_time = e.location[end], e.time[end]
-        process = facts.process[location]
-        channel = comm.channel(communicator, process)
-        # several threads of one process may take part in operations of a communicator, one after the other
-        threads = np.flatnonzero(location[1:] != location[:-1])
-        of_process = combine(process, channel)
-        if (process[threads] == process[threads + 1]).any():
-            by_time = facts.order.argsort(e.row[end], end_time, process)
-            k = np.empty(end.size, np.int64)
-            k[by_time] = occurrence(of_process[by_time])
-        else:
-            k = occurrence(of_process)
-        k = facts.numbering.number(Numbered.COLLECTIVE, k, process, communicator)
-        key = channel << _K | k
-        if len(division.windows) > 1:
-            order = np.argsort(key, kind="stable")
-            key, end, call, begin_row, begin_time, end_time, is_creation = (
-                column[order] for column in (key, end, call, begin_row, begin_time, end_time, is_creation)
-            )
-            communicator, process, location = communicator[order], process[order], location[order]
-        rows = Columns(
-            end.size,
-            {
-                "key": key,
-                "communicator": communicator,
-                "rank": lambda: comm.rank_of(communicator, process).astype(np.int32),
-                "location": location,
-                "begin": begin_row,
-                "end": partial(np.take, e.row, end),
-                "begin_time": begin_time,
-                "end_time": end_time,
-                "sent": lambda: np.where(is_creation, 0, e.sent[end]),
-                "received": lambda: np.where(is_creation, 0, e.received[end]),
-                "root": lambda: np.where(is_creation, -1, e.root[end]).astype(e.root.dtype),
-                "op": lambda: np.where(is_creation, COLLECTIVE_OPS.index("create_handle"), e.op[end]).astype(
-                    e.op.dtype
-                ),
-                "enter": partial(pick, calls.enter, call),
-                "exit": partial(pick, calls.exit, call),
-                "enter_time": partial(pick, calls.enter_time, call),
-                "exit_time": partial(pick, calls.exit_time, call),
-                "call_path": partial(pick, calls.call_path, call),
-            },
-        )
-        self.members = OutgoingRows(rows, MEMBER, spill, _RELATIVE)
-        group, first = number(channel)
-        of = Segments(group, first.size)
-        self.communicator, self.size, self.first, self.stop = channel[first], of.count(), of.min(k), of.max(k) + 1
+    members: ColumnSource
+    """`MEMBER`; with more than one window sorted by key, which numbers communicators, and the operations of each."""
+    communicator: NDArray[np.int64]
+    size: NDArray[np.int64]
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    """`communicator`, `size`, `first` and `stop`: (n,), numbers of the communicators that are used; number of
+    participants of the partition on each; number of its first operation there, and one more than that of the last."""
 
 
-@step(WITHIN, "outgoing_members", keeps=("outgoing_members",))
+@step(WITHIN, "outgoing_members")
 def outgoing_members(
     facts: Facts,
     scans: Sequence[LocationScan],
     members: NDArray[np.int64],
     call_instances: CallInstances,
     division: Division,
-    spill: Spill | None,
+    spill: Spill,
 ) -> OutgoingMembers:
     """Find the participants of collective operations in a partition, in the order of the operations."""
-    return OutgoingMembers(facts, scans, members, call_instances, division, spill)
+    comm, calls = facts.communicators, call_instances
+    columns = ["op", "communicator", "root", "sent", "received"]
+    e = attributed_events(facts, scans, members, calls, "collectives", columns)
+    end, before, communicator = blocking_operations(comm, e.kind, e.communicator, e.location)
+    call, is_creation = e.call[end], e.kind[end] == K.COMM_CREATE
+    # an operation begins in the call in which it ends
+    begun = (before >= 0) & (e.call[before] == call)
+    begin_time = np.where(begun, e.time[before], pick(calls.enter_time, call))
+    begin_row = np.where(begun, e.row[before], pick(calls.enter, call))
+    location, end_time = e.location[end], e.time[end]
+    process = facts.process[location]
+    channel = comm.channel(communicator, process)
+    # several threads of one process may take part in operations of a communicator, one after the other
+    threads = np.flatnonzero(location[1:] != location[:-1])
+    of_process = combine(process, channel)
+    if (process[threads] == process[threads + 1]).any():
+        by_time = facts.order.argsort(e.row[end], end_time, process)
+        k = np.empty(end.size, np.int64)
+        k[by_time] = occurrence(of_process[by_time])
+    else:
+        k = occurrence(of_process)
+    k = facts.numbering.number(Numbered.COLLECTIVE, k, process, communicator)
+    key = channel << _K | k
+    if len(division.windows) > 1:
+        order = np.argsort(key, kind="stable")
+        key, end, call, begin_row, begin_time, end_time, is_creation = (
+            column[order] for column in (key, end, call, begin_row, begin_time, end_time, is_creation)
+        )
+        communicator, process, location = communicator[order], process[order], location[order]
+    rows = Columns(
+        end.size,
+        {
+            "key": key,
+            "communicator": communicator,
+            "rank": comm.rank_of(communicator, process).astype(np.int32),
+            "location": location,
+            "begin": begin_row,
+            "end": e.row[end],
+            "begin_time": begin_time,
+            "end_time": end_time,
+            "sent": np.where(is_creation, 0, e.sent[end]),
+            "received": np.where(is_creation, 0, e.received[end]),
+            "root": np.where(is_creation, -1, e.root[end]).astype(e.root.dtype),
+            "op": np.where(is_creation, COLLECTIVE_OPS.index("create_handle"), e.op[end]).astype(e.op.dtype),
+            "enter": pick(calls.enter, call),
+            "exit": pick(calls.exit, call),
+            "enter_time": pick(calls.enter_time, call),
+            "exit_time": pick(calls.exit_time, call),
+            "call_path": pick(calls.call_path, call),
+        },
+    )
+    group, first = number(channel)
+    of = Segments(group, first.size)
+    return OutgoingMembers(spill.keep(rows, _RELATIVE), channel[first], of.count(), of.min(k), of.max(k) + 1)
 
 
 def plan_buckets(outgoing: Sequence[OutgoingMembers], memory: int | None = None) -> list[Bucket]:
@@ -201,7 +186,7 @@ def match_collectives(
     """Build the tables of the collective operations in a range of keys, and of their participants."""
     several = len(every_outgoing_members) > 1
     spans = [
-        o.members.between("key", bucket.low, bucket.high) if several else (0, o.members.n)
+        o.members.search("key", [bucket.low, bucket.high]).tolist() if several else (0, len(o.members))
         for o in every_outgoing_members
     ]
 

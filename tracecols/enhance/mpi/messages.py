@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick, pieced
 from tracecols.enhance.dataflow.grouping import Segments, combine, join_occurrences, mask_of, number, occurrence
-from tracecols.enhance.dataflow.outgoing import OutgoingRows
 from tracecols.enhance.dataflow.partitions import Division
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import OPEN
@@ -73,11 +72,11 @@ RELATIVE = {
 """Columns of calls, and of the events that complete or post a message, have values close to those of its event."""
 
 
-def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
+def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Return the columns of the call instances in which events lie, -1 none; `role` is the prefix of their names:
     `send`, `recv`, ..."""
     values = calls.enter, calls.exit, calls.enter_time, calls.exit_time, calls.call_path
-    return {f"{role}_{name}": partial(pick, v, call) for name, v in zip(CALL, values, strict=True)}
+    return {f"{role}_{name}": pick(v, call) for name, v in zip(CALL, values, strict=True)}
 
 
 def _pairs(key: NDArray[np.int64], role: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -188,23 +187,23 @@ def list_sends(point_to_point: PointToPoint, call_instances: CallInstances) -> C
 class OutgoingMessages(NamedTuple):
     """The sends and receives of a partition."""
 
-    sends: OutgoingRows
+    sends: ColumnSource
     """`SEND_HALF` of the sends that were not cancelled, by the partition that receives them."""
     start: NDArray[np.int64]
     """(n_partitions + 1,): first row for each partition; rows after the last have no receiver."""
-    receives: OutgoingRows
+    receives: ColumnSource
     """`RECV_HALF` and `KEY` of the receives, in the order in which they were posted."""
     n_cancelled: int
 
     @property
     def n_nowhere(self) -> int:
         """Number of sends without a receiving process."""
-        return self.sends.n - int(self.start[-1])
+        return len(self.sends) - int(self.start[-1])
 
 
-@step(WITHIN, "outgoing_messages", keeps=("outgoing_messages",))
+@step(WITHIN, "outgoing_messages")
 def outgoing_messages(
-    facts: Facts, division: Division, spill: Spill | None, point_to_point: PointToPoint, call_instances: CallInstances
+    facts: Facts, division: Division, spill: Spill, point_to_point: PointToPoint, call_instances: CallInstances
 ) -> OutgoingMessages:
     """Sort the sends of a partition by the partitions that receive them, and its receives in the order in which they
     were posted."""
@@ -226,38 +225,38 @@ def outgoing_messages(
     columns = Columns(
         sends.size,
         {
-            "send": partial(np.take, e.row, sends),
-            "send_done": partial(pick, e.row, done),
-            "send_location": partial(np.take, e.location, sends),
-            "source_process": partial(np.take, of_process, sends),
+            "send": e.row[sends],
+            "send_done": pick(e.row, done),
+            "send_location": e.location[sends],
+            "source_process": of_process[sends],
             "destination_process": destination,
-            "communicator": partial(np.take, e.communicator, sends),
-            "destination": partial(np.take, e.peer, sends),
-            "tag": partial(np.take, e.tag, sends),
-            "length": partial(np.take, e.length, sends),
-            "send_time": partial(np.take, e.time, sends),
+            "communicator": e.communicator[sends],
+            "destination": e.peer[sends],
+            "tag": e.tag[sends],
+            "length": e.length[sends],
+            "send_time": e.time[sends],
             **call_columns(call_instances, "send", e.call[sends]),
             **call_columns(call_instances, "send_done", pick(e.call, done)),
         },
     )
-    outgoing = OutgoingRows(columns, SEND_HALF, spill, RELATIVE)
+    outgoing = spill.keep(columns, RELATIVE)
     columns = Columns(
         receives.size,
         {
-            "recv": partial(np.take, e.row, receives),
-            "recv_post": partial(np.take, e.row, post),
-            "recv_location": partial(np.take, e.location, receives),
-            "source": partial(np.take, e.peer, envelope),
-            "recv_time": partial(np.take, e.time, receives),
+            "recv": e.row[receives],
+            "recv_post": e.row[post],
+            "recv_location": e.location[receives],
+            "source": e.peer[envelope],
+            "recv_time": e.time[receives],
             "source_process": c.process_of(e.communicator[envelope], e.peer[envelope], of_process[receives]),
-            "destination_process": partial(np.take, of_process, receives),
-            "communicator": partial(np.take, e.communicator, envelope),
-            "tag": partial(np.take, e.tag, envelope),
+            "destination_process": of_process[receives],
+            "communicator": e.communicator[envelope],
+            "tag": e.tag[envelope],
             **call_columns(call_instances, "recv_post", e.call[post]),
             **call_columns(call_instances, "recv", e.call[receives]),
         },
     )
-    received = OutgoingRows(columns, [*KEY, *RECV_HALF], spill, RELATIVE)
+    received = spill.keep(columns, RELATIVE)
     return OutgoingMessages(outgoing, start, received, int(cancelled.sum()))
 
 
@@ -265,9 +264,9 @@ class MatchResult:
     """The receives of a partition that match the sends to it: `matched` has the receive of each send, -1 if it was
     never received; the sends of each window begin at `start`."""
 
-    def __init__(self, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None) -> None:
+    def __init__(self, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill) -> None:
         self._start = start
-        self._kept = keep(Columns(matched.size, {"matched": matched}), spill)
+        self._kept = spill.keep(Columns(matched.size, {"matched": matched}))
 
     def size(self, sender: int) -> int:
         """Return the number of sends in a window."""
@@ -283,19 +282,12 @@ def _filled(sizes: NDArray[np.int64]) -> list[int]:
     return np.flatnonzero(sizes).tolist() or [0]
 
 
-class LateCalls:
+class LateCalls(NamedTuple):
     """The calls of a partition that wait for late senders: their ENTERs, ascending, and the longest wait in each in
     ticks, at most until the end of the call."""
 
-    def __init__(self, messages: CompoundTable) -> None:
-        m = messages
-        wait = np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time
-        late = np.flatnonzero((wait > 0) & (m.recv_enter >= 0))
-        group, first = number(m.recv_enter[late])
-        longest = Segments(group, first.size).max(wait[late])
-        enter = m.recv_enter[late][first]
-        order = np.argsort(enter)
-        self.enter, self.wait = enter[order], longest[order]
+    enter: NDArray[np.int64]
+    wait: NDArray[np.int64]
 
     def at(self, enter: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the waits of the calls with the given ENTERs; 0 for calls that do not wait."""
@@ -305,10 +297,17 @@ class LateCalls:
         return np.where(self.enter[at] == enter, self.wait[at], 0)
 
 
-@step(RECEIVE, "late_calls", keeps=("late_calls",))
+@step(RECEIVE, "late_calls")
 def find_late_calls(messages: CompoundTable) -> LateCalls:
     """Find the calls of a partition that wait for late senders."""
-    return LateCalls(messages)
+    m = messages
+    wait = np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time
+    late = np.flatnonzero((wait > 0) & (m.recv_enter >= 0))
+    group, first = number(m.recv_enter[late])
+    longest = Segments(group, first.size).max(wait[late])
+    enter = m.recv_enter[late][first]
+    order = np.argsort(enter)
+    return LateCalls(enter[order], longest[order])
 
 
 def _one_before_is_lacking(
@@ -324,13 +323,9 @@ def _one_before_is_lacking(
     return (at >= 0) & facts.order.precedes(row[at], time[at], row, time)
 
 
-@step(RECEIVE, "messages", "receives", "match_result", keeps=("match_result",))
+@step(RECEIVE, "messages", "receives", "match_result")
 def match_messages(
-    facts: Facts,
-    division: Division,
-    partition: int,
-    every_outgoing_messages: Sequence[OutgoingMessages],
-    spill: Spill | None,
+    facts: Facts, division: Division, partition: int, every_outgoing_messages: Sequence[OutgoingMessages], spill: Spill
 ) -> tuple[CompoundTable, CompoundTable, MatchResult]:
     """Build the tables of the messages that a partition receives and of all its receives, and find the receive that
     matches each send."""
@@ -388,7 +383,7 @@ def _receives_of(
     partition: int, division: Division, every_outgoing_messages: Sequence[OutgoingMessages]
 ) -> ColumnSource:
     """Return the receives of a partition: `KEY` and `RECV_HALF`."""
-    return pieced([every_outgoing_messages[k].receives.kept for k in division.windows_of(partition)])
+    return pieced([every_outgoing_messages[k].receives for k in division.windows_of(partition)])
 
 
 def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any]], n_sends: int) -> NDArray[np.int64]:
@@ -476,7 +471,7 @@ def gather_sent(
         return joined([o.sends.rows(name, 0, int(o.start[-1])) for o in own])
 
     def every_send(name: str) -> NDArray[Any]:
-        nowhere = [o.sends.rows(name, int(o.start[-1])) for o in own]
+        nowhere = [o.sends.rows(name, int(o.start[-1]), len(o.sends)) for o in own]
         return joined([sends(name), *nowhere])
 
     recv = matched("recv")

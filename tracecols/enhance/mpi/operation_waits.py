@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup
 from tracecols.enhance.mpi.waits import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
@@ -27,7 +28,7 @@ SHMEM = named(".*", "shmem")
 Waits = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Ticks, and whether they count."""
 
-BY_START, BY_ACCESS, BY_COMPLETE = 1, 2, 3
+NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 """Call in which an origin was when its target posted (`epochs.held_by`)."""
 
 
@@ -155,9 +156,7 @@ def largest_of_each(
 ) -> NDArray[np.bool_]:
     """Return a mask of the chosen row with the longest wait of each call, of equal ones the first."""
     rows = np.flatnonzero(chosen & (wait > 0))
-    keys = [c[rows] for c in call]
-    rows = rows[np.lexsort((rows, -wait[rows], *keys))]
-    key = np.stack([c[rows] for c in call])
+    rows = rows[np.lexsort((rows, -wait[rows], *(c[rows] for c in call)))]
     result = np.zeros(wait.size, bool)
-    result[rows[np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))[: rows.size]]] = True
+    result[rows[starts_run(*(c[rows] for c in call))]] = True
     return result

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import ends_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import lookup, mask_of
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.mpi.operation_waits import awaited_start, awaited_starters, depends_on_others
 from tracecols.enhance.scan.facts import Facts
@@ -52,13 +52,9 @@ AWAITED = {**POLL, **{f"cause_{name}": np.int64 for name in CAUSE}}
 Awaited = dict[str, NDArray[Any]]
 
 
-@step(WITHIN, "polling_calls", keeps=("polling_calls",))
+@step(WITHIN, "polling_calls")
 def list_polling_calls(
-    facts: Facts,
-    scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
-    call_instances: CallInstances,
-    spill: Spill | None,
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances, spill: Spill
 ) -> ColumnSource:
     """List the polling calls of series that end with a call that completes an operation or receives."""
     calls = call_instances
@@ -78,7 +74,7 @@ def list_polling_calls(
     known = completes[end] | probes[end - 1]
     at, end = at[known], end[known]
     columns = {name: getattr(calls, name)[order[at]].astype(np.int64) for name in CALL}
-    return keep(Columns(at.size, {**columns, "ends_in": enter[end], "is_last": at == end}), spill)
+    return spill.keep(Columns(at.size, {**columns, "ends_in": enter[end], "is_last": at == end}))
 
 
 def _completing(scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances) -> NDArray[np.bool_]:
@@ -96,9 +92,9 @@ def _nothing(of: dict[str, Any]) -> Columns:
     return Columns(0, {name: np.zeros(0, dtype) for name, dtype in of.items()})
 
 
-@step(RECEIVE, "polled_messages", keeps=("polled_messages",))
+@step(RECEIVE, "polled_messages")
 def find_polled_messages(
-    messages: CompoundTable, own_polling_calls: Sequence[ColumnSource], spill: Spill | None
+    messages: CompoundTable, own_polling_calls: Sequence[ColumnSource], spill: Spill
 ) -> ColumnSource:
     """Find the polling calls that wait for messages to be sent; of several messages, the last one sent counts."""
     polls = joined_columns(own_polling_calls)
@@ -107,7 +103,7 @@ def find_polled_messages(
     m = messages
     cause = (m.send_location, m.send, m.send_call_path, m.send_enter_time, m.send_exit_time)
     found = _awaited(polls, m.recv_enter, m.send_enter_time, cause)
-    return keep(Columns(found["enter"].size, found), spill)
+    return spill.keep(Columns(found["enter"].size, found))
 
 
 def _awaited(polls: ColumnSource, got_in: NDArray[np.int64], time: NDArray[np.int64], cause: Sequence[Any]) -> Awaited:

@@ -29,7 +29,7 @@ MEMBER = ("key", "communicator", "location", "enter", "exit", "enter_time", "exi
 def find_created_processes(facts: Facts, every_outgoing_members: Sequence[OutgoingMembers]) -> CompoundTable:
     """Build the table of processes that are created by others."""
     # nothing is read if there are no inter-communicators
-    of = [(o.members, o.members.n if facts.communicators.is_inter.any() else 0) for o in every_outgoing_members]
+    of = [(o.members, len(o.members) if facts.communicators.is_inter.any() else 0) for o in every_outgoing_members]
     m = {name: joined([rows.rows(name, 0, n) for rows, n in of]) for name in MEMBER}
     on_both = pick(facts.communicators.is_inter, m["communicator"], 0) > 0
     m = {name: column[on_both] for name, column in m.items()}

@@ -28,6 +28,7 @@ from tracecols.enhance.dataflow.grouping import (
 )
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.mpi.operation_waits import BY_ACCESS, BY_COMPLETE, BY_START, NOTHING
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
@@ -51,8 +52,6 @@ SYNCHRONIZES = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC, K.RMA_REQUEST_LO
 
 LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
 """Kinds of events about locks."""
-
-NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 
 
 @step(GLOBAL, "window_members")
@@ -245,17 +244,8 @@ def match_lock_epochs(
             "target": target.astype(np.int32),
             "lock": which,
             "is_exclusive": is_exclusive,
-            **{
-                f"{role}_{column}": values[e.call[at]]
-                for role, at in (("lock", lock), ("unlock", unlock))
-                for column, values in (
-                    ("enter", call_instances.enter),
-                    ("enter_time", enter),
-                    ("exit_time", exit),
-                    ("call_path", call_instances.call_path),
-                )
-            },
-            "unlock_exit": call_instances.exit[e.call[unlock]],
+            **call_instances.columns_of("lock", e.call[lock]),
+            **call_instances.columns_of("unlock", e.call[unlock]),
             "request": e.row[lock],
             "release": e.row[unlock],
             "release_time": release,
@@ -317,27 +307,14 @@ def match_epochs(
     last = position[wait]
     np.maximum.at(last, exposure, position[complete][access])
 
-    times: dict[str, NDArray[Any]] = {
-        name: values[e.call[at]]
-        for name, at, values in (
-            ("start_enter", start, call_instances.enter_time),
-            ("start_exit", start, call_instances.exit_time),
-            ("start_path", start, call_instances.call_path),
-            ("complete_enter", complete, call_instances.enter_time),
-            ("complete_exit", complete, call_instances.exit_time),
-            ("complete_path", complete, call_instances.call_path),
-            ("post_enter", post, call_instances.enter_time),
-            ("post_path", post, call_instances.call_path),
-            ("wait_enter", wait, call_instances.enter_time),
-            ("wait_exit", wait, call_instances.exit_time),
-            ("wait_path", wait, call_instances.call_path),
-        )
-    }
+    calls: dict[str, NDArray[Any]] = {}
+    for role, at in (("start", start), ("complete", complete), ("post", post), ("wait", wait)):
+        calls |= call_instances.columns_of(role, e.call[at])
     epoch, access_event = _accesses(e, start, complete)
     access_call = e.call[access_event]
-    posted = times["post_enter"][exposure]
+    posted = calls["post_enter_time"][exposure]
     events = {"start": e.row[start], "access": e.row[access_event], "complete": e.row[complete]}
-    held = _held(call_instances, times, events, access, posted, epoch, access_call)
+    held = _held(call_instances, calls, events, access, posted, epoch, access_call)
     last_access = _latest_of(epoch, call_instances.exit_time[access_call], start.size)
     return CompoundTable(
         EPOCHS,
@@ -348,12 +325,12 @@ def match_epochs(
             "target": e.location[post][exposure],
             "exposure": exposure,
             "post_enter_time": posted,
-            "wait_enter_time": times["wait_enter"][exposure],
-            "wait_exit_time": times["wait_exit"][exposure],
-            "wait_call_path": times["wait_path"][exposure],
-            "start_enter_time": times["start_enter"][access],
-            "complete_enter_time": times["complete_enter"][access],
-            "complete_call_path": times["complete_path"][access],
+            "wait_enter_time": calls["wait_enter_time"][exposure],
+            "wait_exit_time": calls["wait_exit_time"][exposure],
+            "wait_call_path": calls["wait_call_path"][exposure],
+            "start_enter_time": calls["start_enter_time"][access],
+            "complete_enter_time": calls["complete_enter_time"][access],
+            "complete_call_path": calls["complete_call_path"][access],
             "last_access_time": last_access[access],
             "held_by": held.by.astype(np.int8),
             "held_time": posted - held.enter_time,
@@ -362,7 +339,7 @@ def match_epochs(
             "is_complete": is_complete,
             "completed_by": last[exposure],
             "post": e.row[post][exposure],
-            "post_call_path": times["post_path"][exposure],
+            "post_call_path": calls["post_call_path"][exposure],
             "wait": e.row[wait][exposure],
             "complete": e.row[complete][access],
             "held": held.event,
@@ -471,7 +448,7 @@ class _Held(NamedTuple):
 
 def _held(
     calls: CallInstances,
-    times: dict[str, NDArray[Any]],
+    of_epochs: dict[str, NDArray[Any]],
     events: dict[str, NDArray[np.int64]],
     access: NDArray[np.int64],
     posted: NDArray[np.int64],
@@ -506,8 +483,8 @@ def _held(
             times_of = calls.enter_time[at], calls.exit_time[at]
             hold(what, row[going_on], events["access"][of], calls.call_path[at], *times_of)
         else:
-            since, until = times[f"{name}_enter"][access], times[f"{name}_exit"][access]
+            since, until = (of_epochs[f"{name}_{end}_time"][access] for end in ("enter", "exit"))
             row = np.flatnonzero((since <= posted) & (posted <= until))
             of = access[row]
-            hold(what, row, events[name][of], times[f"{name}_path"][of], since[row], until[row])
+            hold(what, row, events[name][of], of_epochs[f"{name}_call_path"][of], since[row], until[row])
     return held

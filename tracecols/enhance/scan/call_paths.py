@@ -54,9 +54,7 @@ class CallPaths:
     @cached_property
     def met(self) -> NDArray[np.int32]:
         """Position of each call path in `creation`; (n,) int32."""
-        found = np.empty(len(self), np.int32)
-        found[self.creation] = np.arange(len(self), dtype=np.int32)
-        return found
+        return positions(self.creation).astype(np.int32)
 
     def __len__(self) -> int:
         return self.parent.size
@@ -110,14 +108,10 @@ class CallPaths:
         """
         return np.arange(labels.size), labels.astype(np.int64), np.maximum(end - begin, 0)
 
-    def names(self, region_names: Sequence[str]) -> list[str]:
-        """Return the paths as text, region names from the root joined by slashes (`path_names`)."""
-        return self.paths_of(region_names)
-
     def paths_of(
         self, region_names: Sequence[str] | NDArray[np.object_], call_paths: Iterable[int] | None = None
     ) -> list[str]:
-        """Return the paths of some call paths as text, without building the others."""
+        """Return call paths as text (`path_names`), by default all."""
         return path_names(self.parent, [region_names[r] for r in self.region.tolist()], call_paths)
 
 
@@ -210,26 +204,20 @@ class PeriodCallPaths(CallPaths):
         number_labels(path, period, self.of_kernels, found)
         return found
 
-    @property
-    def of_kernels(self) -> Labels:
-        """Return the lookup tables of `label` as kernels take them."""
-        positions = self._places
-        return Labels(len(self.all_periods), self.key, np.zeros(0, np.int64) if positions is None else positions)
-
     @cached_property
-    def _places(self) -> NDArray[np.int64] | None:
-        """The result of `label` for every key up to the last one, or None if that takes much memory; a lookup takes a
-        tenth of the time of a search.
+    def of_kernels(self) -> Labels:
+        """The lookup tables of `label` as kernels take them: the result for every key up to the last one, unless that
+        takes much memory; a lookup takes a tenth of the time of a search.
 
         No requested key exceeds the last period, which has a call path.
         """
         n = len(self.all_periods)
         n_keys = (int(self.period.max(initial=-1)) + 2) * n
-        if n_keys > TABLE_SIZE * self.key.size:
-            return None
-        positions = np.tile(np.arange(n), n_keys // n) if n else np.zeros(0, np.int64)
-        positions[self.key] = np.arange(self.key.size)
-        return positions
+        table = np.zeros(0, np.int64)
+        if n and n_keys <= TABLE_SIZE * self.key.size:
+            table = np.tile(np.arange(n), n_keys // n)
+            table[self.key] = np.arange(self.key.size)
+        return Labels(n, self.key, table)
 
     def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """Return the given call paths of the whole time in the periods of `like`."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of, number
-from tracecols.enhance.dataflow.spill import Spill, large_arrays
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import ANY, WITHIN, step
 from tracecols.enhance.scan.batches import next_events, runs_of, scan_batch
 from tracecols.enhance.scan.facts import Facts
@@ -131,14 +131,14 @@ class CallInstances:
 
 @step(ANY, "team_instances")
 def find_teams(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, spill: Spill | None
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, spill: Spill
 ) -> Teams:
     """Find the team instances of some locations; none in the global view."""
     if only_global:
         return Teams(facts.store, facts.locations, np.zeros(0, np.int64))
     forker = np.full(len(scans), -1, np.int64)
     forker[members] = [scans[i].forker for i in members.tolist()]
-    return Teams(facts.store, facts.locations, members, forker, large_arrays(spill))
+    return Teams(facts.store, facts.locations, members, forker, spill.large)
 
 
 @step(ANY, "call_instances")
@@ -321,7 +321,9 @@ def walk_stacks(
                     is_end = run[0].at + sizes[0] == run[0].n
                     scan_batch(run, {"time": time, "kind": kind, "region": region}, sizes, buffers, is_end, here)
                     if not is_end:
-                        run[0].forget_found()
+                        # the next call instances and attributed events overwrite these, which a walk does not need; the
+                        # ends of those still open are written over others
+                        run[0].state[[stacks.N_CALLS, stacks.N_ATTRIBUTED]] = 0
                     yield WalkedEvents(
                         np.array([scan.location for scan in run]),
                         np.append(0, np.cumsum(sizes)),

@@ -8,11 +8,10 @@ later.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -294,6 +293,8 @@ class LocationScan:
         Call paths of its FORKs so far, the programs that they belong to, and their periods.
     nested : int
         Instances that would begin a phase but lie in another one.
+    n_known : int
+        Number of its begins in teams whose call paths are known (`inherit`).
     gaps : Gaps or None
         Of long processes: the moments after some times at which the location may be divided.
     first_call, first_begin : int
@@ -333,14 +334,14 @@ class LocationScan:
         self._interval_start = self._interval_stop = self._last_join = NOTHING
         self._n_over = 0
         self.depends = self._parents = self._programs = self._team_periods = NOTHING
-        self._known = self._master.size
-        if self._known:
+        self.n_known = self._master.size
+        if self.n_known:
             # none of them is known yet: NO_PARENT, and no period
-            unknown = teams.large.full(3 * self._known, stacks.NO_PARENT, np.int64)
+            unknown = teams.large.full(3 * self.n_known, stacks.NO_PARENT, np.int64)
             self._parents, self._programs, self._team_periods = unknown.reshape(3, -1)
             is_other = self._master >= 0
             if is_other.any():
-                self.depends, self._known = distinct(self._master[is_other]), int(is_other.argmax())
+                self.depends, self.n_known = distinct(self._master[is_other]), int(is_other.argmax())
         self.state = FIRST_STATE.copy()
         self.first_row = int(store.first_rows[location])
         self.published = NOTHING_PUBLISHED
@@ -387,7 +388,7 @@ class LocationScan:
     @property
     def progress(self) -> int:
         """A number that increases with every step of the scan."""
-        return self.at + self._known + self.done
+        return self.at + self.n_known + self.done
 
     @property
     def begins(self) -> NDArray[np.bool_]:
@@ -414,14 +415,6 @@ class LocationScan:
         action = FORKER_ACTION if self.forks_teams else ACTION
         return stacks.Meanings(action, regions.of_entry, flags, np.int32(regions.tasks), np.int32(regions.threads))
 
-    def forget_found(self) -> None:
-        """Discard the call instances and attributed events found so far, so that the next ones overwrite them: a mere
-        walk through the events does not need them.
-
-        The ends of those still open are written over others.
-        """
-        self.state[[stacks.N_CALLS, stacks.N_ATTRIBUTED]] = 0
-
     def side_values(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return the values of its side tables, in the order of `stacks.LocationSides` without `n_known`; `time` has
         the times of its next events."""
@@ -433,11 +426,6 @@ class LocationScan:
             *self._team_intervals(time),
             self._team_periods,
         )
-
-    @property
-    def n_known(self) -> int:
-        """Number of its begins in teams whose call paths are known (`inherit`)."""
-        return self._known
 
     def wait(self, n: int, buffers: ScanBuffers, tasks: stacks.Tasks) -> None:
         """Record that `n` more events are scanned, and the buffers and tasks with which the scan resumes later."""
@@ -499,11 +487,11 @@ class LocationScan:
                 self._team_periods = np.full(self._parents.size, -1, np.int64)
                 if not self.divider.by_time:
                     self._team_periods = pick(others[self.forker].paths.column("period"), at).astype(np.int64)
-                self._known = self._parents.size
+                self.n_known = self._parents.size
             return self._spans is not None or give_up
-        if self._known == self._master.size:
+        if self.n_known == self._master.size:
             return True
-        unknown = slice(self._known, None)
+        unknown = slice(self.n_known, None)
         master, fork = self._master[unknown], self._fork[unknown]
         parents, programs, periods = self._parents[unknown], self._programs[unknown], self._team_periods[unknown]
         forked = np.zeros(master.size, bool)
@@ -518,7 +506,7 @@ class LocationScan:
             periods[mine] = its_periods[fork[mine]]
         lacking = np.flatnonzero((master >= 0) & ~forked)
         n = int(lacking[0]) if lacking.size and not give_up else master.size
-        self._known += n
+        self.n_known += n
         return True
 
     def entries(self, region: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -557,30 +545,7 @@ class LocationScan:
         self.global_calls, self.global_numbers = global_calls, global_numbers
         self.done = True
         # of a small location, the working state takes more memory than the results
-        self.__dict__ = {name: self.__dict__[name] for name in (*RESULTS, "at", "_known")}
-
-
-class Scans(Sequence[LocationScan], ABC):
-    """The scans of all locations, each looked up on access."""
-
-    @abstractmethod
-    def of(self, location: int) -> LocationScan:
-        """Return the scan of a location."""
-
-    @overload
-    def __getitem__(self, location: int) -> LocationScan: ...
-
-    @overload
-    def __getitem__(self, location: slice) -> Sequence[LocationScan]: ...
-
-    def __getitem__(self, location: int | slice) -> LocationScan | Sequence[LocationScan]:
-        if isinstance(location, slice):
-            return [self[i] for i in range(*location.indices(len(self)))]
-        return self.of(int(location))
-
-    def __iter__(self) -> Iterator[LocationScan]:
-        for location in range(len(self)):
-            yield self[location]
+        self.__dict__ = {name: self.__dict__[name] for name in (*RESULTS, "at", "n_known")}
 
 
 def forks_of(scan: LocationScan, events_of_teams: TeamEvents, order: EventOrder) -> ForkSpans:

@@ -63,11 +63,11 @@ class Divider:
     """Whether a focus is distinguished."""
 
     @classmethod
-    def of_bins(cls, bounds: NDArray[np.int64], n_locations: int, words: str = "") -> Divider:
+    def of_bins(cls, bounds: NDArray[np.int64], n_locations: int) -> Divider:
         """Divide at the edges of bins, without a focus."""
         everything = np.array([[np.iinfo(np.int64).min, np.iinfo(np.int64).max]])
         focus = np.repeat(everything, n_locations, axis=0)
-        return cls(BIN, stacks.BY_TIME, edges=bounds[1:-1].copy(), bounds=bounds, words=words, focus=focus)
+        return cls(BIN, stacks.BY_TIME, edges=bounds[1:-1].copy(), bounds=bounds, focus=focus)
 
     @property
     def by_time(self) -> bool:

@@ -22,7 +22,7 @@ from tracecols.enhance.dataflow.grouping import Segments, number
 from tracecols.enhance.dataflow.partitions import Division, Partition, Window
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import SAMPLES, TABLES
-from tracecols.enhance.scan.location_scan import LocationScan, Scans
+from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.region_rules import is_in, is_polling
 from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
@@ -30,7 +30,7 @@ from tracecols.schema import EventKind
 
 
 @dataclass(frozen=True)
-class WindowScans(Scans):
+class WindowScans(Sequence[LocationScan]):
     """The scans of all locations, some of them restricted to a window."""
 
     scans: Sequence[LocationScan]
@@ -40,7 +40,7 @@ class WindowScans(Scans):
     def __len__(self) -> int:
         return len(self.scans)
 
-    def of(self, location: int) -> LocationScan:
+    def __getitem__(self, location: int) -> LocationScan:  # type: ignore[override]
         return self.own.get(location) or self.scans[location]
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import combine, join_occurrences
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
@@ -38,9 +38,9 @@ CALL_COLUMNS = ("enter", "exit", "enter_time", "exit_time", "call_path")
 """Columns of the calls that create threads and wait for them."""
 
 
-@step(WITHIN, "thread_lives", keeps=("thread_lives",))
+@step(WITHIN, "thread_lives")
 def list_thread_lives(
-    facts: Facts, members: NDArray[np.int64], call_instances: CallInstances, spill: Spill | None
+    facts: Facts, members: NDArray[np.int64], call_instances: CallInstances, spill: Spill
 ) -> ColumnSource:
     """List the events at which threads are created, begin, end and are waited for, and the calls around them."""
     store = facts.store
@@ -67,7 +67,7 @@ def list_thread_lives(
         found["call"].append(enclosing_calls(call_instances, i, row))
     lives = {name: np.concatenate(values) for name, values in found.items()}
     calls = call_instances.columns_of("call", lives.pop("call"))
-    return keep(Columns(lives["row"].size, lives | calls), spill)
+    return spill.keep(Columns(lives["row"].size, lives | calls))
 
 
 @step(RECEIVE, "created_threads")

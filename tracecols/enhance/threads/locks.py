@@ -184,8 +184,8 @@ def _find_releases(
     # `turn` numbers the pairs of lock and acquisition number in order
     _, number = np.unique(combine(process, lock), return_inverse=True)
     by_number = np.lexsort((acquisition, number))
-    new_lock = np.append(True, np.diff(number[by_number]) != 0)
-    new = new_lock | np.append(True, np.diff(acquisition[by_number]) != 0)
+    new_lock = starts_run(number[by_number])
+    new = new_lock | starts_run(acquisition[by_number])
     turn = np.empty(n, np.int64)
     turn[by_number] = np.cumsum(new) - 1
     first = by_number[new]
