@@ -664,3 +664,19 @@ def test_messages__that_take_their_time_where_they_are_started_are_shown_with_th
                 w.now[r][0] = t + 1
     first = cube_of(w.finish()).diagnosis().findings[0]
     assert first.kind == "messages" and "820 calls, 3 us in the median" in first.shows
+
+
+def test_tasks__that_one_thread_creates_slowly_are_not_computation():
+    """Without their creation, or with half of it, the run takes as long as the tasks."""
+    w = World(Random(0), 1, 2, noise=0)
+    for k in range(10):
+        with w.inside("build_tree"), w.in_team(0, 20):
+            for i in range(20):
+                t, task = w.now[0][0], (0, 20 * k + i + 1)
+                w.at(0).enter(t, "!$omp create task @tree.c:21").create_task(t, task).leave(t + 100)
+                w.now[0] = [t + 100, max(w.now[0][1], t)]
+                w.at(0, 1).switch_task(w.now[0][1], task)
+                w.work(0, "leaf", 90, 1)
+                w.at(0, 1).complete_task(w.now[0][1], task)
+    first = cube_of(w.finish()).diagnosis().findings[0]
+    assert (first.kind, first.cause_region) == ("tasks", "build_tree")
