@@ -38,7 +38,9 @@ PHASE_NAMES = {
     "C": "counters",
     "": "events of other kinds",
 }
-LEFT_OUT = re.compile(r"|gpu_user_annotation|(cuda|xpu)_(sync|event)|overhead|Trace")
+LEFT_OUT = re.compile(
+    r"|(gpu|mlu|GCU)_(user_annotation|USER_ANNOTATION)|(cuda|xpu|musa|gcu)_(sync|event)|overhead|Trace"
+)
 """Categories of slices that are left out on purpose, because they repeat information of others."""
 
 SINCE_1970 = 10**18

@@ -183,6 +183,11 @@ def test_events__of_files_up_to_2022_are_the_same(tmp_path):
         ("privateuse1_runtime", "aclrtLaunchKernel", "DEVICE[0:7]"),
         ("mtia_runtime", "runtime::launch", "DEVICE[0:7]"),
         ("runtime", "urEnqueueKernelLaunch", "XPU[0:7]"),
+        ("musa_runtime", "musaLaunchKernel", "MUSA[0:7]"),
+        ("musa_driver", "muLaunchKernel", "MUSA[0:7]"),
+        ("gcu_runtime", "topsLaunchKernel", "DEVICE[0:7]"),
+        ("mlu_runtime", "cnInvokeKernel", "DEVICE[0:7]"),
+        ("hpu_op", "synLaunchExt", "DEVICE[0:7]"),
         ("cuda_driver", "cuLaunchKernelEx", "CUDA[0:7]"),
         ("cuda_runtime", "hipExtModuleLaunchKernel", "HIP[0:7]"),
     ],
@@ -196,6 +201,17 @@ def test_calls_for_devices__of_all_makers_launch_kernels(tmp_path, category, cal
         assert found.store.manifest["not_understood"] == {}
         assert found.store.definitions["locations"].column("name").to_pylist()[-1] == stream
         assert found.kernels.launch_enter_time.tolist() == [10_000]
+
+
+def test_copies_and_communication__of_all_makers_are_read(tmp_path):
+    trace = Trace().host(0, 9, "xccl::allreduce", "collective_comm")
+    for category in ("GCU_MEMCPY", "GCU_MEMSET", "mlu_memcpy", "mlu_memset"):
+        trace.device(10, 20, category, category, stream=len(trace.events))
+    for category in ("GCU_USER_ANNOTATION", "mlu_user_annotation", "musa_sync"):
+        trace.device(10, 20, category, category)
+    source = opened(tmp_path, trace)
+    assert source.definitions["regions"]["role"] == ["function", "data_transfer", "kernel", "data_transfer", "kernel"]
+    assert sum(source.properties["left out"].values()) == 3
 
 
 def test_slices_without_a_duration__are_counted(tmp_path):
