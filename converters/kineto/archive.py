@@ -263,7 +263,7 @@ def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], bool]:
     """Return the ranks of files, from their content, else their names, else their order, and whether it is the order of
     several. Raises SourceError if a rank has two files."""
     are_numbered = False
-    ranks = [whole(recording.distributed.get("rank"), MOST_RANKS) for recording in recordings]
+    ranks = [operations.recorded_rank(recording) for recording in recordings]
     if -1 in ranks:
         if len(recordings) > 1 and max(ranks) >= 0:
             lacks = recordings[ranks.index(-1)].path

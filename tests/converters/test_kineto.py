@@ -582,6 +582,18 @@ def test_ranks__come_from_names_of_files_if_they_say_nothing(tmp_path):
     assert "neither files nor their names state ranks: they are numbered in the order of the files" in notes
 
 
+def test_ranks__of_files_recorded_on_demand_are_no_roots(tmp_path):
+    traces = two_ranks()
+    for trace in traces:
+        # versions of Kineto without access to the process group take them from the first operation
+        trace.head["distributedInfo"] |= {"rank": 0, "nccl_version": "unknown"}
+        for k, op in enumerate(("broadcast", "allreduce")):
+            trace.host(80 + k, 81 + k, "record_param_comms", **nccl(op, Rank=trace.rank if k else 0))
+    source = registry.open_source(write_run(tmp_path / "run", traces))
+    assert source.definitions["processes"]["rank"] == [0, 1]
+    assert "notes" not in source.properties
+
+
 def refused(tmp_path, traces):
     with pytest.raises(SourceError) as error:
         registry.open_source(write_run(tmp_path / "run", traces))
