@@ -234,6 +234,17 @@ def test_times__that_an_export_lacks_are_those_of_no_row(tmp_path, column):
     assert store.manifest["source"]["left out"]["CUPTI_ACTIVITY_KIND_KERNEL without valid times"] == 1
 
 
+def test_ranges__without_a_name_are_named_so(tmp_path):
+    source = opened(small().range(0, 90, None), tmp_path)
+    assert "unnamed" in source.definitions["regions"]["name"] and "" not in source.definitions["regions"]["name"]
+
+
+def test_ranges__of_imported_files_are_ranges(tmp_path):
+    source = opened(small().range(0, 90, "imported", kind=70).range(0, 90, None, kind=76), tmp_path)
+    assert "imported" in source.definitions["regions"]["name"]
+    assert not any("NVTX" in what for what in source.properties.get("left out", {}))
+
+
 def test_ranges__that_are_not_closed_last_to_the_end(tmp_path):
     export = Export().range(-30, None, "all").range(-20, -10, "before").range(5, None, "last")
     assert events_of(opened(export, tmp_path), 0) == [
