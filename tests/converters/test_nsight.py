@@ -91,6 +91,18 @@ def test_rows__are_kept_or_counted(tmp_path):
     }  # fmt: skip
 
 
+def test_copies__without_a_recorded_call_are_no_time_of_the_program(trace_of):
+    export = Export()
+    for k in range(10):
+        if k % 2:
+            export.call(100 * k, 100 * k + 2, "cudaMemcpyAsync_v3020", k)
+        export.copy(100 * k + 2, 100 * k + 101, 8, correlation=k)
+    export.call(1000, 1002, "cudaDeviceSynchronize_v3020", 20)
+    found = trace_of(export).analyze().diagnosis().findings
+    (busy,) = (f.what for f in found if f.property == "device_copies" and "busy" in f.what)
+    assert busy.endswith("copies take the run time, longest cudaMemcpyAsync (50%)")
+
+
 def test_calls__are_joined_with_what_they_ask_for_within_a_process(trace_of):
     export = Export()
     for pid in (1, 2):
