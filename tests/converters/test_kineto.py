@@ -291,6 +291,14 @@ def test_names__may_have_escapes_and_control_characters(tmp_path):
     assert 'a"b\\\u00e4\n{' in registry.open_source(path).definitions["regions"]["name"]
 
 
+def test_names__may_have_halves_of_surrogates(tmp_path):
+    trace = small().host(60, 70, "a\ud800\U0001f600")
+    next(e for e in trace.events if e["name"] == "thread_name")["args"]["name"] = "\udfff"
+    source = opened(tmp_path, trace)
+    assert "a\ufffd\U0001f600" in source.definitions["regions"]["name"]
+    tracecols.convert(tmp_path / "x.json", tmp_path / "x.trace")
+
+
 # -- nesting -----------------------------------------------------------------------------------------------------------
 
 
