@@ -38,7 +38,9 @@ PHASE_NAMES = {
     "C": "counters",
     "": "events of other kinds",
 }
-LEFT_OUT = re.compile(r"|gpu_user_annotation|(cuda|xpu)_(sync|event)|overhead|Trace")
+LEFT_OUT = re.compile(
+    r"|(gpu|mlu|GCU)_(user_annotation|USER_ANNOTATION)|(cuda|xpu|musa|gcu)_(sync|event)|overhead|Trace"
+)
 """Categories of slices that are left out on purpose, because they repeat information of others."""
 
 SINCE_1970 = 10**18
@@ -258,7 +260,7 @@ def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], bool]:
     """Return the ranks of files, from their content, else their names, else their order, and whether it is the order of
     several. Raises SourceError if a rank has two files."""
     are_numbered = False
-    ranks = [whole(recording.distributed.get("rank"), MOST_RANKS) for recording in recordings]
+    ranks = [operations.recorded_rank(recording) for recording in recordings]
     if -1 in ranks:
         if len(recordings) > 1 and max(ranks) >= 0:
             lacks = recordings[ranks.index(-1)].path

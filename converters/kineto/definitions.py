@@ -22,7 +22,7 @@ _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
 PHASE = 1 | 2
 """Flags of regions whose instances are phases."""
 
-_LIBRARIES = {"HIP": ("hip",), "XPU": ("ur", "ze", "pi", "sycl"), "CUDA": ("cu",)}
+_LIBRARIES = {"HIP": ("hip",), "XPU": ("ur", "ze", "pi", "sycl"), "MUSA": ("mu",), "CUDA": ("cu",)}
 """Prefixes of the names of device calls."""
 
 ROLES = {scan.KERNEL: "kernel", scan.MEMCPY: "data_transfer", scan.MEMSET: "kernel"}

@@ -242,9 +242,9 @@ class Recording:
         """Add NVTX push/pop ranges."""
         self._name(rows, names)
         kinds = content.enumeration("ENUM_NSYS_EVENT_TYPE")
-        is_range = rows["eventType"] == c.PUSH_POP
+        is_range = np.isin(rows["eventType"], (c.PUSH_POP, c.IMPORTED_PUSH_POP))
         for number, n in zip(*np.unique(rows["eventType"][~is_range], return_counts=True), strict=True):
-            if number not in (c.DOMAIN, c.THREAD_NAME, c.CATEGORY):
+            if number not in (c.DOMAIN, c.DOMAIN_END, c.THREAD_NAME, c.CATEGORY):
                 content.skipped[f"{c.NVTX} of type {kinds.get(int(number), number)}"] += int(n)
         index = names.indices.to_numpy()
         texts = names.dictionary.to_pylist()

@@ -91,6 +91,12 @@ def test_capabilities__of_a_program_written_down():
         ("run", b"PK\3\4" + bytes(90), "a zip archive", "unpack it"),
         ("report.nsys-rep", b"x", "a report of Nsight Systems", "nsys export --type sqlite"),
         (
+            "report.jsonl",
+            b"{}",
+            "an export of Nsight Systems that is neither SQLite nor Parquet, or no trace",
+            "nsys export --type sqlite",
+        ),
+        (
             "kernels.ncu-rep",
             b"x",
             "a report of Nsight Compute, which has metrics of kernels and no trace",

@@ -729,6 +729,12 @@ def test_function_name__is_one_spelling_of_a_signature(signature, name):
     assert fitted(f"{signature}/MPI_Send", 400) == f"{name}/MPI_Send"
 
 
+def test_function_name__of_python_has_file_and_function():
+    name = "torch/nn/modules/module.py(1779): _call_impl"
+    assert wording.short(name) == function_name(name) == "module.py: _call_impl"
+    assert fitted(f"{name}/aten::mm", 400) == "torch/nn/modules/module.py: _call_impl/aten::mm"
+
+
 @pytest.mark.slow
 def test_text__fits_a_terminal_of_80_columns(tmp_path):
     trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"))

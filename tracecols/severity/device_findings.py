@@ -114,6 +114,7 @@ def busy_devices(cube: Severities) -> Iterator[Finding]:
     path, region, best = largest_places(cube, cells, cube.scale(name))
     longest = _longest_functions(cube, cells)
     named = wording.listed([f"{wording.short(function)} ({share:.0%})" for function, share in longest])
+    named = f", longest {named}" if named else ""
     takes, title, advice = wording.OF_BUSY_DEVICES[name]
     yield Finding(
         property=name,
@@ -124,7 +125,7 @@ def busy_devices(cube: Severities) -> Iterator[Finding]:
         meanwhile=(),
         advice=advice,
         call_path=best,
-        what=f"{_devices_are(facts)} busy {busy:.0%} of the time: {takes} the run time, longest {named}",
+        what=f"{_devices_are(facts)} busy {busy:.0%} of the time: {takes} the run time{named}",
         cause_region=region.call_path,
         shows=f"{title} take {wording.seconds(float(cells.value.sum()) * cube.scale(name))} on all devices",
         **OF_DEVICES,
@@ -132,14 +133,20 @@ def busy_devices(cube: Severities) -> Iterator[Finding]:
 
 
 def _longest_functions(cube: Severities, cells: Cells) -> list[tuple[str, float]]:
-    """Return the two functions (without types and arguments) with the largest shares of some time, and their shares."""
+    """Return the two functions (without types and arguments) with the largest shares of some time, and their shares.
+
+    Operations without a recorded call, which are on the call path of the program, have none.
+    """
     names, of = cube.call_paths.numbered_names
+    parent = cube.call_paths.parent
+    whole = (parent < 0) & np.isin(np.arange(parent.size), parent)
     parts: dict[str, float] = {}
-    by_name = np.bincount(of[cells.call_path], cells.value, len(names))
+    by_name = np.bincount(of[cells.call_path], cells.value * ~whole[cells.call_path], len(names))
     for at in np.flatnonzero(by_name).tolist():
         name = function_name(names[at])
-        parts[name] = parts.get(name, 0.0) + float(by_name[at] / by_name.sum())
-    return sorted(parts.items(), key=lambda part: (-part[1], part[0]))[:2]
+        parts[name] = parts.get(name, 0.0) + float(by_name[at] / cells.value.sum())
+    largest = sorted(parts.items(), key=lambda part: (-part[1], part[0]))[:2]
+    return [(name, share) for name, share in largest if share >= 0.005]
 
 
 def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
