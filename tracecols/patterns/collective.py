@@ -109,8 +109,7 @@ def last_to_exchange(
     everybody = np.ones(c.row.size, bool)
     if c.by_call:
         return c.causes(m, matches, c.latest(everybody))
-    overlap = c.min(c.end) > c.max(c.begin)
-    return c.causes(m, matches, np.where(overlap, c.latest(everybody), c.latest(c.sent > 0)))
+    return c.causes(m, matches, np.where(c.all_meet(), c.latest(everybody), c.latest(c.sent > 0)))
 
 
 def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -171,7 +170,7 @@ def barrier_wait(
 ) -> Matches:
     """From own begin to the latest begin, within the operation."""
     c = Chosen(model, m, BARRIER, operations, on_device)
-    return c.matches(parent, c.wait(c.max(c.begin)))
+    return c.matches(parent, c.wait(c.latest_begin(np.ones(c.row.size, bool))))
 
 
 @declare(
@@ -189,7 +188,7 @@ def barrier_completion(
 ) -> Matches:
     """From the earliest end to own end."""
     c = Chosen(model, m, BARRIER, operations, on_device)
-    return c.matches(parent, c.completion(c.max(c.begin), c.min(c.end)))
+    return c.matches(parent, c.completion(c.latest_begin(np.ones(c.row.size, bool)), c.min(c.end)))
 
 
 @declare(
@@ -270,7 +269,7 @@ def wait_at_n_to_n(
     time."""
     c = Chosen(model, m, N_TO_N, operations, on_device)
     if c.by_call:
-        return c.matches(parent, c.wait(c.max(c.begin)))
+        return c.matches(parent, c.wait(c.latest_begin(np.ones(c.row.size, bool))))
     until, _, takes_part = synchronised(c)
     return c.matches(parent, np.where(takes_part, c.wait(until), 0))
 

@@ -644,6 +644,7 @@ NONBLOCKING_MEMBERS = Table(
         Column("operation", "int64", "number of the operation"),
         reference("communicator", "communicators", "communicator"),
         Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
+        Column("group", "int8", "group in an inter-communicator, 0 or 1; null in others", nullable=True),
         reference("location", "locations", "location"),
         Column("is_root", "bool", "whether it is the root"),
         Column("sent", "int64", "bytes sent", "bytes"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup
-from tracecols.enhance.mpi.waits import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.mpi.waits import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN, groups_that_wait
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import called, either, is_in, named
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -136,7 +136,8 @@ def awaited_starters(m: CompoundTable) -> NDArray[np.int64]:
     none."""
     sends = ~are_of(m, (*N_TO_ONE, *SCAN)) | ((m.sent > 0) & ~m.is_root)
     rows = np.flatnonzero(np.where(are_of(m, ONE_TO_N), m.is_root, sends))
-    key = combine(np.append(m.operation[rows], m.operation), np.append(m.begin_time[rows], awaited_start(m)))
+    own, awaited = groups_that_wait(m.operation, m.group)
+    key = combine(np.append(own[rows], awaited), np.append(m.begin_time[rows], awaited_start(m)))
     return pick(rows, lookup(key[: rows.size], key[rows.size :]))
 
 
