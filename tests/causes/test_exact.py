@@ -346,6 +346,14 @@ def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
     assert severities(cube, "delay_polling") == {("main/work", 0): 18}
 
 
+def test_exact__probes_before_a_location_sends_to_itself_do_not_wait_for_it():
+    program = Program()
+    one = poll(program.masters[0].enter(0, "main"), (10, 20), "MPI_Iprobe")
+    one.enter(30, "MPI_Sendrecv").send(31, to=0).receive(32, source=0).leave(33).leave(40)
+    with program.trace() as trace:
+        assert severities(lawful(trace), "mpi_polling_wait") == {}
+
+
 @pytest.mark.parametrize("at", [0, -1000])
 def test_exact__series_of_tests_wait_for_the_last_to_start_an_operation(at):
     """Clock offsets may make times negative."""

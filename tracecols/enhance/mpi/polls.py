@@ -120,7 +120,8 @@ def _awaited(polls: ColumnSource, got_in: NDArray[np.int64], time: NDArray[np.in
     thing = lookup(got_in[order], polls.column("ends_in"))
     at = np.flatnonzero(thing >= 0)
     thing = order[thing[at]]
-    waits = time[thing] > polls.column("enter_time")[at]
+    # a location that sends to itself does not wait for itself
+    waits = (time[thing] > polls.column("enter_time")[at]) & (cause[0][thing] != polls.column("location")[at])
     at, thing = at[waits], thing[waits]
     columns = {name: polls.column(name)[at] for name in POLL}
     return columns | {
