@@ -443,7 +443,7 @@ def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_point2point",
     "Wait by Polling",
     "Time in calls of MPI_Test and its like, and of MPI_Iprobe, that ask again and again whether something has "
-    "come, until it is sent.",
+    "come, and in MPI_Probe before the message is received, until it is sent.",
     Pattern("polls", since="enter_time", cause=Cause("cause_location", "cause_call_path", "cause_enter_time")),
     advice="Ask when there is nothing else to do: compute meanwhile, or balance the work of those who are waited for.",
     delay="delay_polling_aggregate",
