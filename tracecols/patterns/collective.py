@@ -472,7 +472,8 @@ def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches
     several waits in one call the largest.
 
     These are the root in one-to-all operations, the senders at the root of all-to-one operations, the senders of lower
-    ranks in prefix operations, and all in barriers and others.
+    ranks in prefix operations, all in barriers and the creation of communicators, and in others those that send, for
+    those that receive; in MPI_Ialltoallv and -w only if they start before the own part is completed.
     """
     wait, waits = wait_for_starts(m)
     return parent.where(waits, severity=wait)

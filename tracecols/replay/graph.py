@@ -22,7 +22,7 @@ from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, positions
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
-from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN, directions
+from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, PAIRWISE, SCAN, directions
 from tracecols.enhance.scan.region_rules import CONDITION, in_role, is_in
 from tracecols.enhance.threads.locks import lock_order
 from tracecols.errors import AnalysisError
@@ -39,8 +39,6 @@ from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 Rows = NDArray[np.int64]
-
-PAIRWISE = ("alltoallv", "alltoallw")
 
 JOINS = in_role(("thread_wait",))
 """Rule for the calls that wait for threads which the program has created."""
@@ -558,9 +556,11 @@ def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -
     enter = nodes.enter_of(start)
     size = np.bincount(members.operation, minlength=1)[members.operation] if len(members) else np.zeros(0, np.int64)
     rank = model.facts.communicators.rank_of(members.communicator, model.facts.process[members.location])
-    _operations(
-        nodes, found, members, members.operation, enter, leave, rank, np.where((start >= 0) & (leave >= 0), size, 0)
-    )
+    size = np.where((start >= 0) & (leave >= 0), size, 0)
+    _operations(nodes, found, members, members.operation, enter, leave, rank, size)
+    at = np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES)))
+    everybody = np.ones(at.size, bool)
+    found.all_to_all(members.operation[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
     # calls that only start an operation do not wait
     nodes.role[start[start >= 0]] &= ~np.uint8(kernels.MAY_WAIT)
 

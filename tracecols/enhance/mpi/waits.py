@@ -41,6 +41,7 @@ BARRIER = ("barrier",)
 ONE_TO_N = ("bcast", "scatter", "scatterv")
 N_TO_ONE = ("reduce", "gather", "gatherv")
 N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
+PAIRWISE = ("alltoallv", "alltoallw")
 SCAN = ("scan", "exscan")
 HANDLES = COLLECTIVE_OPS[COLLECTIVE_OPS.index("create_handle") :]
 """Operations that create or free communicators and the like, and that start and end MPI. Score-P records them since
