@@ -108,8 +108,7 @@ def last_to_exchange(model: Model, m: CompoundTable, matches: Matches, **how: An
     everybody = np.ones(c.row.size, bool)
     if c.by_call:
         return c.causes(m, matches, c.latest(everybody))
-    overlap = c.min(c.end) > c.max(c.begin)
-    return c.causes(m, matches, np.where(overlap, c.latest(everybody), c.latest(c.sent > 0)))
+    return c.causes(m, matches, np.where(c.all_meet(), c.latest(everybody), c.latest(c.sent > 0)))
 
 
 def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -168,7 +167,7 @@ def of_calls(operations: RegionRule, cause: Callable[..., Causes]) -> Variant:
 def barrier_wait(model: Model, m: CompoundTable, parent: Matches, **how: Any) -> Matches:
     """From own begin to the latest begin, within the operation."""
     c = Chosen(model, m, BARRIER, **how)
-    return c.matches(parent, c.wait(c.max(c.begin)))
+    return c.matches(parent, c.wait(c.latest_begin(np.ones(c.row.size, bool))))
 
 
 @declare(
@@ -184,7 +183,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, **how: Any) ->
 def barrier_completion(model: Model, m: CompoundTable, parent: Matches, **how: Any) -> Matches:
     """From the earliest end to own end."""
     c = Chosen(model, m, BARRIER, **how)
-    return c.matches(parent, c.completion(c.max(c.begin), c.min(c.end)))
+    return c.matches(parent, c.completion(c.latest_begin(np.ones(c.row.size, bool)), c.min(c.end)))
 
 
 @declare(
@@ -259,7 +258,7 @@ def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, **how: Any) 
     time."""
     c = Chosen(model, m, N_TO_N, **how)
     if c.by_call:
-        return c.matches(parent, c.wait(c.max(c.begin)))
+        return c.matches(parent, c.wait(c.latest_begin(np.ones(c.row.size, bool))))
     until, _, takes_part = synchronised(c)
     return c.matches(parent, np.where(takes_part, c.wait(until), 0))
 
@@ -433,7 +432,7 @@ def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_point2point",
     "Wait by Polling",
     "Time in calls of MPI_Test and its like, and of MPI_Iprobe, that ask again and again whether something has "
-    "come, until it is sent.",
+    "come, and in MPI_Probe before the message is received, until it is sent.",
     Pattern("polls", since="enter_time", cause=Cause("cause_location", "cause_call_path", "cause_enter_time")),
     advice="Ask when there is nothing else to do: compute meanwhile, or balance the work of those who are waited for.",
     delay="delay_polling_aggregate",
@@ -462,7 +461,8 @@ def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches
     several waits in one call the largest.
 
     These are the root in one-to-all operations, the senders at the root of all-to-one operations, the senders of lower
-    ranks in prefix operations, and all in barriers and others.
+    ranks in prefix operations, all in barriers and the creation of communicators, and in others those that send, for
+    those that receive; in MPI_Ialltoallv and -w only if they start before the own part is completed.
     """
     wait, waits = wait_for_starts(m)
     return parent.where(waits, severity=wait)

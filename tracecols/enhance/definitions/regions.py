@@ -166,6 +166,7 @@ class Regions:
         self.is_finalize = is_mpi & (self.lower == "mpi_finalize")
         self.is_file = is_mpi & np.fromiter((n.startswith("mpi_file_") for n in self.lower), bool, self.lower.size)
         self.is_poll = is_mpi & np.isin(self.lower, POLLING_CALLS)
+        self.is_blocking_probe = is_mpi & np.isin(self.lower, ["mpi_probe", "mpi_mprobe"])
         self.is_collective_file = self.is_file & np.fromiter(
             (COLLECTIVE_FILE.fullmatch(n) is not None for n in self.lower), bool, self.lower.size
         )
@@ -175,7 +176,7 @@ class Regions:
             self.construct[openmp & (self.role == role)] = i
         self.device_call = device_calls(self.name, self.role, self.paradigm)
         is_call = (self.construct >= 0) | self.is_init | self.is_finalize | self.is_file | (self.device_call >= 0)
-        is_call |= self.is_poll | np.isin(self.role, ["thread_create", "thread_wait"])
+        is_call |= self.is_poll | self.is_blocking_probe | np.isin(self.role, ["thread_create", "thread_wait"])
         is_call |= openmp & np.isin(self.role, ["ordered", "ordered_sblock"])
         is_call |= (self.paradigm == "pthread") & np.isin(self.lower, THREAD_CALLS)
         self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)
