@@ -266,10 +266,9 @@ class Comparison:
         import pandas as pd
 
         p = self.united[0].properties
-        frame = pd.DataFrame({"property": p.id, "parent": p.parent, "title": p.title, "unit": p.unit})
-        for name, cube in zip(self.names, self.united, strict=True):
-            frame[name] = [cube.total(i) for i in p.id]
-        return self._with_change(frame)
+        columns = {"property": p.id, "parent": p.parent, "title": p.title, "unit": p.unit}
+        runs = zip(self.names, self.united, strict=True)
+        return self._with_change(pd.DataFrame(columns | {name: [cube.total(i) for i in p.id] for name, cube in runs}))
 
     def _with_change(self, frame: pd.DataFrame) -> pd.DataFrame:
         first, last = frame[self.names[0]].to_numpy(), frame[self.names[-1]].to_numpy()
@@ -317,8 +316,8 @@ class Comparison:
         number = np.concatenate(numbers)
         frame = pd.DataFrame({name: np.asarray(of, object)[number] for name, of in columns.items()}, dtype=str)
         frame["call_path"] = np.concatenate(paths)
-        frame[self.names] = np.concatenate(parts, axis=1).T
-        frame = self._with_change(frame)
+        values = pd.DataFrame(np.concatenate(parts, axis=1).T, columns=self.names)
+        frame = self._with_change(pd.concat([frame, values], axis=1))
         order = np.argsort(-frame.change.abs().to_numpy(), kind="stable")[:n]
         frame = frame.iloc[order].reset_index(drop=True)
         frame["call_path"] = head.call_paths.paths_of(frame.call_path.tolist())
