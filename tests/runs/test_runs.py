@@ -122,6 +122,17 @@ def test_add__refuses_values_that_are_no_finite_numbers_or_texts(value, tmp_path
     assert not (tmp_path / "e").exists()
 
 
+def test_show_and_trend__say_what_is_left_out(tmp_path, nightly, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = executed("runs", "show", nightly.folder, "--rows", 1)
+    assert "3 more rows: --rows" in shown and re.search(r"^\d+ earlier positions left out: --json", shown, re.MULTILINE)
+    e = tracecols.Experiment(tmp_path / "e")
+    for i in range(10):
+        e.add(cube(np.random.default_rng(i), solve=1 + i // 5, write=1 + i // 5), parameters={"commit": "ab"[i // 5]})
+    assert "1 more row: --rows" in executed("runs", "trend", e.folder, "--rows", 1, "-o", tmp_path / "t.md")
+    assert "\n\n1 more row: `--rows`\n" in (tmp_path / "t.md").read_text()
+
+
 def test_severities__positions_may_be_called_like_other_columns_and_each_other(tmp_path):
     experiment = tracecols.Experiment(tmp_path / "e")
     for i, branch in enumerate(["title", "call_path", "4", 4]):

@@ -141,7 +141,7 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 @grouped(asked=Asked)
 def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     """Show the severities of runs side by side, by property and call path, averaged over repetitions."""
-    from tracecols.report.runs import head_of, severities_table
+    from tracecols.report.runs import severities_shown
     from tracecols.report.text import text_width
     from tracecols.runs import Experiment
 
@@ -150,7 +150,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     if as_json:
         echo(as_plain(table))
         return
-    echo_parts([head_of(series), severities_table(table, series, rows, text_width())])
+    echo_parts(severities_shown(table, series, rows, text_width()))
 
 
 class Looked(NamedTuple):

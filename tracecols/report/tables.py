@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from tracecols.enhance.scan.paths import fitted, without_arguments
 from tracecols.given.printable import finite
+from tracecols.given.quantities import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +35,12 @@ def middle_out(text: str, width: int) -> str:
         return text
     tail = max((width - 3) // 2, 0)
     return f"{text[: max(width - 3 - tail, 0)]}...{text[len(text) - tail :]}"[:width]
+
+
+def more_rows(n: int, rows: int) -> Iterator[Text]:
+    """Yield how many of `n` rows a table leaves out that has the first `rows`, if any."""
+    if n > rows:
+        yield Text(f"{counted(n - rows, 'more row')}: --rows", "dim")
 
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
