@@ -214,6 +214,28 @@ def test_runs__that_are_damaged_are_refused_or_are_none(tmp_path, content):
         tracecols.Experiment(tmp_path).runs()
 
 
+def test_runs__whose_parameters_cannot_be_read_are_not_left_out(nightly):
+    (nightly.folder / "night-03.json").write_text('{"format": "tracecols run",}')
+    # of another program
+    (nightly.folder / "other.json").write_text("{")
+    with pytest.raises(SeverityError, match=r"night-03\.json cannot be read: .*line 1"):
+        nightly.runs()
+
+
+def test_series__of_different_analyses_says_so(tmp_path):
+    e = tracecols.Experiment(tmp_path / "e")
+    for i, more in enumerate(({}, {"conventions": "expert"}, {"narrowed": {"within": "main"}})):
+        made = cube()
+        e.add(made.replaced(facts=made.facts | more), parameters={"commit": f"c{i}"})
+    noted = [
+        "the rules of the analyses differ: expert, scalasca",
+        "the analyses look at different things, so that there is no speedup: run-1.severity, run-2.severity: "
+        "not narrowed; run-3.severity: narrowed: within main",
+    ]
+    assert e.series().notes == noted
+    assert all(f"note: {note}" in run("runs", "show", e.folder).stderr for note in noted)
+
+
 @pytest.mark.parametrize("term", [(1, 0), (0.5, 0), (0, 1), (1, 1), (2, 0)])
 def test_growth__the_model_of_exact_values_is_found(term):
     p = np.array([4.0, 8, 16, 32, 64, 128])

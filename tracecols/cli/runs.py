@@ -47,13 +47,16 @@ class Asked(NamedTuple):
     with_startup: bool
 
     def series(self, folder: Path) -> Series:
-        """Read the selected runs as a series."""
+        """Read the selected runs as a series, and print remarks on it."""
         from tracecols.runs import Experiment
 
         names = [name.strip() for text in self.properties for name in text.split(",") if name.strip()]
-        return Experiment(folder).series(
+        found = Experiment(folder).series(
             names or ["time"], self.along, self.where, self.last, with_startup=self.with_startup
         )
+        for note in found.notes:
+            echo(f"note: {note}", err=True)
+        return found
 
 
 def series_options(command: Any) -> Any:
