@@ -622,6 +622,22 @@ def test_fitted__shortens_in_the_middle(path, width, expected):
     assert fitted(path, width) == expected
 
 
+def test_findings__of_one_thing_are_in_the_singular():
+    subject = wording.Subject("f", "")
+    transfer = {"n_messages": 1, "mean_bytes": 1024.0, "transfer": 2.0, "n_calls": 2, "typical": 1e-6}
+    for kind, evidence, expected in (
+        ("messages", transfer, "1 message of 1.02 kB in f takes 2 s beyond waiting: it is stalled"),
+        (
+            "copies",
+            {"n_copies": 1, "bytes": 8, "copying": 2.0},
+            "1 copy of 8 bytes between hosts and devices in f takes 2 s",
+        ),
+        ("threads", {"n_created": 1, "lost_each": 2.0}, "creating and joining 1 thread in f takes 2 s"),
+        ("tasks", {"n_tasks": 1, "lost_each": 2.0, "work_each": 0}, "creating 1 task in f takes 2 s"),
+    ):
+        assert wording.what({"kind": kind, "evidence": evidence}, subject) == expected
+
+
 @pytest.mark.slow
 def test_diagnose__prints_text_and_json(traces, tmp_path):
     _, cube = traces("hybrid_2x3")
