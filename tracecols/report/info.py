@@ -270,7 +270,7 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
     """Describe a severity cube: its trace, how it was made, its size, and the notes of the analysis."""
     trace = cube.facts.get("trace") or {}
     source = (trace.get("source") or cube.facts.get("source") or {}).get("path", "")
-    n_cells = sum(len(cells) for cells in cube.cells.values())
+    n_cells = [len(cells) for cells in cube.cells.values()]
     rows = [("source", str(source))] if source else []
     if trace:
         rows.append(("events", f"{trace['n_events']:,}"))
@@ -278,9 +278,9 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
         ("made", how_in_words(cube.facts)),
         (
             "size",
-            f"{counted(len(cube.properties.id), 'property', 'properties')} x "
+            f"{sum(n > 0 for n in n_cells):,} of {counted(len(cube.properties.id), 'property', 'properties')} x "
             f"{counted(len(cube.call_paths), 'call path')} x "
-            f"{counted(cube.system.n_locations, 'location')}, {note(n_cells, 'cells that are not zero')}",
+            f"{counted(cube.system.n_locations, 'location')}, {note(sum(n_cells), 'cells that are not zero')}",
         ),
         ("times", f"{cube.resolution:,} ticks per second"),
     ]
