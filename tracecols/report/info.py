@@ -226,7 +226,11 @@ def _communicators(d: Mapping[str, pa.Table]) -> list[list[Any]]:
     """List communicators and teams: members, kind, paradigm, name."""
     comms = d["communicators"].to_pydict()
     of = zip(*(comms[c] for c in ("members", "kind", "paradigm", "name")), strict=True)
-    return [[len(members), kind, p, name or f"number {i}"] for i, (members, kind, p, name) in enumerate(of)]
+    # of MPI_COMM_SELF each process has one, whose member is not listed
+    return [
+        [1 if kind == "self" else len(members), kind, p, name or f"number {i}"]
+        for i, (members, kind, p, name) in enumerate(of)
+    ]
 
 
 def _topologies(d: Mapping[str, pa.Table]) -> list[list[Any]]:
