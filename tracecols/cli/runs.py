@@ -45,13 +45,16 @@ class Asked(NamedTuple):
     with_startup: bool
 
     def series(self, folder: Path) -> Series:
-        """Read the selected runs as a series."""
+        """Read the selected runs as a series, and print remarks on it."""
         from tracecols.runs import Experiment
 
         names = [name.strip() for text in self.properties for name in text.split(",") if name.strip()]
-        return Experiment(folder).series(
+        found = Experiment(folder).series(
             names or ["time"], self.along, self.where, self.last, with_startup=self.with_startup
         )
+        for note in found.notes:
+            echo(f"note: {note}", err=True)
+        return found
 
 
 def series_options(command: Any) -> Any:
@@ -138,7 +141,7 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 @grouped(asked=Asked)
 def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     """Show the severities of runs side by side, by property and call path, averaged over repetitions."""
-    from tracecols.report.runs import head_of, severities_table
+    from tracecols.report.runs import severities_shown
     from tracecols.report.text import text_width
     from tracecols.runs import Experiment
 
@@ -147,7 +150,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     if as_json:
         echo(as_plain(table))
         return
-    echo_parts([head_of(series), severities_table(table, series, rows, text_width())])
+    echo_parts(severities_shown(table, series, rows, text_width()))
 
 
 class Looked(NamedTuple):

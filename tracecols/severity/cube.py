@@ -185,17 +185,14 @@ class SeverityCube(Severities):
 
     def summary(self) -> str:
         """Return one line: size, conventions, operation, and what the cube is narrowed to."""
-        conventions = f"{self.facts['conventions']} conventions" if self.facts["conventions"] else ""
-        of = f"{self.facts['operation']} of {len(self.facts['of'])} cubes" if "operation" in self.facts else ""
-        return ", ".join(filter(None, (self.size_in_words(), conventions, of, in_words(self.facts))))
-
-    def size_in_words(self) -> str:
-        """Return the number of properties that are not zero everywhere, of call paths, and of locations, in words."""
         found = sum(len(self.cells[n]) > 0 for n in self.properties.id)
-        return (
+        size = (
             f"{counted(found, 'property', 'properties')} x {counted(len(self.call_paths), 'call path')} x "
             f"{counted(self.system.n_locations, 'location')}"
         )
+        conventions = f"{self.facts['conventions']} conventions" if self.facts["conventions"] else ""
+        of = f"{self.facts['operation']} of {len(self.facts['of'])} cubes" if "operation" in self.facts else ""
+        return ", ".join(filter(None, (size, conventions, of, in_words(self.facts))))
 
     def __getitem__(self, properties: str | list[str]) -> pd.DataFrame:
         """Return the severities of a property, or of several, as `frame` does: `cube["late sender"]`."""

@@ -232,20 +232,25 @@ def _copies(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     of = f" of {size(e['bytes'] / e['n_copies'])}" if e["bytes"] else ""
     n = number_of(e["n_copies"], "copy", "copies")
-    return f"{n}{of} between hosts and devices in {s.region} take {seconds(e['copying'])} together"
+    takes, together = ("takes", "") if e["n_copies"] == 1 else ("take", " together")
+    return f"{n}{of} between hosts and devices in {s.region} {takes} {seconds(e['copying'])}{together}"
+
+
+def _each(n: int) -> str:
+    return "" if n == 1 else " each"
 
 
 def _threads(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    return (
-        f"creating and joining {number_of(e['n_created'], 'thread')} in {s.region} takes {seconds(e['lost_each'])} each"
-    )
+    created = number_of(e["n_created"], "thread")
+    return f"creating and joining {created} in {s.region} takes {seconds(e['lost_each'])}{_each(e['n_created'])}"
 
 
 def _tasks(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     work = f", and a task computes {seconds(e['work_each'])}" if e["work_each"] else ""
-    return f"creating {number_of(e['n_tasks'], 'task')} in {s.region} takes {seconds(e['lost_each'])} each{work}"
+    n = e["n_tasks"]
+    return f"creating {number_of(n, 'task')} in {s.region} takes {seconds(e['lost_each'])}{_each(n)}{work}"
 
 
 def _ordinal(n: int) -> str:
@@ -316,9 +321,10 @@ def _messages(f: Facts, s: Subject) -> str:
             "time: messages are stalled"
         )
     if has_slow_transfers(f):
+        n = e["n_messages"]
         return (
-            f"{number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where} take "
-            f"{seconds(e['transfer'])} each beyond waiting: messages are stalled"
+            f"{number_of(n, 'message')} of {size(e['mean_bytes'])} in {where} {'takes' if n == 1 else 'take'} "
+            f"{seconds(e['transfer'])}{_each(n)} beyond waiting: {'it is' if n == 1 else 'messages are'} stalled"
         )
     if "n_messages" in e:
         return f"the transfer of {number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where}"
