@@ -22,8 +22,8 @@ _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
 PHASE = 1 | 2
 """Flags of regions whose instances are phases."""
 
-_LIBRARIES = {"HIP": ("hip",), "XPU": ("ur", "ze", "pi", "sycl"), "MUSA": ("mu",), "CUDA": ("cu",)}
-"""Prefixes of the names of device calls."""
+_LIBRARIES = {"HIP": "hip", "XPU": "ur|ze|pi|sycl", "MUSA": "mu|musa", "CUDA": "cu|cuda"}
+"""Prefixes of the names of device calls, which no lower-case letter follows."""
 
 ROLES = {scan.KERNEL: "kernel", scan.MEMCPY: "data_transfer", scan.MEMSET: "kernel"}
 """Roles of the regions of streams, by category."""
@@ -133,7 +133,9 @@ class Definitions(DefinitionTables):
 def _device_of(recording: Recording) -> str:
     """Return the kind of device of the streams, from the names of the calls."""
     calls = [text for of, text in recording.names if of in (scan.CUDA_RUNTIME, scan.CUDA_DRIVER)]
-    found = [device for device, begins in _LIBRARIES.items() if any(call.startswith(begins) for call in calls)]
+    found = [
+        device for device, prefix in _LIBRARIES.items() if any(re.match(f"({prefix})(?![a-z])", call) for call in calls)
+    ]
     return next(iter(found), "DEVICE" if calls else "CUDA")
 
 

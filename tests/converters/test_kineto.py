@@ -187,7 +187,7 @@ def test_events__of_files_up_to_2022_are_the_same(tmp_path):
         ("musa_driver", "muLaunchKernel", "MUSA[0:7]"),
         ("gcu_runtime", "topsLaunchKernel", "DEVICE[0:7]"),
         ("mlu_runtime", "cnInvokeKernel", "DEVICE[0:7]"),
-        ("hpu_op", "synLaunchExt", "DEVICE[0:7]"),
+        ("hpu_op", "multiply", "DEVICE[0:7]"),
         ("cuda_driver", "cuLaunchKernelEx", "CUDA[0:7]"),
         ("cuda_runtime", "hipExtModuleLaunchKernel", "HIP[0:7]"),
     ],
