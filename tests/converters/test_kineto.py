@@ -658,6 +658,7 @@ def test_command__takes_a_file_a_folder_or_several_files(tmp_path):
         ('{"schemaVersion": 1, "traceEvents": {}}', "expected '\\['"),
         ('{"traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":"5","dur":1}]}', "ts or dur is a text"),
         ('{"traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1e40,"dur":1}]}', "too large"),
+        ('{"traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1}]}\n{"traceEvents": []}', "byte 87: expected the end of the file"),
         ('{"baseTimeNanoseconds": 1.5, "traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1}]}', "expected a whole number"),
     ],
 )  # fmt: skip
