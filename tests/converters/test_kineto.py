@@ -291,6 +291,15 @@ def test_names__may_have_escapes_and_control_characters(tmp_path):
     assert 'a"b\\\u00e4\n{' in registry.open_source(path).definitions["regions"]["name"]
 
 
+def test_names__of_built_in_methods_are_the_same_on_all_ranks(tmp_path):
+    traces = two_ranks()
+    for trace in traces:
+        name = f"<built-in method numel of Tensor object at 0x7fdc681d{trace.rank}>"
+        trace.host(80, 81, name, "python_function")
+    names = registry.open_source(write_run(tmp_path / "run", traces)).definitions["regions"]["name"]
+    assert [n for n in names if "numel" in n] == ["<built-in method numel of Tensor object>"]
+
+
 def test_names__may_have_halves_of_surrogates(tmp_path):
     trace = small().host(60, 70, "a\ud800\U0001f600")
     next(e for e in trace.events if e["name"] == "thread_name")["args"]["name"] = "\udfff"
