@@ -130,8 +130,8 @@ TYPES: tuple[Types, ...] = (
     _one(60000030, REGION, "omp_set_num_threads", "function", "openmp"),
     _one(60000031, REGION, "omp_get_num_threads", "function", "openmp"),
     _one(60000032, LOCK),
-    # OMPT
-    _one(60000050, REGION, "!$omp critical", "critical", "openmp"),
+    # of OMPT; a critical section begins when it is acquired, the wait is one of 60000007
+    _one(60000050, REGION, "!$omp critical sblock", "critical_sblock", "openmp"),
     _one(60000051, REGION, "!$omp atomic", "atomic", "openmp"),
     _one(60000052, REGION, "!$omp for", "loop", "openmp"),
     _one(60000053, REGION, "!$omp workshare", "workshare", "openmp"),
