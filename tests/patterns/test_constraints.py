@@ -174,6 +174,15 @@ def test_collectives__groups_of_inter_communicators_name_the_root_differently(ar
     assert violated(archive) == {}
 
 
+def test_collectives__missing_members_of_inter_communicators_are_ranks_of_the_trace(archive, violated):
+    mpi = archive.mpi(4)
+    inter = archive.inter_comm([3, 0], [1, 2], mpi.world)
+    for rank in (1, 3):
+        mpi.ranks[rank].collective(0, 9, inter, "barrier")
+    (_, [(_, _, words)]) = violated(archive)["collective operations that lack participants"]
+    assert words.endswith("2 of 4 participants, first missing ranks 0, 2 of the trace")
+
+
 def test_collectives__at_most_four_missing_ranks_are_named(archive, violated):
     mpi = archive.mpi(6)
     mpi.ranks[1].collective(0, 9, mpi.world, "barrier")
