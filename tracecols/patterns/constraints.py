@@ -117,6 +117,14 @@ class Names:
         """Return the rank of a process in the whole trace."""
         return self._ranks[process]
 
+    def member(self, m: CompoundTable, row: int) -> str:
+        """Return the rank of a participant in `collective_members`, on an inter-communicator that in the whole
+        trace."""
+        on = int(m.communicator[row])
+        if on >= 0 and self.model.communicators.is_inter[on]:
+            return f"rank {self.rank(self._process[m.location[row]])} of the trace"
+        return f"rank {m.rank[row]}"
+
     def communicator(self, number: int) -> str:
         """Return the name of a communicator or team."""
         if not 0 <= number < len(self._communicators):
@@ -547,10 +555,10 @@ def collective_order(model: Model, names: Names) -> Found:
         if not others.size:
             roots = ", ".join(map(str, np.unique(m.root[mine[m.root[mine] >= 0]])[:4].tolist()))
             return f"participants of {names.op(int(c.op[of[i]]))} on {on} have different roots: ranks {roots}"
-        other = others[0]
+        one, other = mine[0], others[0]
         return (
-            f"{names.op(int(m.op[mine[0]]))} of rank {m.rank[mine[0]]} on {on} is {names.op(int(m.op[other]))} "
-            f"of rank {m.rank[other]}"
+            f"{names.op(int(m.op[one]))} of {names.member(m, one)} on {on} is {names.op(int(m.op[other]))} of "
+            f"{names.member(m, other)}"
         )
 
     return Found.at(time, location, tell)
