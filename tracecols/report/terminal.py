@@ -14,6 +14,7 @@ from rich.tree import Tree
 from tracecols.enhance.scan.paths import shortened
 from tracecols.errors import SeverityError
 from tracecols.given.printable import one_line
+from tracecols.given.quantities import in_words
 from tracecols.severity import focus
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube
@@ -211,6 +212,9 @@ class Display:
 
     def _number(self, value: float, unit: str) -> str:
         if unit == "sec":
+            if 0 < abs(value) < 1e-5:
+                sign = "-" if value < 0 else self.sign
+                return f"{sign + in_words(abs(value), 'seconds'):>16}"
             return f"{value:{self.sign}14.6f} s"
         # ratios are fractional
         digits = ",.0f" if value % 1 == 0 or abs(value) >= LARGE else ",.4g"

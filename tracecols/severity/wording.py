@@ -123,17 +123,6 @@ def are_stalled(f: Facts) -> bool:
     return are_too_small(f) and f["evidence"]["lost_each"] > STALLED
 
 
-def location(rank: int, thread: int, stream: str | None, has_threads: bool) -> str:
-    """Name a location by its rank and, if processes have several threads, its thread; for a stream of a device, given
-    by its name, by that."""
-    words = f"rank {rank}"
-    if stream is not None:
-        words_of_stream = f"stream {printable(stream) or thread}"
-        # devices may be processes of their own, which have no rank
-        return f"{words} {words_of_stream}" if rank >= 0 else words_of_stream
-    return f"{words} thread {thread}" if has_threads else words
-
-
 def culprits(
     locations: Sequence[int],
     is_process: bool,
