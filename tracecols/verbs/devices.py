@@ -138,7 +138,7 @@ def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
     step, device, knows, rank = step[order], device[order], knows[order] > 0, rank[order]
     ticks = [of[order] for of in ticks]
     seconds = dict(zip((*STATES, "waiting_seconds"), map(readable.duration, ticks), strict=True))
-    pending, host_bound = seconds.pop("pending_seconds"), seconds.pop("host_bound_seconds")
+    _, host_bound = seconds.pop("pending_seconds"), seconds.pop("host_bound_seconds")
     return answer(
         answers.TRAINING_STEPS,
         {
@@ -149,7 +149,7 @@ def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
             "end_seconds": readable.seconds(found.end[step]),
             "seconds": readable.duration(found.end[step] - found.begin[step]),
             **seconds,
-            "idle_seconds": readable.duration(ticks[4] + ticks[5]) if step.size else pending,
+            "idle_seconds": readable.duration(ticks[4] + ticks[5]),
             "host_bound_seconds": np.where(knows, host_bound, np.nan),
         },
     )
