@@ -649,6 +649,8 @@ NONBLOCKING_MEMBERS = Table(
         Column("is_root", "bool", "whether it is the root"),
         Column("sent", "int64", "bytes sent", "bytes"),
         Column("received", "int64", "bytes received", "bytes"),
+        Column("sends", "bool", "whether it sends data; true if no sizes are recorded of the operation"),
+        Column("receives", "bool", "whether it receives data; true if no sizes are recorded of the operation"),
         event("begin", "the event that starts it"),
         ticks("begin_time", "enter of the call that starts it"),
         reference("begin_call_path", "call_paths", "call path of that call; null outside of calls"),

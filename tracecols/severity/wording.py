@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import function_name
-from tracecols.given.printable import printable
 from tracecols.given.quantities import in_words
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
 from tracecols.severity.narrowed import ranges
