@@ -347,12 +347,17 @@ def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
 
 
 @pytest.mark.parametrize("name", ["MPI_Probe", "MPI_Mprobe"])
-def test_exact__probes_that_block_wait_for_who_sends_what_is_received_next(name):
+@pytest.mark.parametrize("posts", [False, True])
+def test_exact__probes_that_block_wait_for_who_sends_what_is_received_next(name, posts):
     program = Program(processes=2)
     sender, receiver = program.masters
     sender.enter(0, "main").call(2, 30, "work").enter(30, "MPI_Send").send(31, to=1).leave(32).leave(60)
     receiver.enter(0, "main").call(4, 33, name).call(33, 34, "MPI_Get_count")
-    receiver.enter(34, "MPI_Recv").receive(35, source=0).leave(36)
+    if posts:
+        receiver.enter(34, "MPI_Irecv").post_receive(34).leave(34)
+        receiver.enter(35, "MPI_Wait").complete_receive(35, source=0).leave(36)
+    else:
+        receiver.enter(34, "MPI_Recv").receive(35, source=0).leave(36)
     # nothing is received
     receiver.call(40, 50, name).leave(60)
     with program.trace() as trace:

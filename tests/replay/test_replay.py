@@ -678,6 +678,21 @@ def test_polling__takes_its_time():
     assert times(replay, replay.ideal)[1, 32] == 2 + 7 + 18
 
 
+@pytest.mark.parametrize("asks", [0, 2])
+def test_probe__waits_for_the_message_that_is_received_next(asks):
+    program = Program(2)
+    a, b = program.masters
+    a.enter(0, "main").call(0, 20, "work").enter(20, "MPI_Send").send(20, to=1).leave(21).leave(60)
+    b.enter(0, "main").call(2, 22, "MPI_Probe")
+    for _ in range(asks):
+        b.call(22, 22, "MPI_Get_count")
+    b.enter(22, "MPI_Recv").receive(23, source=0).leave(23).leave(60)
+    replay = replayed(program)
+    assert replay.counts == {}
+    # the message comes 10 s earlier
+    assert times(replay, replay.times(Changes({"work": 0.5})))[1, 23] == 13
+
+
 def test_truncated_trace__ends_with_a_call_that_is_open():
     # one location ends with the ENTER of MPI_Finalize, the other 5 s after it
     program = Program(2)

@@ -490,13 +490,16 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
 
 
 def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
-    """Find the calls that probe for messages right before they are received, and the begins of their sends.
+    """Find the calls that probe for messages right before they are received, and the begins of their sends. Calls in
+    between that only ask MPI for something do not matter (MPI_Get_count).
 
     `poster` is the call that posts the receive of each message, `begin` the begin of the call that sends it; -1 none.
     """
-    before = nodes.enter_of(poster) - 1
+    before = nodes.before(poster)
+    while (asks := np.flatnonzero(nodes.is_query(before))).size:
+        before[asks] = nodes.before(before[asks])
     known = np.flatnonzero((before >= 0) & (begin >= 0))
-    known = known[nodes.is_probe(before[known]) & ~nodes.is_first[before[known] + 1]]
+    known = known[nodes.is_probe(before[known])]
     probe, begin = before[known], begin[known]
     # if clocks disagree, the probe is no evidence
     met = nodes.time[begin] <= nodes.time[probe]

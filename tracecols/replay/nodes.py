@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import bounded, lookup, ranges
 from tracecols.enhance.definitions.regions import CONSTRUCTS, IS_BARRIER, Regions
 from tracecols.enhance.scan.facts import Facts
@@ -214,6 +215,17 @@ class Nodes:
         if not len(self):
             return calls
         return np.where(calls >= 0, calls - 1 + (self.role[calls] & kernels.IS_OPEN > 0), -1)
+
+    def before(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the nodes right before calls at their locations; -1 for none, and for no call."""
+        enter = self.enter_of(calls)
+        found: NDArray[np.int64] = np.where((enter < 0) | pick(self.is_first, enter, True), -1, enter - 1)
+        return found
+
+    def is_query(self, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Select the ends of calls of MPI that neither communicate nor wait, such as MPI_Get_count; -1 is none."""
+        role = pick(self.role, nodes, 0)
+        return (role == kernels.IS_CALL) & (pick(self.kind, nodes) == NodeClass.OTHER_MPI)
 
     def is_probe(self, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Select the calls that look for a message which a later call receives; -1 is none."""

@@ -619,7 +619,8 @@ LOCK_EPOCHS = Table(
 POLLS = Table(
     "polls",
     "one call that asks whether something has come (MPI_Test and its like, MPI_Iprobe) and waits for it: one of a "
-    "series that ends with the call that gets it; or a call of MPI_Probe right before the message is received",
+    "series that ends with the call that gets it; or a call of MPI_Probe right before the message is received, or its "
+    "receive is posted",
     (
         reference("location", "locations", "location"),
         reference("call_path", "call_paths", "call path"),

@@ -2,7 +2,8 @@
 
 A series of polling calls of one location, without other call instances in between, ends with the call that completes an
 operation, after MPI_Iprobe with the call that receives. All its calls wait for what the last call completes. MPI_Probe
-and MPI_Mprobe right before a call that receives wait for the same message.
+and MPI_Mprobe right before a call that receives wait for the same message. A probe may also be followed by the call
+that posts the receive of a message that is there.
 
 Scope: series within a process; the awaited events come from messages and non-blocking collective operations.
 """
@@ -106,9 +107,10 @@ def find_polled_messages(
         return _nothing(AWAITED)
     m = messages
     cause = (m.send_location, m.send, m.send_call_path, m.send_enter_time, m.send_exit_time)
-    # a probe does not find messages whose receives are posted before
-    could_be_found = (m.recv_post_enter == m.recv_enter) | is_in(facts, m.recv_call_path, is_polling)
-    found = _awaited(polls, np.where(could_be_found, m.recv_enter, -1), m.send_enter_time, cause)
+    # a probe may find messages whose receives are posted next, but not those whose receives were posted before
+    could_be_found = (m.recv_post_enter == m.recv_enter) | (m.send_enter_time <= m.recv_post_enter_time)
+    got_in = np.where(is_in(facts, m.recv_call_path, is_polling), m.recv_enter, -1)
+    found = _awaited(polls, np.where(could_be_found, m.recv_post_enter, got_in), m.send_enter_time, cause)
     return spill.keep(Columns(found["enter"].size, found))
 
 
