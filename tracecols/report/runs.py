@@ -68,8 +68,7 @@ def severities_shown(table: pd.DataFrame, series: Series, rows: int, width: int)
         made.add(row["title"], row["call_path"], *(amount(row[label], series.unit) for label in labels))
     yield made
     yield from more_rows(len(table), rows)
-    if hidden := len(made.titles) - len(made.fitting()):
-        yield Text(f"{counted(hidden, 'earlier position')} left out: --json has all", "dim")
+    yield from made.left_out("earlier position")
 
 
 def change_in_words(row: Any, unit: str) -> str:
