@@ -118,7 +118,7 @@ def measure(browser: Any, path: Path, runs: int, n_properties: int, n_calls: int
         report.page.wait_for_function("() => window.seen && 'system tree' in window.seen", timeout=60_000)
         for what, at in report.page.evaluate("() => window.seen").items():
             opened.setdefault(what, []).append(at)
-        report.context.close()
+        report.close()
     rows = [(f"open until {what} shown", f"{median(at):.0f} ms") for what, at in opened.items()]
     report = Report(browser, path)
     rng = np.random.default_rng(2)
@@ -137,7 +137,7 @@ def measure(browser: Any, path: Path, runs: int, n_properties: int, n_calls: int
     rows.append((f"open all {n_calls:,} call paths", f"{median(t for _, t in toggled):.0f} ms"))
     rows.append(("one frame of scrolling through them", f"{report.page.evaluate(SCROLL):.0f} ms"))
     rows.append(("memory of the page's process", f"{resident(browser) / 1e6:.0f} MB"))
-    report.context.close()
+    report.close()
     return rows
 
 
@@ -159,7 +159,7 @@ def main() -> None:
         size = path.stat().st_size
         rows.append(("the report", f"{size / 1e6:.0f} MB, {size / n:.1f} bytes per cell"))
         rows += measure(browser, path, given["runs"], given["properties"], given["call_paths"])
-    print(f"{cube.summary().split(',')[0]}, {n:,} cells")
+    print(f"{cube.summary()}, {n:,} cells")
     for what, value in rows:
         print(f"{what:60}{value:>30}")
 

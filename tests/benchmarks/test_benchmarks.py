@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tracecols
-from benchmarks import generate, goals, results
+from benchmarks import generate, goals, results, viewer
 from benchmarks.__main__ import main
 from benchmarks.peers import PEERS, STEPS
 from benchmarks.process import StepProcess
@@ -364,3 +364,13 @@ def test_read__takes_the_last_of_several_results(made_up, tmp_path):
 )
 def test_short__three_digits(value, text):
     assert results.short(value) == text
+
+
+@pytest.mark.slow
+def test_viewer__opens_a_report_and_clicks_through_it(monkeypatch, capsys):
+    options = {"cells": "1e4", "call-paths": "1500", "properties": "20", "locations": "10", "runs": "2"}
+    monkeypatch.setattr("sys.argv", ["viewer", *(word for k, v in options.items() for word in (f"--{k}", v))])
+    viewer.main()
+    printed = capsys.readouterr().out
+    assert "20 properties x 1,500 call paths x 10 locations" in printed
+    assert "open all 1,500 call paths" in printed and "memory of the page's process" in printed

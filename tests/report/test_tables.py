@@ -68,6 +68,20 @@ def test_title__loses_its_middle(width, expected):
 
 
 @pytest.mark.slow
+def test_efficiency__of_many_runs_fits_and_keeps_its_names(cube, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    paths = [tmp_path / f"run-{i}.severity" for i in range(8)]
+    for path in paths:
+        cube.save(path)
+    shown = [line.rstrip() for line in run("efficiency", *paths).output.splitlines()]
+    assert max(map(len, shown)) <= 80
+    (head,) = [line.split() for line in shown if line.startswith("Times")]
+    assert (head[1], head[-1]) == ("run-0", "run-7") and "run-1" not in head
+    assert any(line.startswith("  MPI parallel efficiency") for line in shown)
+    assert f"{8 - len(head[1:])} runs left out: --json has all" in shown
+
+
+@pytest.mark.slow
 def test_commands__print_no_line_that_is_wider(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "a_program_with_a_long_name_2x3.trace")

@@ -122,6 +122,14 @@ def test_add__refuses_values_that_are_no_finite_numbers_or_texts(value, tmp_path
     assert not (tmp_path / "e").exists()
 
 
+def test_list__aligns_numbers(tmp_path):
+    e = tracecols.Experiment(tmp_path / "e")
+    for size in (10, 100_000):
+        e.add(cube(), parameters={"size": size, "branch": "main"})
+    lines = executed("runs", "list", e.folder).splitlines()
+    assert [re.search(r" (10|100000)   main ", line).end() for line in lines[2:4]] == [lines[0].index("branch") + 5] * 2
+
+
 def test_show_and_trend__say_what_is_left_out(tmp_path, nightly, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = executed("runs", "show", nightly.folder, "--rows", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -212,6 +213,18 @@ def test_totals__with_change_and_ratio(before, after):
     assert totals.new.round(12).tolist() == [0.8, 0.19, 17]
     assert totals.change.round(12).tolist() == [0.4, -0.01, 6]
     assert totals.ratio.round(12).tolist() == [2.0, 0.95, round(17 / 11, 12)]
+
+
+def test_command__of_many_runs_fits_and_keeps_the_first_and_the_last(before, after, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    paths = [tmp_path / f"run-{i}.severity" for i in range(12)]
+    for i, path in enumerate(paths):
+        (after if i else before).save(path)
+    lines = executed("compare", *paths).splitlines()
+    (head,) = [line.split() for line in lines if line.startswith("property")]
+    assert "run-0" in head and head[-2:] == ["run-10", "run-11"] and "run-1" not in head
+    assert max(map(len, lines[lines.index("") :])) <= 70
+    assert re.fullmatch(r"\d+ runs left out: --json has all", lines[-1])
 
 
 @pytest.mark.filterwarnings("error")

@@ -520,6 +520,9 @@ def test_findings__name_who_pays_of_however_many(parts, paying, told):
     own = cube.cells["mpi"]
     (found,) = finding_of(cube, "mpi", "MPI", own, float(sum(parts)) * cube.scale("mpi"), "", None)
     assert (found.n_paying, payers(found)) == (paying, told)
+    if told.endswith("more"):
+        assert payers(found, 40) == "rank 0 (<1%), rank 1 (<1%), and 998 more"
+        assert payers(found, 30) == "rank 0 (<1%), and 999 more"
     assert percent(0.0049) == percent(0.005) == "<1%" and percent(0.0051) == "1%"
 
 

@@ -176,7 +176,9 @@ class ComparisonDisplay:
         scaling = self.runs.scaling()
         share = scaling.pivot_table(index="property", columns="run", values="share", dropna=False).fillna(0.0)
         total = scaling.pivot_table(index="property", columns="run", values="total", dropna=False)
-        made = TextTable("<property, share of its root", *self.runs.names, "<", width=self.width)
+        # the first and the last runs stay
+        spare = tuple(range(2, len(self.runs.names)))
+        made = TextTable("<property, share of its root", *self.runs.names, "<", width=self.width, spare=spare)
         shown: list[str] = []
         for name in self.runs.below(*self.chosen):
             at = self.axis.number[name]
@@ -191,6 +193,7 @@ class ComparisonDisplay:
             mark = Text("regressed", "bold bright_red") if name in self.regressed else ""
             made.add("  " * self._depth(name, shown) + self.axis.title[at], *cells, mark)
         yield made
+        yield from made.left_out("run")
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:

@@ -218,13 +218,17 @@ def where_of(f: Finding, width: int) -> str:
     return place(f.where, width)
 
 
-def payers(f: Finding) -> str:
-    """Describe which locations pay for a finding, with their shares."""
+def payers(f: Finding, width: int = WIDTH) -> str:
+    """Describe which locations pay for a finding, with their shares: as many as fit, and the number of the others."""
     if f.is_even:
         return f"{f.n_paying:,} locations, all alike"
-    named = ", ".join(f"{p.location} ({percent(p.share)})" for p in f.paid_by)
-    more = f.n_paying - len(f.paid_by)
-    return named + (f", and {more:,} more" if more > 0 else "")
+    named = [f"{p.location} ({percent(p.share)})" for p in f.paid_by]
+    while True:
+        more = f.n_paying - len(named)
+        found = ", ".join([*named, *([f"and {more:,} more"] if more > 0 else [])])
+        if len(found) <= width or len(named) <= 1:
+            return cut(found, width)
+        named.pop()
 
 
 def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
@@ -236,7 +240,7 @@ def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
     if f.seconds:
         waits = f"{f.title}: " if f.what else ""
         yield "where", waits + where_of(f, max(width - len(waits), width // 2))
-        yield "pays", cut(payers(f), width)
+        yield "pays", payers(f, width)
     if f.meanwhile:
         named = ", ".join(f"{title} {share:.0%}" for title, share in f.meanwhile[:3])
         yield "meanwhile", cut(named, width)

@@ -53,13 +53,15 @@ def render(
             "one process: communication is all that is not computation; what is about several processes is left out",
             "dim",
         )
+    # the first and the last runs stay
+    spare = tuple(range(2, len(names)))
     for model in models:
         of = [t[t["model"] == model].set_index("metric") for t in tables]
         metrics = [m for m in dict.fromkeys(m for t in of for m in t.index) if not (is_alone and is_of_several(m))]
         if not metrics:
             continue
         yield ""
-        made = TextTable(f"<{MODEL_TITLES[model]}", *names, width=text_width())
+        made = TextTable(f"<{MODEL_TITLES[model]}", *names, width=text_width(), spare=spare)
         depth: dict[str, int] = {}
         above: list[str] = []
         for metric in metrics:
@@ -70,15 +72,17 @@ def render(
             if any(is_above_one(float(t["value"].get(metric, math.nan)), row["unit"]) for t in of):
                 above.append(f"{row['title']} above 100 %: {why_above_one(metric)}")
         yield made
+        yield from made.left_out("run")
         yield from (Text(said, "dim") for said in above)
     if scaling is not None:
         yield ""
-        made = TextTable("<Scaling", *names, width=text_width())
+        made = TextTable("<Scaling", *names, width=text_width(), spare=spare)
         for column, title in SCALING:
             values = scaling[column].tolist()
             if any(math.isfinite(v) for v in values):
                 made.add(title, *(_cell(v, "ratio" if column == "speedup" else "share") for v in values))
         yield made
+        yield from made.left_out("run")
 
 
 def plain(

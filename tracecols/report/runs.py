@@ -35,7 +35,9 @@ PICTURES = 12
 def runs_table(frame: pd.DataFrame, width: int) -> TextTable:
     """Return the runs of an experiment as a table; times are UTC, as runs of several machines may be in one folder."""
     names = [name for name in frame.columns if name not in ("run", "added", "runtime")]
-    made = TextTable("<run", "<added (UTC)", *(f"<{name}" for name in names), "runtime", width=width, spare=(1,))
+    # numbers are aligned as such
+    titles = [name if frame[name].dtype.kind in "if" else f"<{name}" for name in names]
+    made = TextTable("<run", "<added (UTC)", *titles, "runtime", width=width, spare=(1,))
     for row in frame.to_dict("records"):
         values = ["" if _is_missing(row[name]) else value_in_words(row[name]) for name in names]
         runtime = "" if row["runtime"] != row["runtime"] else in_words(row["runtime"], "seconds")
@@ -66,8 +68,7 @@ def severities_shown(table: pd.DataFrame, series: Series, rows: int, width: int)
         made.add(row["title"], row["call_path"], *(amount(row[label], series.unit) for label in labels))
     yield made
     yield from more_rows(len(table), rows)
-    if hidden := len(made.titles) - len(made.fitting()):
-        yield Text(f"{counted(hidden, 'earlier position')} left out: --json has all", "dim")
+    yield from made.left_out("earlier position")
 
 
 def change_in_words(row: Any, unit: str) -> str:

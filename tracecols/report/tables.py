@@ -92,6 +92,11 @@ class TextTable:
             widths[i] -= max(min(excess(), widths[i] - NARROW), 0)
         return widths
 
+    def left_out(self, what: str) -> Iterator[Text]:
+        """Yield how many columns do not fit, if any; `what` is what each is about."""
+        if hidden := len(self.titles) - len(self.fitting()):
+            yield Text(f"{counted(hidden, what)} left out: --json has all", "dim")
+
     def __rich__(self) -> RenderableType:
         """Return the table for printing."""
         widths = self.fitting()
