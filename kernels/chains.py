@@ -307,6 +307,34 @@ def _weigh(k, n, low, high, is_compared, waits, cells, compared, sums, weights):
 
 
 @part
+def _follow(k, low, high, waits, operations, hosts, met, cells, sums, compared):
+    """Add up the chain of an operation that waits by group; return the time until which that of the cause goes back."""
+    o, other = waits.operation[k], waits.process[k]
+    held, _ = _walk(
+        operations.free_before[o], operations.free_since[o], operations.host[o], EARLIEST, True, other, False,
+        operations, hosts, met, sums,
+    )  # fmt: skip
+    c = _next(low, high, sums)
+    while c < high:
+        compared.less[cells.group[c]] += sums.sum[c]
+        c = _next(c + 1, high, sums)
+    at = _part_of(operations.group[held], other, met) if held >= 0 else -1
+    return min(met.launched[at] if at >= 0 else hosts.first, waits.since[k])
+
+
+@part
+def _take(low, high, cells, sums, compared):
+    """Add up the chain of a cause by group, and find the cell with the most time of each."""
+    c = _next(low, high, sums)
+    while c < high:
+        g = cells.group[c]
+        compared.more[g] += sums.sum[c]
+        if compared.largest[g] == 0 or sums.sum[c] > sums.sum[compared.largest[g] - 1]:
+            compared.largest[g] = c + 1
+        c = _next(c + 1, high, sums)
+
+
+@part
 def _forget(low, high, cells, sums, compared):
     """Clear the sums of a chain."""
     c = _next(low, high, sums)
@@ -348,28 +376,13 @@ def charge_waits(which, waits, operations, hosts, met, cells, mine, theirs, comp
         if o >= 0:
             host = operations.host[o]
             their_low, their_high = cells.first[host], cells.end[host]
-            held, _ = _walk(
-                operations.free_before[o], operations.free_since[o], host, EARLIEST, True, waits.process[k], False,
-                operations, hosts, met, theirs,
-            )  # fmt: skip
-            at = _part_of(operations.group[held], waits.process[k], met) if held >= 0 else -1
-            limit = min(met.launched[at] if at >= 0 else hosts.first, waits.since[k])
-            c = _next(their_low, their_high, theirs)
-            while c < their_high:
-                compared.less[cells.group[c]] += theirs.sum[c]
-                c = _next(c + 1, their_high, theirs)
+            limit = _follow(k, their_low, their_high, waits, operations, hosts, met, cells, theirs, compared)
         if x != cause or waits.since[k] != since or limit != until:
             _forget(low, high, cells, mine, compared)
             host = operations.host[x]
             cause, since, until, low, high = x, waits.since[k], limit, cells.first[host], cells.end[host]
             _, n = _walk(x, since, host, limit, False, -1, o < 0, operations, hosts, met, mine)
-            c = _next(low, high, mine)
-            while c < high:
-                g = cells.group[c]
-                compared.more[g] += mine.sum[c]
-                if compared.largest[g] == 0 or mine.sum[c] > mine.sum[compared.largest[g] - 1]:
-                    compared.largest[g] = c + 1
-                c = _next(c + 1, high, mine)
+            _take(low, high, cells, mine, compared)
             _add(cells.here[x], 1, mine)
             _add(cells.earlier[x], 1, mine)
         m = _weigh(k, n, low, high, o >= 0, waits, cells, compared, mine, weights)

@@ -38,16 +38,18 @@ class DeviceDelays(NamedTuple):
     """The same, and those of hosts after them."""
     cells: Columns
     """What time counts for (`Chains.cells`), partition by partition."""
-    of_lines: Cells
+    layout: Cells
     operations: Operations
     hosts: Hosts
     met: Met
+    """`layout`, `operations`, `hosts` and `met`: arguments of `kernels.chains.charge_waits`."""
 
     def _charger(self) -> Callable[[Ints, Waits, Ints, Ints], None]:
         """Return a function that charges some waits; it takes the arguments of `kernels.chains.charge_waits` that are
         not scratch memory."""
-        n_cells, n_waits = len(self.cells), self.every_wait.amount.size
-        room = int((self.of_lines.end - self.of_lines.first).max(initial=0)) + n_waits + 1
+        # chains also pass waits whose cause is not known
+        n_cells, n_waits = len(self.cells), int(np.count_nonzero(self.operations.late > self.operations.begin))
+        room = int((self.layout.end - self.layout.first).max(initial=0)) + n_waits + 1
         scratch = (
             sums_of(n_cells, n_waits),
             sums_of(n_cells, n_waits),
@@ -56,7 +58,7 @@ class DeviceDelays(NamedTuple):
         )
 
         def charge(which: Ints, waits: Waits, charged: Ints, carried: Ints) -> None:
-            of = self.operations, self.hosts, self.met, self.of_lines
+            of = self.operations, self.hosts, self.met, self.layout
             chains.charge_waits(which, waits, *of, *scratch, charged, carried)
 
         return charge
@@ -77,7 +79,7 @@ class DeviceDelays(NamedTuple):
         Parameters
         ----------
         group : (n_waits,) int64
-            Groups of `waits`, each for one process; -1 none.
+            Groups of `waits`, none empty and each for one process; -1 none.
 
         Yields
         ------
@@ -90,8 +92,8 @@ class DeviceDelays(NamedTuple):
         order = np.argsort(group, kind="stable")
         for which in np.split(order, np.searchsorted(group[order], np.arange(n + 1)))[1:-1]:
             charge(which, waits, charged, nothing)
-            line = self.operations.host[waits.cause[which[:1]]].sum()
-            here = slice(self.of_lines.first[line], self.of_lines.end[line])
+            line = self.operations.host[waits.cause[which[0]]]
+            here = slice(self.layout.first[line], self.layout.end[line])
             short, late = charged[:, here]
             at = np.flatnonzero(short + late)
             cells = self.cells.take(at + here.start)
@@ -108,7 +110,7 @@ def device_delays(
     device_waits: DeviceWaits,
 ) -> DeviceDelays:
     """Join the chains of all processes, and find the operations that are waited for."""
-    cells, operations, hosts, of_lines, launched = _joined(every_device_chains)
+    cells, operations, hosts, layout, launched = _joined(every_device_chains)
     row = np.concatenate([c.row for c in every_device_chains])
     by_row = np.argsort(row, kind="stable")
     waits = device_waits.of(row)
@@ -143,7 +145,7 @@ def device_delays(
         "wait": waits.wait,
         "is_longest": is_longest,
     }
-    return DeviceDelays(Columns(at.size, of_kernels), every_wait, cells, of_lines, operations, hosts, met)
+    return DeviceDelays(Columns(at.size, of_kernels), every_wait, cells, layout, operations, hosts, met)
 
 
 def _joined(every: Sequence[Chains]) -> tuple[Columns, Operations, Hosts, Cells, Ints]:

@@ -64,16 +64,10 @@ ticks of it in which a device has nothing to do, and the number of gaps that end
 def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
     """Return the causes that hosts do something while their devices have nothing to do, with the gain if that took no
     time; calls in which devices start (`findings.starts.CALL`) are left out."""
-    window = s.replay.window(s.replay.nodes.time)
-    with s.model.divided() as run:
-        spent = joined_columns(list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT])))
-    spent = spent.take(np.flatnonzero(~s.replay.contexts[spent.call_path]))
-    if not len(spent):
+    parts = _outside_and_in_mpi(s, starts)
+    if not any(map(len, parts)):
         return []
     tree = Tree(s, s.merged)
-    # hosts that communicate may wait for others, so that what others do counts for itself
-    in_mpi = s.model.regions.paradigm[s.call_paths.region[spent.call_path]] == "mpi"
-    parts = [spent.take(np.flatnonzero(some)) for some in (~in_mpi, in_mpi)]
     found = [c for part in parts for head in tree.heads(part) for c in _causes(s, tree, head, part)]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = gain
@@ -86,6 +80,17 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
 
 
 # -- when devices have nothing to do -----------------------------------------------------------------------------------
+
+
+def _outside_and_in_mpi(s: Scenarios, starts: Columns) -> list[Columns]:
+    """Return what hosts do while their devices have nothing to do (`SPENT_IDLE`), outside of MPI and in MPI: hosts that
+    communicate may wait for others, so that what others do counts for itself."""
+    window = s.replay.window(s.replay.nodes.time)
+    with s.model.divided() as run:
+        spent = joined_columns(list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT])))
+    kept = ~s.replay.contexts[spent.call_path]
+    in_mpi = s.model.regions.paradigm[s.call_paths.region[spent.call_path]] == "mpi"
+    return [spent.take(np.flatnonzero(kept & some)) for some in (~in_mpi, in_mpi)]
 
 
 def time_of_hosts(model: Model, starts: Columns, begin: int, end: int) -> Columns:
