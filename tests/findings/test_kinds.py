@@ -680,3 +680,17 @@ def test_tasks__that_one_thread_creates_slowly_are_not_computation():
                 w.at(0, 1).complete_task(w.now[0][1], task)
     first = cube_of(w.finish()).diagnosis().findings[0]
     assert (first.kind, first.cause_region) == ("tasks", "build_tree")
+
+
+def test_work_of_one_of_several_masters__keeps_the_other_processes_waiting():
+    """Sharing it among the threads of its process would gain half of what removing it does."""
+    w = World(Random(0), 3, 2, noise=0)
+    for _ in range(10):
+        for r in range(3):
+            w.divided(r, 10, "advance", [1000, 1000])
+        w.work(1, "write_output", 500)
+        w.barrier()
+    first = cube_of(w.finish()).diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 1, "write_output")
+    assert first.what == "only rank 1 thread 0 executes write_output, and others wait for it"
+    assert first.gain * 10**6 == pytest.approx(10 * 500, rel=0.01)
