@@ -694,3 +694,16 @@ def test_work_of_one_of_several_masters__keeps_the_other_processes_waiting():
     assert (first.kind, first.rank, first.cause_region) == ("computation", 1, "write_output")
     assert first.what == "only rank 1 thread 0 executes write_output, and others wait for it"
     assert first.gain * 10**6 == pytest.approx(10 * 500, rel=0.01)
+
+
+@pytest.mark.parametrize(("extra", "first"), [(500, "react"), (150, "limit")])
+def test_change__that_is_larger_than_noise_comes_before_smaller_bottlenecks(extra, first):
+    """Another rank takes longer in react each time, and rank 0 in limit, which gains two thirds of that."""
+    w = World(Random(0), 6, noise=0)
+    for k in range(36):
+        for r in range(6):
+            w.work(r, "react", 500 + extra * (k % 6 == r))
+        w.allreduce()
+        w.everyone("limit", 1000, 0, extra * 5 / 6 * 2 / 3)
+        w.allreduce()
+    assert cube_of(w.finish()).diagnosis().findings[0].cause_region == first
