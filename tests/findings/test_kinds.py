@@ -682,17 +682,22 @@ def test_tasks__that_one_thread_creates_slowly_are_not_computation():
     assert (first.kind, first.cause_region) == ("tasks", "build_tree")
 
 
-def test_work_of_one_of_several_masters__keeps_the_other_processes_waiting():
-    """Sharing it among the threads of its process would gain half of what removing it does."""
-    w = World(Random(0), 3, 2, noise=0)
+@pytest.mark.parametrize(
+    ("ranks", "n", "who", "rank"),
+    [([1], 3, "rank 1 thread 0 executes", 1), ([0, 2], 4, "rank 0 thread 0 and rank 2 thread 0 execute", None)],
+)
+def test_work_of_few_of_several_masters__keeps_the_other_processes_waiting(ranks, n, who, rank):
+    """Sharing it among the threads of its processes would gain half of what removing it does."""
+    w = World(Random(0), n, 2, noise=0)
     for _ in range(10):
-        for r in range(3):
+        for r in range(n):
             w.divided(r, 10, "advance", [1000, 1000])
-        w.work(1, "write_output", 500)
+        for r in ranks:
+            w.work(r, "write_output", 500)
         w.barrier()
     first = cube_of(w.finish()).diagnosis().findings[0]
-    assert (first.kind, first.rank, first.cause_region) == ("computation", 1, "write_output")
-    assert first.what == "only rank 1 thread 0 executes write_output, and others wait for it"
+    assert (first.kind, first.rank, first.cause_region) == ("computation", rank, "write_output")
+    assert first.what.startswith(f"only {who} write_output, and others wait for ")
     assert first.gain * 10**6 == pytest.approx(10 * 500, rel=0.01)
 
 

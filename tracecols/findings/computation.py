@@ -514,13 +514,13 @@ class Computing:
         uneven = sizes.first(several, np.maximum(sizes.excess, sizes.changing))
         # other locations may do more of it each time, too, if they have different numbers of pieces
         uneven += [i for i in sizes.first(several & (sizes.changing == 0), sizes.most) if i not in uneven]
-        # what one of several processes does keeps the others waiting, not only its own threads
-        is_serial = sizes.is_serial & (~(inside & alone) | sizes.in_single | (self.n_processes == 1))
-        single = [i for i in sizes.first(inside & alone, sizes.excess) if not is_serial[i]]
-        serial = sizes.first(is_serial & ~sizes.in_single, sizes.most)
+        # what few of several processes do keeps the others waiting, not only their own threads
+        keeps = ~sizes.is_serial | (~sizes.in_single & (2 * sizes.n_locations <= self.n_processes))
+        single = [i for i in sizes.first(inside & alone, sizes.excess) if keeps[i]]
+        serial = sizes.first(sizes.is_serial & ~sizes.in_single, sizes.most)
         few = 2 * sizes.n_locations <= self.locations.size
-        some = [i for i in sizes.first(inside & several & few, sizes.most) if not is_serial[i]]
-        in_turn = sizes.first(inside & sizes.in_single & (~alone | is_serial), sizes.most)
+        some = [i for i in sizes.first(inside & several & few, sizes.most) if keeps[i]]
+        in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
         of_kind = (uneven, single, serial, in_turn, some)
         spans = [[self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in of] for of in of_kind]
         works = self._by_kind(spans)
