@@ -680,3 +680,35 @@ def test_tasks__that_one_thread_creates_slowly_are_not_computation():
                 w.at(0, 1).complete_task(w.now[0][1], task)
     first = cube_of(w.finish()).diagnosis().findings[0]
     assert (first.kind, first.cause_region) == ("tasks", "build_tree")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "n", "who", "rank"),
+    [([1], 3, "rank 1 thread 0 executes", 1), ([0, 2], 4, "rank 0 thread 0 and rank 2 thread 0 execute", None)],
+)
+def test_work_of_few_of_several_masters__keeps_the_other_processes_waiting(ranks, n, who, rank):
+    """Sharing it among the threads of its processes would gain half of what removing it does."""
+    w = World(Random(0), n, 2, noise=0)
+    for _ in range(10):
+        for r in range(n):
+            w.divided(r, 10, "advance", [1000, 1000])
+        for r in ranks:
+            w.work(r, "write_output", 500)
+        w.barrier()
+    first = cube_of(w.finish()).diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", rank, "write_output")
+    assert first.what.startswith(f"only {who} write_output, and others wait for ")
+    assert first.gain * 10**6 == pytest.approx(10 * 500, rel=0.01)
+
+
+@pytest.mark.parametrize(("extra", "first"), [(500, "react"), (150, "limit")])
+def test_change__that_is_larger_than_noise_comes_before_smaller_bottlenecks(extra, first):
+    """Another rank takes longer in react each time, and rank 0 in limit, which gains two thirds of that."""
+    w = World(Random(0), 6, noise=0)
+    for k in range(36):
+        for r in range(6):
+            w.work(r, "react", 500 + extra * (k % 6 == r))
+        w.allreduce()
+        w.everyone("limit", 1000, 0, extra * 5 / 6 * 2 / 3)
+        w.allreduce()
+    assert cube_of(w.finish()).diagnosis().findings[0].cause_region == first

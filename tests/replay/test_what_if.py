@@ -157,6 +157,18 @@ def test_balanced__all_processes_compute_the_mean():
     assert cube.total("mpi_barrier_wait") == 0
 
 
+def test_balanced__what_processes_compute_before_the_runtime_does_not_count():
+    program = Program(2)
+    for one, start in zip(program.masters, (10, 30), strict=True):
+        one.enter(0, "main").enter(start, "MPI_Init").leave(31)
+        for t in (31, 51):
+            one.collective(t + 20, t + 20, 0, "barrier")
+        one.enter(71, "MPI_Finalize").leave(72).leave(73)
+    with program.trace() as trace:
+        assert trace.what_if(balanced=True).runtime == trace.what_if().runtime == 40
+        assert trace.what_if(balanced=True, whole_run=True).recorded_runtime == 73
+
+
 def test_savings__where_to_begin(steps):
     found = steps.what_if().savings().set_index("path")
     # halving slow saves 20 of the 40 s of rank 0, which comes last to the second barrier

@@ -258,7 +258,7 @@ def test_causes__let_threads_idle_where_their_process_waits_for_them(traces):
     """Rank 1 computes alone while rank 0 waits in MPI_Ssend, which is where the threads of rank 0 idle."""
     cube = traces("hybrid_2x3")[1].focused()
     found = findings_with_cells(cube, cube.total("time"), cube.total("time"))
-    ((_, cells),) = [(f, c) for f, c in found if f.what.startswith("rank 1 thread 0 computes do_work alone")]
+    ((_, cells),) = [(f, c) for f, c in found if f.what.startswith("rank 1 thread 0 computes do_work nearly alone")]
     idle = cells["omp_idle_threads"]
     places = {
         (int(cube.system.rank[x]), cube.call_paths.path[c]) for c, x in zip(idle.call_path, idle.location, strict=True)

@@ -24,7 +24,7 @@ from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
-from tracecols.severity.causes import CHANGING
+from tracecols.severity.causes import CHANGING, LONGEST
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -118,7 +118,7 @@ EVERYWHERE = 0.7
 """Share of the computation of a process that has to take longer than for its peers for the process to count as slow in
 most of it."""
 
-LONGEST = 0.7
+MAIN = 0.7
 """Share of the excess that one function may have without being the only cause."""
 
 
@@ -130,7 +130,7 @@ def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bo
     return bool(
         net > 0.7 * excess.sum()
         and mine[longer].sum() > EVERYWHERE * mine.sum()
-        and excess.max(initial=0.0) < LONGEST * excess.sum()
+        and excess.max(initial=0.0) < MAIN * excess.sum()
     )
 
 
@@ -179,6 +179,12 @@ def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
 def _are_alike(ticks: NDArray[Any]) -> bool:
     """Return whether no location takes clearly longer than the mean."""
     return bool(ticks.max() < CLEARLY * ticks.mean())
+
+
+def _longest(table: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the evidence of how much longer the longest of pieces (location, time) take than those of the location
+    that takes longest."""
+    return {LONGEST: float(table.max(0).sum() / table.sum(1).max())}
 
 
 def _changes(cause: Cause) -> bool:
@@ -507,10 +513,12 @@ class Computing:
         uneven = sizes.first(several, np.maximum(sizes.excess, sizes.changing))
         # other locations may do more of it each time, too, if they have different numbers of pieces
         uneven += [i for i in sizes.first(several & (sizes.changing == 0), sizes.most) if i not in uneven]
-        single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
+        # what few of several processes do keeps the others waiting, not only their own threads
+        keeps = ~sizes.is_serial | (~sizes.in_single & (2 * sizes.n_locations <= self.n_processes))
+        single = [i for i in sizes.first(inside & alone, sizes.excess) if keeps[i]]
         serial = sizes.first(sizes.is_serial & ~sizes.in_single, sizes.most)
         few = 2 * sizes.n_locations <= self.locations.size
-        some = [i for i in sizes.first(inside & several & few, sizes.most) if not sizes.is_serial[i]]
+        some = [i for i in sizes.first(inside & several & few, sizes.most) if keeps[i]]
         in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
         of_kind = (uneven, single, serial, in_turn, some)
         spans = [[self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in of] for of in of_kind]
@@ -554,7 +562,8 @@ class Computing:
                 yield from self._changing_by_round(w)
         elif w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
-            yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.node, less))
+            change = self.scenarios.less_computation(w.node, less)
+            yield w.cause(CHANGING, NOBODY, change, evidence=_longest(w.table))
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
@@ -586,7 +595,8 @@ class Computing:
         node = np.append(node, meeting - 1)
         less = np.append(part[of] * ticks, np.minimum(less, 0))
         order = np.argsort(node, kind="stable")
-        yield w.cause("changing", NOBODY, self.scenarios.less_computation(node[order], less[order]))
+        change = self.scenarios.less_computation(node[order], less[order])
+        yield w.cause(CHANGING, NOBODY, change, evidence=_longest(table))
 
     @once
     def _meetings(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

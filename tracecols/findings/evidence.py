@@ -109,6 +109,9 @@ class Evidence:
             if mine.all() and (caller := self._caller(c)):
                 found["caller"] = caller
             found |= self._trend(w, int(c.locations[np.isin(c.locations, w.who)][0]))
+            if found.get("step") == c.evidence.get("n_call_paths", 0):
+                # longer on one of several call paths in turn, which is each time
+                found["trend"] = "steady"
         return found
 
     def _caller(self, c: Cause) -> str:

@@ -19,6 +19,7 @@ from tracecols.findings.cause import PHASES, PREFERRED, STEPS, Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
+from tracecols.severity.causes import LONGEST
 
 N_TRIED = 12
 """Number of regions of the program tried in each way: those with most of the lost time."""
@@ -316,15 +317,18 @@ def of_barriers(s: Scenarios) -> list[Cause]:
     at_barrier = np.zeros(s.graph.time.size, bool)
     at_barrier[s.calls[np.append(barrier, False)[s.call_region]]] = True
     found = _without_edges(s, "barrier", np.flatnonzero(at_barrier[s.graph.edges.head]), ())
-    return [c for c in found if not _has_one_last(s, s.distinct(s.graph.edges.head[c.change.cut]))]
-
-
-def _has_one_last(s: Scenarios, calls: NDArray[np.int64]) -> bool:
-    """Return whether a process hardly waits in calls in which the others do, and so comes last each time."""
-    waits = np.maximum(s.recorded_losses[calls] - s.weight[calls], 0)
-    location = s.graph.nodes.location[calls]
-    by_location = np.bincount(location, waits, s.model.n_locations)[distinct(location)]
-    return bool(by_location.min() < LAST * by_location.mean())
+    result = []
+    for c in found:
+        calls = s.distinct(s.graph.edges.head[c.change.cut])
+        waits = np.maximum(s.recorded_losses[calls] - s.weight[calls], 0)
+        location = s.graph.nodes.location[calls]
+        by_location = np.bincount(location, waits, s.model.n_locations)[distinct(location)]
+        if by_location.min() >= LAST * by_location.mean():
+            # from one barrier to the next
+            apart, again = np.diff(s.graph.nodes.time[calls]), location[1:] == location[:-1]
+            c.evidence[LONGEST] = float(apart[again].sum() / max((apart - waits[1:])[again].sum(), 1))
+            result.append(c)
+    return result
 
 
 def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:

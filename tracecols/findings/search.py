@@ -39,7 +39,7 @@ from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 from tracecols.schema.enums import NCCL
-from tracecols.severity.causes import BY_CHANCE
+from tracecols.severity.causes import rank_factor
 from tracecols.work.executors import side_by_side
 
 N_CAUSES = 8
@@ -59,9 +59,8 @@ VAGUE = {
 }
 """The same for kinds that random differences bring about as well."""
 
-DISCOUNT = BY_CHANCE | {"order": 2.0}
-"""By kind, the factor on the gain of a cause in the order of trying: below 1, others are preferred to it; above 1, it
-is preferred to others, as another order of receives needs no other work."""
+ORDER = 2.0
+"""Factor on the gain of another order of receives in the order of trying: it needs no other work than there is."""
 
 OWN = 0.3
 """Share of its gain that a cause must have besides those before it; with less, it is the same cause in other words."""
@@ -93,7 +92,7 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     in_mpi = [c for c in first if s.model.regions.paradigm[s.call_paths.region[c.call_path]] == "mpi"]
     chosen = _of_hosts(s, evidence, [c for c in first if c not in in_mpi])
     chosen = _chosen(s, in_mpi, chosen)
-    chosen.sort(key=lambda c: (-c.gain * BY_CHANCE.get(c.kind, 1.0), c.kind, c.call_path))
+    chosen.sort(key=lambda c: (-c.gain * rank_factor(c.kind, c.evidence), c.kind, c.call_path))
     _explain(s, chosen)
     for c in chosen:
         _name_producer(s, c)
@@ -138,7 +137,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cau
 def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> list[Cause]:
     """Add candidates to the causes before, the best first, except those that chosen causes have explained."""
     chosen = list(before)
-    left = sorted(candidates, key=lambda c: (-c.gain * DISCOUNT.get(c.kind, 1), c.kind, c.call_path))
+    left = sorted(candidates, key=lambda c: (-c.gain * _factor(c), c.kind, c.call_path))
     left = [c for c in left if c.gain >= _least(s, c)]
     while left and len(chosen) < N_CAUSES:
         together = left[: maxplus.LANES - 1]
@@ -151,6 +150,12 @@ def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> l
         chosen += together[n - 1 : n] if any(enough) else []
         left = left[n:]
     return chosen
+
+
+def _factor(c: Cause) -> float:
+    """Return the factor on the gain of a cause in the order of trying: below 1, others are preferred to it; above 1, it
+    is preferred to others."""
+    return ORDER if c.kind == "order" else rank_factor(c.kind, c.evidence)
 
 
 def _least(s: Scenarios, c: Cause) -> float:

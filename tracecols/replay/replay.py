@@ -204,7 +204,7 @@ class Replay(Replayable):
         in it."""
         rules = [scaled(factor, self._scalable(region, changes.whole_run)) for region, factor in changes.scale.items()]
         if changes.balanced:
-            rules.append(balanced(self, rules))
+            rules.append(balanced(self, rules, changes.whole_run))
         if changes.transfer_factor != 1:
             rules.append(Rule(transfer=changes.transfer_factor))
         if changes.openmp is not None:

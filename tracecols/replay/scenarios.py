@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tracecols.errors import AnalysisError
 from tracecols.kernels import maxplus
+from tracecols.replay.cell_sums import sum_by_cell
 from tracecols.replay.conventions import AS_RECORDED, Conventions
 from tracecols.replay.costs import delays
 from tracecols.replay.graph import Graph
@@ -112,10 +113,12 @@ def as_peers(replay: Replayable, call_paths: Mask, location: int) -> Rule:
     )
 
 
-def balanced(replay: Replayable, rules: Sequence[Rule] = ()) -> Rule:
-    """Let the threads of every process compute as much as the mean of all processes, after some rules, and the streams
-    of its devices execute as much as the mean of those that execute anything."""
-    c, process = replay.cell_sums, np.asarray(replay.model.facts.process, np.int64)
+def balanced(replay: Replayable, rules: Sequence[Rule] = (), whole_run: bool = False) -> Rule:
+    """Let the threads of every process compute as much as the mean of all processes during the runtime, after some
+    rules, and the streams of its devices execute as much as the mean of those that execute anything."""
+    time, process = replay.nodes.time, np.asarray(replay.model.facts.process, np.int64)
+    begin, end = replay.window(time, whole_run)
+    c = sum_by_cell(replay.computation, replay.nodes, (time > begin) & (time <= end), len(replay.call_paths))
     locations = replay.model.locations
     ticks = c.ticks.astype(np.float64)
     for rule in rules:

@@ -29,11 +29,23 @@ CHANGING = "changing"
 """The kind of causes in which other locations are late each time."""
 
 BY_CHANCE = {CHANGING: 0.6, "barrier": 0.6}
-"""Factor on the gain of a cause when causes are ranked, by kind: some of these waits, for another location each time,
-are due to noise, which no distribution of work removes."""
+"""By kind, the factor of `rank_factor` for causes that noise produces."""
+
+LONGEST = "longest"
+"""Key in the evidence of causes that noise produces: how long the longest piece of work takes each time, in multiples
+of those of the location that computes longest, or of the mean."""
+
+BEYOND_NOISE = 1.5
+"""Value of it from which on noise is not the main reason."""
 
 MOST = 0.5
 """If a cause explains at least this part of a property on a call path, all of it is attributed to the cause."""
+
+
+def rank_factor(kind: str, evidence: Mapping[str, Any]) -> float:
+    """Return the factor on the gain of a cause when causes are ranked: some waits for another location each time are
+    due to noise, which no distribution of work removes."""
+    return 0.8 if evidence.get(LONGEST, 0.0) > BEYOND_NOISE else BY_CHANCE.get(kind, 1.0)
 
 
 class Explained(NamedTuple):

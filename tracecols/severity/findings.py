@@ -23,7 +23,7 @@ from tracecols.schema.properties import (
 )
 from tracecols.schema.properties import MPI as MPI_TIME
 from tracecols.severity import wording
-from tracecols.severity.causes import BY_CHANCE, Explained, causes_of, explain, is_part, runtime_of
+from tracecols.severity.causes import Explained, causes_of, explain, is_part, rank_factor, runtime_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.device_findings import (
     DEVICE,
@@ -160,7 +160,7 @@ def _order(finding: Finding, part: float, of_devices: float, of_stragglers: floa
         return 2, -finding.seconds
     if finding.gain is None:
         return 1, -finding.seconds * part
-    return 1, -finding.gain * BY_CHANCE.get(finding.kind, 1.0)
+    return 1, -finding.gain * rank_factor(finding.kind, finding.evidence)
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:

@@ -670,7 +670,7 @@ ADVICE = {
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
     "turns": "Divide each execution among the processes, or let the others compute something else meanwhile.",
-    "slow": "Look whether it shares its cores or its node is slower; if it has more to do, distribute the work anew.",
+    "slow": "Look whether cores are shared or the node is slower; if there is more to do, distribute the work anew.",
     "copies": "Leave data on the device, copy only what is needed, or copy without blocking while kernels run.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
     "tasks": (
