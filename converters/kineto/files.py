@@ -18,6 +18,8 @@ from tracecols.given.files import open_regular
 
 WINDOW = 1 << 23
 """Bytes of text that are read at once."""
+STEP = 1 << 16
+"""Bytes that are unpacked at once: if a gzip'ed file is damaged, those of the step with the damage are lost."""
 LARGEST = 1 << 28
 """Upper bound for the bytes of an event or another value."""
 HEAD = 1 << 16
@@ -65,6 +67,7 @@ class Text:
         self.path, self._file = path, file
         self.data: NDArray[np.uint8] = np.empty(WINDOW, np.uint8)
         self.size = self.at = self._before = 0
+        self._damage = ""
 
     @property
     def place(self) -> int:
@@ -82,13 +85,17 @@ class Text:
         self.data, self._before = room, self._before + self.at
         self.at, self.size = 0, rest
         try:
-            n = self._file.readinto(self.data[rest:].data)  # type: ignore[attr-defined]
+            while not self._damage and (n := self._read(self.data[self.size : self.size + STEP])):
+                self.size += n
         except BAD_GZIP as error:
-            raise SourceError(
-                f"{self.path}: byte {self._before + rest}: unpacking stops: {error}\n  {DAMAGED}"
-            ) from error
-        self.size += n or 0
-        return bool(n)
+            self._damage = str(error)
+        if self._damage and self.size == rest:
+            raise SourceError(f"{self.path}: byte {self._before + rest}: unpacking stops: {self._damage}\n  {DAMAGED}")
+        return self.size > rest
+
+    def _read(self, room: NDArray[np.uint8]) -> int:
+        """Read as many bytes as there is room for; return how many were read."""
+        return (self._file.readinto(room.data) or 0) if room.size else 0  # type: ignore[attr-defined]
 
     def wrong(self, what: str) -> SourceError:
         """Make an error about the current position."""
