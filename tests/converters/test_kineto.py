@@ -699,6 +699,14 @@ def test_packed_files_that_end_early__are_kept_up_to_there_with_salvage(tmp_path
     assert store.n_rows("events") > 10_000
 
 
+def test_packed_files_of_a_folder_that_end_early__are_refused(tmp_path):
+    folder = write_run(tmp_path / "run", two_ranks(), ".json.gz")
+    path = folder / "rank1.json.gz"
+    path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(SourceError, match=r"rank1.*unpacking stops"):
+        tracecols.convert(folder, tmp_path / "x.trace")
+
+
 def test_deep_nesting__of_values_and_slices_is_read(tmp_path):
     trace = Trace()
     for k in range(5000):
