@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,11 +35,11 @@ _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 def begins_as_kineto(path: Path) -> bool:
     """Return whether a file, plain or gzip, begins like a trace of the PyTorch profiler."""
-    try:
-        with open_regular(path) as stored, unpacked(stored) as file:
-            head = file.read(HEAD)
-    except (OSError, *BAD_GZIP):
-        return False
+    head = b""
+    # a damaged file is one as well
+    with suppress(OSError, *BAD_GZIP), open_regular(path) as stored, unpacked(stored) as file:
+        while len(head) < HEAD and (piece := getattr(file, "read1", file.read)(HEAD)):
+            head += piece
     return head.lstrip(_SPACE)[:1] == b"{" and any(key in head for key in KNOWN)
 
 
@@ -65,6 +66,7 @@ class Text:
         self.path, self._file = path, file
         self.data: NDArray[np.uint8] = np.empty(WINDOW, np.uint8)
         self.size = self.at = self._before = 0
+        self._damage = ""
 
     @property
     def place(self) -> int:
@@ -82,13 +84,18 @@ class Text:
         self.data, self._before = room, self._before + self.at
         self.at, self.size = 0, rest
         try:
-            n = self._file.readinto(self.data[rest:].data)  # type: ignore[attr-defined]
+            while not self._damage and (n := self._read_once(self.data[self.size :])):
+                self.size += n
         except BAD_GZIP as error:
-            raise SourceError(
-                f"{self.path}: byte {self._before + rest}: unpacking stops: {error}\n  {DAMAGED}"
-            ) from error
-        self.size += n or 0
-        return bool(n)
+            self._damage = str(error)
+        if self._damage and self.size == rest:
+            raise SourceError(f"{self.path}: byte {self._before + rest}: unpacking stops: {self._damage}\n  {DAMAGED}")
+        return self.size > rest
+
+    def _read_once(self, room: NDArray[np.uint8]) -> int:
+        """Read at most as many bytes as there is room for, and return how many; what precedes damage is read alone."""
+        read = getattr(self._file, "readinto1", None) or self._file.readinto  # type: ignore[attr-defined]
+        return int(read(room.data) or 0) if room.size else 0
 
     def wrong(self, what: str) -> SourceError:
         """Make an error about the current position."""

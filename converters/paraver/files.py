@@ -24,7 +24,7 @@ CUTTER = b":CUTTER:"
 BLOCK = 1 << 23
 """Bytes of text that are read at once."""
 _STEP = 1 << 16
-"""Bytes that are unpacked at once: if a gzip'ed file is damaged, those of the step with the damage are lost."""
+"""Bytes that are unpacked at once."""
 LONGEST_LINE = 1 << 26
 """Upper bound for the bytes of a line."""
 
@@ -89,8 +89,10 @@ class Lines:
         """Read up to n bytes; only those before the damage if the file is damaged."""
         pieces: list[bytes] = []
         wanted = 0 if self.cut else n
+        # if a gzip'ed file is damaged, what was unpacked before is not lost
+        read = getattr(file, "read1", file.read)
         try:
-            while wanted > 0 and (piece := file.read(min(wanted, _STEP))):
+            while wanted > 0 and (piece := read(min(wanted, _STEP))):
                 pieces.append(piece)
                 wanted -= len(piece)
         except BAD_GZIP as error:

@@ -687,6 +687,26 @@ def test_files_that_end_early__are_kept_up_to_there_with_salvage(tmp_path):
     assert len(store.manifest["lost"]) == store.manifest["n_locations"]
 
 
+def test_packed_files_that_end_early__are_kept_up_to_there_with_salvage(tmp_path):
+    trace = Trace()
+    for k in range(4000):
+        trace.launch(10 * k, 10 * k + 5, 10 * k + 6, f"kernel {k * k}")
+    path = trace.write(tmp_path / "x.json.gz")
+    path.write_bytes(path.read_bytes()[:-3000])
+    with pytest.raises(SourceError, match=r"byte [1-9]\d*: unpacking stops"):
+        tracecols.convert(path, tmp_path / "x.trace")
+    store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace", salvage=True)).store
+    assert store.n_rows("events") > 10_000
+
+
+def test_packed_files_of_a_folder_that_end_early__are_refused(tmp_path):
+    folder = write_run(tmp_path / "run", two_ranks(), ".json.gz")
+    path = folder / "rank1.json.gz"
+    path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(SourceError, match=r"rank1.*unpacking stops"):
+        tracecols.convert(folder, tmp_path / "x.trace")
+
+
 def test_deep_nesting__of_values_and_slices_is_read(tmp_path):
     trace = Trace()
     for k in range(5000):

@@ -564,6 +564,13 @@ def test_truncated_files__are_refused_or_salvaged(tmp_path):
     assert trace.store.n_rows("events") > 1000
 
 
+def test_truncated_files__lose_nothing_that_can_be_unpacked(tmp_path):
+    path = write(tmp_path / "x.prv.gz", random_program(8, 2, 1, 50))
+    path.write_bytes(path.read_bytes()[:-100])
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace", salvage=True))
+    assert trace.store.n_rows("events") > 100
+
+
 def test_files_that_end_between_lines__are_told(tmp_path):
     text = header(10**9, [1]) + "1:1:1:1:1:0:400000000:1\n"
     note = "the records end at 0.400000 s, and the header states 1.000000 s: the trace may be cut"
