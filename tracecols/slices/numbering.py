@@ -18,14 +18,23 @@ from numpy.typing import NDArray
 from tracecols.converters.base import Columns as Arrays
 from tracecols.distinct import distinct, ends_run, starts_run
 from tracecols.enhance.dataflow.columns import Column, Columns, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_nested, ranges
+from tracecols.enhance.dataflow.grouping import (
+    Segments,
+    combine,
+    mask_of,
+    number,
+    occurrence,
+    pair_nested,
+    pairs_of,
+    ranges,
+)
 from tracecols.enhance.dataflow.partitions import whole_processes
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.mpi import collectives, nonblocking
-from tracecols.enhance.mpi.file_operations import are_collective, pair_operations
+from tracecols.enhance.mpi.file_operations import ENDS, are_collective
 from tracecols.enhance.mpi.messages import SENDS, PointToPoint, pair_events, posted_receives
 from tracecols.enhance.mpi.windows import LOCKS, SYNCHRONIZES, GroupMembers, pair_epochs, pair_locks
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
@@ -586,7 +595,8 @@ class OperationCounter:
         mine, location, row = mine[order], location[order], row[order]
         process = self._process[location]
         kind = side["kind"][mine]
-        start, done = nonblocking.pair_requests(kind, side["request"][mine], process.astype(np.int32))
+        starts = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
+        start, done = pairs_of(combine(process, side["request"][mine]), starts, ~starts)
         bounds = self._bounds
         opened = bounds.precedes(location[start], row[start]) & ~bounds.precedes(location[done], row[done])
         first = start[opened]
@@ -674,7 +684,7 @@ class OperationCounter:
         calls = self._calls_at(at, row, self._is_file)
         # operations that are underway: their bytes are recorded where they end
         bounds = self._bounds
-        begin, end = pair_operations(kind, combine(at, handle, matching))
+        begin, end = pairs_of(combine(at, handle, matching), kind == K.IO_OPERATION_BEGIN, ENDS[kind])
         underway = begin[bounds.precedes(at[begin], row[begin]) & ~bounds.precedes(at[end], row[end])]
         self._repeat(at[underway], at[underway], row[underway], kind[underway], calls.take(underway))
         holds = bounds.holds(at, row)

@@ -188,6 +188,15 @@ def pair_with_previous(
     return groups.pair_neighbours(group, role, first.size)
 
 
+def pairs_of(
+    key: NDArray[np.int64], is_first: NDArray[np.bool_], is_second: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and the second elements that `pair_with_previous` pairs, in the order of the first ones."""
+    partner = pair_with_previous(key, is_first, is_second)
+    first = np.flatnonzero(is_first & (partner >= 0))
+    return first, partner[first]
+
+
 def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
     """Find for the k-th element of each key on the right the k-th element with that key on the left; -1 if none."""
     group, first = groups.number_groups(np.concatenate([left, right]))

@@ -79,24 +79,11 @@ def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> d
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
-def pair_operations(kind: NDArray[np.integer], key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that begin operations on files, and those that end them; (m,) int64 each; operations that do not
-    end are skipped.
-
-    `kind` is by location in the order of events; `key` combines location, handle and matching number.
-    """
-    is_begin = kind == K.IO_OPERATION_BEGIN
-    partner = pair_with_previous(key, is_begin, ENDS[kind])
-    begin = np.flatnonzero(is_begin & (partner >= 0))
-    return begin, partner[begin]
-
-
 def _operations(calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> CompoundTable:
     """Join operations with their completions."""
-    begin, end = pair_operations(e["kind"], combine(e["location"], e["handle"], e["matching"]))
-    partner = np.full(e["kind"].size, -1, np.int64)
-    partner[begin] = end
-    at = np.flatnonzero((e["kind"] == K.IO_OPERATION_BEGIN) & (e["call"] >= 0))
+    is_begin = e["kind"] == K.IO_OPERATION_BEGIN
+    partner = pair_with_previous(combine(e["location"], e["handle"], e["matching"]), is_begin, ENDS[e["kind"]])
+    at = np.flatnonzero(is_begin & (e["call"] >= 0))
     call, end = e["call"][at], partner[at]
     return CompoundTable(
         FILE_OPERATIONS,

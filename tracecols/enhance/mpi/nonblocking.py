@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pairs_of
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.mpi.waits import SCAN, latest_of_lower_ranks
 from tracecols.enhance.scan.facts import Facts
@@ -40,8 +40,8 @@ def match_nonblocking(
     process = facts.process[e.location]
     order = facts.order.argsort(e.row, e.time, process)
     e, process = e.take(order), process[order]
-    n_started = int((e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST).sum())
-    start, done = pair_requests(e.kind, e.request, process)
+    starts = e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
+    start, done = pairs_of(combine(process, e.request), starts, ~starts)
     communicator, process = e.communicator[done], process[start]
     channel = facts.communicators.channel(communicator, process)
     k = occurrence(combine(process, channel))
@@ -87,21 +87,7 @@ def match_nonblocking(
             "done_call_path": pick(call_instances.call_path, call),
         },
         {
-            "non-blocking collective operations that are never completed": n_started - start.size,
+            "non-blocking collective operations that are never completed": int(starts.sum()) - start.size,
             "non-blocking collective operations that lack participants": int((~complete).sum()),
         },
     )
-
-
-def pair_requests(
-    kind: NDArray[np.uint8], request: NDArray[np.int64], process: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that start non-blocking collective operations, in order, and the events that complete them;
-    operations that are never completed are skipped.
-
-    All events have one of the `KINDS`, and are by process in order of time.
-    """
-    is_start = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
-    partner = pair_with_previous(combine(process, request), is_start, ~is_start)
-    start = np.flatnonzero(is_start & (partner >= 0))
-    return start, partner[start]

@@ -23,7 +23,7 @@ from tracecols.enhance.dataflow.grouping import (
     mask_of,
     number,
     occurrence,
-    pair_with_previous,
+    pairs_of,
     ranges,
 )
 from tracecols.enhance.dataflow.steps import GLOBAL, step
@@ -120,10 +120,8 @@ def match_window_collectives(
 
 def _latest_of(group: NDArray[np.int64], time: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """Return the latest time of each of `n` groups, -1 for those without times; times may be negative."""
-    never = np.iinfo(np.int64).min
-    result = np.full(n, never)
-    np.maximum.at(result, group, time)
-    return np.where(result > never, result, -1)
+    segments = Segments(group, n)
+    return np.where(segments.count() > 0, segments.max(time), -1)
 
 
 def _last_accesses(
@@ -276,9 +274,8 @@ def pair_locks(
         np.where(of, -1, e.remote[mine].astype(np.int64)),
         np.where(of, e.lock[mine], 0),
     )
-    partner = pair_with_previous(key, takes[mine], gives[mine])
-    lock = np.flatnonzero(takes[mine] & (partner >= 0))
-    return mine[lock], mine[partner[lock]], is_shared
+    lock, unlock = pairs_of(key, takes[mine], gives[mine])
+    return mine[lock], mine[unlock], is_shared
 
 
 @step(GLOBAL, "epochs")
@@ -365,13 +362,7 @@ def pair_epochs(
     role = role_of[region]
     # a test that has not completed the epoch does not end it
     role = np.where((role == TEST) & (level <= 0), -1, np.where(role == TEST, WAIT, role))
-
-    def pairs(first: int, second: int) -> Pairs:
-        partner = pair_with_previous(key, role == first, role == second)
-        begin = np.flatnonzero((role == first) & (partner >= 0))
-        return begin, partner[begin]
-
-    return pairs(START, COMPLETE), pairs(POST, WAIT)
+    return pairs_of(key, role == START, role == COMPLETE), pairs_of(key, role == POST, role == WAIT)
 
 
 class GroupMembers:
