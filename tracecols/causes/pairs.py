@@ -28,7 +28,7 @@ from tracecols.causes.points import (
 from tracecols.causes.quirks import Quirks
 from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, pieced
-from tracecols.enhance.dataflow.grouping import lookup, number
+from tracecols.enhance.dataflow.grouping import lookup, number, ranges
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CAUSES, step
@@ -585,8 +585,7 @@ def _intervals_of_members(
     group = lookup(groups.channel, pairs.communicator[many[head]])
     size = groups.start[group + 1] - groups.start[group]
     instance = np.repeat(np.arange(head.size), size)
-    offset = np.arange(instance.size) - np.repeat(np.cumsum(size) - size, size)
-    member = groups.member[groups.start[group][instance] + offset] if instance.size else np.zeros(0, np.int64)
+    member = groups.member[ranges(groups.start[group], size)]
     since = last.find(cause[head][instance], member.astype(np.int32))
     n_all = int(facts.process.max(initial=-1)) + 2
 
