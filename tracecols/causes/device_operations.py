@@ -193,10 +193,9 @@ def _awaited_of_null_streams(facts: Facts, of: dict[str, Ints], launched: Ints) 
 def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copies: CompoundTable) -> Columns:
     """List the calls that have waited for an operation, by process and EXIT."""
     row, wait = waits_of_hosts(facts, device_syncs, copies)
-    by_row = np.argsort(operations.row, kind="stable")
-    found = lookup(operations.row[by_row], row)
-    at = np.flatnonzero((wait > 0) & (found >= 0))
-    number = by_row[found[at]] if at.size else at
+    number = lookup(operations.row, row)
+    at = np.flatnonzero((wait > 0) & (number >= 0))
+    number = number[at]
     # clocks of hosts and devices may disagree about the begin, not about the launch
     held = operations.launch_time[number] < device_syncs.exit_time[at]
     at, number = at[held], number[held]

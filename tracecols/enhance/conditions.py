@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
-from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested, positions
+from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number, pair_nested, positions
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.definitions.regions import IS_BARRIER
@@ -351,9 +351,7 @@ def find_clock_violations(
     keys, of = np.unique(forth, return_inverse=True)
     slack = np.full(keys.size, NO_BOUND)
     np.minimum.at(slack, of, p.slack)
-    at = np.minimum(np.searchsorted(keys, back), max(keys.size - 1, 0))
-    at_least = -slack[of]
-    at_most = np.where(keys[at] == back, slack[at], NO_BOUND) if keys.size else slack
+    at_least, at_most = -slack[of], pick(slack, lookup(keys, back), NO_BOUND)
     mends = at_least <= at_most
     offset = np.where(mends, at_least, at_most + (at_least - np.minimum(at_most, at_least) + 1) // 2)
     rows = np.flatnonzero(p.n_violations)

@@ -95,8 +95,11 @@ def bounded(sizes: NDArray[np.int64], most: int) -> list[slice]:
     return [*found, slice(start, sizes.size)] if sizes.size else found
 
 
-def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the elements of each group in order: 0 for the first with its key, 1 for the second, ..."""
+def occurrence(key: NDArray[np.int64], order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Number the elements of each group in order: 0 for the first with its key, 1 for the second, ...; in the order of
+    a permutation if one is given."""
+    if order is not None:
+        return occurrence(key[order])[positions(order)]
     group, first = groups.number_groups(key)
     return groups.count_in_groups(group, first.size)
 

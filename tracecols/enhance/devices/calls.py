@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import combine
+from tracecols.enhance.dataflow.grouping import combine, lookup
 from tracecols.enhance.definitions.locations import CALLSITE, PIECE
 from tracecols.enhance.definitions.regions import LAUNCH, Regions
 from tracecols.enhance.devices.pending import PendingWork
@@ -269,7 +269,6 @@ def direction_of(name: str) -> int:
 
 def find_values(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
     """Find wanted values; return the positions of matches in `values`, and in `wanted`."""
-    order = np.argsort(values, kind="stable")
-    at = np.minimum(np.searchsorted(values[order], wanted), values.size - 1)
-    found = values[order[at]] == wanted
-    return order[at[found]], np.flatnonzero(found)
+    at = lookup(values, wanted)
+    known = np.flatnonzero(at >= 0)
+    return at[known], known

@@ -110,13 +110,8 @@ def outgoing_members(
     channel = comm.channel(communicator, process)
     # several threads of one process may take part in operations of a communicator, one after the other
     threads = np.flatnonzero(location[1:] != location[:-1])
-    of_process = combine(process, channel)
-    if (process[threads] == process[threads + 1]).any():
-        by_time = facts.order.argsort(e.row[end], end_time, process)
-        k = np.empty(end.size, np.int64)
-        k[by_time] = occurrence(of_process[by_time])
-    else:
-        k = occurrence(of_process)
+    several = (process[threads] == process[threads + 1]).any()
+    k = occurrence(combine(process, channel), facts.order.argsort(e.row[end], end_time, process) if several else None)
     k = facts.numbering.number(Numbered.COLLECTIVE, k, process, communicator)
     key = channel << _K | k
     if len(division.windows) > 1:

@@ -116,9 +116,8 @@ def _members(
     enter, leave = calls.enter_time[call], calls.exit_time[call]
     process = facts.process[location].astype(np.int64)
     channel = facts.communicators.channel(communicator, process.astype(np.int32))
-    k = np.empty(row.size, np.int64)
-    order = facts.order.argsort(calls.enter[call], enter, process)
-    k[order] = occurrence(combine(process, channel, handle)[order])
+    by_time = facts.order.argsort(calls.enter[call], enter, process)
+    k = occurrence(combine(process, channel, handle), by_time)
     k = facts.numbering.number(Numbered.FILE, k, process, handle)
     operation, head = number(combine(channel, handle, k))
     of = Segments(operation, head.size)

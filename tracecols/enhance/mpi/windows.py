@@ -70,8 +70,7 @@ def match_window_collectives(
     location, window, call = e.location[end], e.window[end], e.call[end]
     process = facts.process[location]
     by_time = facts.order.argsort(e.row[end], e.time[end], process)
-    k = np.empty(end.size, np.int64)
-    k[by_time] = occurrence(combine(process, window)[by_time])
+    k = occurrence(combine(process, window), by_time)
     k = facts.numbering.number(Numbered.WINDOW, k, process, window)
     communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     # on MPI_COMM_SELF, each process has a separate window
