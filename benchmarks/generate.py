@@ -60,16 +60,19 @@ def write(
     If the trace has a skew, its times are those of different clocks, and the OTF2 archive records their offsets unless
     `unmeasured`.
     """
-    from tracecols.converters.otf2.write import write_archive
+    from tracecols.converters.otf2.write import local_definitions, write_archive
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if is_epilog:
         path = write_epilog(source, folder / "epik.elg")
-    elif unmeasured:
-        path = write_archive(SkewedSource(source), folder / "traces.otf2", jobs=jobs)
+    elif source.clock_offsets is None and not unmeasured:
+        path = write_archive(source, folder / "traces.otf2", jobs=jobs)
     else:
-        path = write_archive(source, folder / "traces.otf2", jobs=jobs, clock_offsets=source.clock_offsets)
+        skewed = SkewedSource(source, unmeasured=unmeasured)
+        path = write_archive(skewed, folder / "traces.otf2", jobs=jobs)
+        for location, clock in enumerate([] if unmeasured else skewed.clocks):
+            (folder / "traces" / f"{location}.def").write_bytes(local_definitions(clock.records))
     (folder / "truth.json").write_text(json.dumps(truth_as_json(source.truth)) + "\n", encoding="utf-8")
     return path
 

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from tracecols.schema import DEFINITIONS
 
+UNNAMED = "unnamed"
+"""Name of regions of which none is recorded, so that call paths and tables show them."""
+
 
 def rows_by_number(rows: Mapping[int, int]) -> NDArray[np.int64]:
     """Return a table of rows by identifier, which kernels look up; -1 for those that are not defined."""
@@ -50,6 +53,7 @@ class DefinitionTables:
         self, name: str, role: str, paradigm: str, canonical: str = "", begin_line: int = 0, **values: Any
     ) -> int:
         """Add a region; return its row."""
+        name = name or UNNAMED
         given = {"flags": 0, "end_line": 0, "begin_line": begin_line, **values}
         return self.add("regions", name=name, canonical_name=canonical or name, role=role, paradigm=paradigm, **given)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tracecols.converters.base import Format, Source, has_file, unreadable
 from tracecols.converters.unread import refusal
@@ -18,22 +21,10 @@ GROUP = "tracecols.formats"
 """Entry points of packages that provide trace formats: each names a `Format`."""
 
 
-def _open_otf2(path: Path) -> Source:
-    from tracecols.converters.otf2.archive import Archive
-
-    return Archive(path)
-
-
-def _open_epilog(path: Path) -> Source:
-    from tracecols.converters.epilog.archive import Archive
-
-    return Archive(path)
-
-
-def _open_paraver(path: Path) -> Source:
-    from tracecols.converters.paraver.archive import Archive
-
-    return Archive(path)
+def _archive(package: str, *given: Any) -> Source:
+    """Open a trace with the `Archive` of a built-in format, whose package is imported only then."""
+    found: Source = import_module(f"tracecols.converters.{package}.archive").Archive(*given)
+    return found
 
 
 _PACKED = b"\x1f\x8b"
@@ -59,30 +50,20 @@ def _is_paraver(path: Path) -> bool:
     return begins_as_paraver(path)
 
 
+def _files(package: str) -> Callable[[tuple[Path, ...]], Source]:
+    return lambda files: _archive(package, files, files[0].parent)
+
+
 def _open_kineto(path: Path) -> Source:
-    from tracecols.converters.kineto.archive import Archive
     from tracecols.converters.kineto.files import files_of
 
-    return Archive(files_of(path), path)
-
-
-def _open_kineto_files(files: tuple[Path, ...]) -> Source:
-    from tracecols.converters.kineto.archive import Archive
-
-    return Archive(files, files[0].parent)
+    return _archive("kineto", files_of(path), path)
 
 
 def _open_nsight(path: Path) -> Source:
-    from tracecols.converters.nsight.archive import Archive
     from tracecols.converters.nsight.tables import exports_of
 
-    return Archive(exports_of(path) or (path,), path)
-
-
-def _open_nsight_files(files: tuple[Path, ...]) -> Source:
-    from tracecols.converters.nsight.archive import Archive
-
-    return Archive(files, files[0].parent)
+    return _archive("nsight", exports_of(path) or (path,), path)
 
 
 def _is_kineto(path: Path) -> bool:
@@ -108,23 +89,18 @@ def _choose_epilog(anchors: list[Path]) -> list[Path]:
 
 
 FORMATS = (
-    Format("OTF2", ARCHIVES[:1], _open_otf2),
-    Format("EPILOG", ARCHIVES[1:4], _open_epilog, _choose_epilog),
-    Format("Paraver", ARCHIVES[4:6], _open_paraver, recognises=_is_paraver),
-    Format("Kineto", ARCHIVES[6:8], _open_kineto, recognises=_is_kineto, open_files=_open_kineto_files),
-    Format("Nsight Systems", ARCHIVES[8:], _open_nsight, recognises=_is_nsight, open_files=_open_nsight_files),
+    Format("OTF2", ARCHIVES[:1], partial(_archive, "otf2")),
+    Format("EPILOG", ARCHIVES[1:4], partial(_archive, "epilog"), _choose_epilog),
+    Format("Paraver", ARCHIVES[4:6], partial(_archive, "paraver"), recognises=_is_paraver),
+    Format("Kineto", ARCHIVES[6:8], _open_kineto, recognises=_is_kineto, open_files=_files("kineto")),
+    Format("Nsight Systems", ARCHIVES[8:], _open_nsight, recognises=_is_nsight, open_files=_files("nsight")),
 )
 """The built-in formats."""
 
 
 def installed() -> list[Format]:
-    """Return the formats that installed packages provide.
-
-    Raises
-    ------
-    SourceError
-        If one of them cannot be loaded or is not a format.
-    """
+    """Return the formats that installed packages provide. Raises SourceError if one of them cannot be loaded or is not
+    a format."""
     result: list[Format] = []
     for point in packages.points_of(GROUP):
         where = f"the plug-in {point.name!r} ({point.value})"
@@ -178,17 +154,8 @@ Given = str | Path | Sequence[str | Path]
 
 
 def find_given(given: Given) -> Path | tuple[Path, ...]:
-    """Return the anchor of a trace, or all its files if several are given.
-
-    Parameters
-    ----------
-    given : str, Path, or sequence of them
-
-    Raises
-    ------
-    SourceError
-        If there is no trace, more than one, or several files are given that are not of one trace.
-    """
+    """Return the anchor of a trace, or all its files if several are given. Raises SourceError if there is no trace,
+    more than one, or several files are given that are not of one trace."""
     if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
         return find_anchor(given)
     files = tuple(find_anchor(path) for path in given)
@@ -198,7 +165,7 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
         return files[0]
     for file in files:
         known = _format_of(file)
-        if known is None or known.open_files is None or known is not _format_of(files[0]):
+        if known is None or known.open_files is None:
             several = ", ".join(f.name for f in FORMATS if f.open_files is not None)
             raise SourceError(
                 f"{file} is a trace by itself, and {len(files)} are given\n"
@@ -212,20 +179,9 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
 
 
 def find_anchor(path: str | Path) -> Path:
-    """Return the file or folder to open as a trace, given its path or the folder that contains it.
-
-    Parameters
-    ----------
-    path : str or Path
-        An anchor file, or the folder of an archive.
-
-    Raises
-    ------
-    SourceError
-        If there is no such path, no trace in the folder, or more than one.
-    UnsupportedError
-        If it is a container that is recognised but cannot be read.
-    """
+    """Return the file or folder to open as a trace, given its path or the folder that contains it. Raises SourceError
+    if there is no such path, no trace in the folder, or more than one. Raises UnsupportedError if it is a container
+    that is recognised but cannot be read."""
     path = as_path(path, SourceError)
     if "\0" in str(path) or not has_file(path):
         raise SourceError(f"no such file or folder: {path}")
@@ -269,14 +225,8 @@ def find_anchor(path: str | Path) -> Path:
 
 
 def trace_name(anchor: Path | tuple[Path, ...]) -> str:
-    """Return the name of a trace: its file without ending, or its folder if all such files have the same name, or if
-    there are several files.
-
-    Parameters
-    ----------
-    anchor : Path or tuple of Path
-        Result of `find_given`.
-    """
+    """Return the name of a trace, given the result of `find_given`: its file without ending, or its folder if all such
+    files have the same name, or if there are several files."""
     if not isinstance(anchor, Path):
         return anchor[0].resolve().parent.name
     known = _format_of(anchor)
@@ -290,18 +240,8 @@ def trace_name(anchor: Path | tuple[Path, ...]) -> str:
 
 
 def open_source(given: Given) -> Source:
-    """Open a trace of any known format, given its anchor file, its folder or all its files.
-
-    Parameters
-    ----------
-    given : str, Path, or sequence of them
-        An anchor file, the folder of an archive, or all files of a trace that has one for each rank.
-
-    Raises
-    ------
-    SourceError
-        If there is no trace, or it cannot be read.
-    """
+    """Open a trace of any known format, given its anchor file, its folder or all its files. Raises SourceError if there
+    is no trace, or it cannot be read."""
     found = find_given(given)
     known = _format_of(found if isinstance(found, Path) else found[0])
     assert known is not None  # find_given has refused it otherwise

@@ -36,15 +36,7 @@ names and dtypes of the columns."""
 
 
 def side_tables(columns_of: SideColumns, decoded: Sides) -> dict[str, Columns]:
-    """Make the side tables of the families that decoded events belong to.
-
-    Parameters
-    ----------
-    columns_of : dict
-        Result of `side_columns`.
-    decoded : Sides
-        Decoded events with attributes.
-    """
+    """Make the side tables of the families that decoded events belong to, given the result of `side_columns`."""
     event, kind, values = decoded
     counts = np.bincount(kind, minlength=256)
     found = {}
@@ -65,32 +57,14 @@ def metric_table(
     extra: NDArray[np.int64],
     types: Sequence[str],
 ) -> Columns:
-    """Make the side table of a metric class.
-
-    Parameters
-    ----------
-    row, source, start : (n,) int64, int32, int64
-        Number and source of each METRIC event, and where its values begin.
-    extra : (any,) int64
-        The values, one event after the other.
-    types : sequence of str
-        Dtypes of the members of the class.
-    """
+    """Make the side table of a metric class: `row`, `source` and `start` are the number and source of each METRIC
+    event, and where its values begin in `extra`; `types` are the dtypes of the members of the class."""
     return {"row": row, "source": source, **{f"value_{i}": extra[start + i].view(t) for i, t in enumerate(types)}}
 
 
 def only_metrics(decoded: Sides, extra: NDArray[np.int64], types: Sequence[Sequence[str]]) -> dict[str, Columns]:
-    """Make the side table of the only metric class of a format, if there is an event of it.
-
-    Parameters
-    ----------
-    decoded : Sides
-        Decoded events with attributes.
-    extra : (any,) int64
-        Metric values; the third value of a METRIC event is where its own begin.
-    types : sequence of sequence of str
-        Dtypes of the members, by class.
-    """
+    """Make the side table of the only metric class of a format, if there is an event of it: the third value of a METRIC
+    event is where its values begin in `extra`; `types` are the dtypes of the members, by class."""
     rows = np.flatnonzero(decoded.kind == EventKind.METRIC)
     if not rows.size:
         return {}
@@ -99,13 +73,7 @@ def only_metrics(decoded: Sides, extra: NDArray[np.int64], types: Sequence[Seque
 
 
 def side_columns(values_of: Mapping[EventKind, Sequence[str]]) -> SideColumns:
-    """Map the values of each kind to the columns of its family's table.
-
-    Parameters
-    ----------
-    values_of : mapping
-        Columns that the values of each kind fill, in order.
-    """
+    """Map the values of each kind, given the columns that they fill in order, to the columns of its family's table."""
     families = {k.number: k.family for k in KINDS}
     result: SideColumns = {}
     for family, table in SIDE_TABLES.items():
@@ -124,12 +92,6 @@ def side_columns(values_of: Mapping[EventKind, Sequence[str]]) -> SideColumns:
 
 
 def ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, and so on.
-
-    Parameters
-    ----------
-    counts : (n,) int64
-        Length of each range.
-    """
+    """Return 0, 1, ..., counts[0] - 1, 0, 1, ..., counts[1] - 1, and so on."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts, counts)

@@ -16,20 +16,9 @@ def number_threads(definitions: Mapping[str, Mapping[str, list[Any]]], forks: Ma
     """Number the locations of each process: its master is 0, the others follow in their order.
 
     The master is the location that MPI's COMM_LOCATIONS names for the process; if it names none, the location that
-    forked first; if none forks, the first CPU thread.
-
-    Parameters
-    ----------
-    definitions : mapping of str to mapping of str to list
-        Columns of the tables `locations` (in process order) and `groups`.
-    forks : mapping of int to int, optional
-        Time of the first FORK of every location that forks; None as long as no events are read: the threads of
-        processes whose master depends on them are UNKNOWN then.
-
-    Returns
-    -------
-    list of int
-        Thread number of each location.
+    forked first; if none forks, the first CPU thread. `definitions` has the tables `locations` (in process order) and
+    `groups`, `forks` the time of the first FORK of every location that forks; it is None as long as no events are read:
+    the threads of processes whose master depends on them are UNKNOWN then.
     """
     process, kinds = definitions["locations"]["process"], definitions["locations"]["type"]
     members: dict[int, list[int]] = {}

@@ -43,6 +43,11 @@ UNREAD = (
         (".nsys-rep", ".qdrep"),
     ),
     Unread(
+        "an export of Nsight Systems that is neither SQLite nor Parquet, or no trace",
+        "export the report again: nsys export --type sqlite --include-blobs=true REPORT.nsys-rep",
+        (".jsonl", ".arrow", ".h5", ".hdf"),
+    ),
+    Unread(
         "a report of Nsight Compute, which has metrics of kernels and no trace",
         "record a trace with Nsight Systems: nsys profile",
         (".ncu-rep",),

@@ -10,7 +10,7 @@ import numpy as np
 
 Kind = Any
 """The kind of an argument. For an array: (type of its elements, dimensions, layout, whether it can be written to); for
-a tuple: (its class, kinds of its fields); for all others: the name of their type in numba."""
+a tuple: (its class, kinds of its fields); for all others: the name of their type in numpy, or `none`."""
 
 _of_arrays: dict[tuple[Any, int, int], Kind] = {}
 _of_classes: dict[type, str] = {}
@@ -64,13 +64,13 @@ def kinds_of(described: Iterable[Any]) -> tuple[Kind, ...]:
 
 def numba_type(kind: Kind) -> Any:
     """Return numba's type of a kind."""
-    from numba import types
+    from numba import from_dtype, types
 
     if isinstance(kind, str):
-        return getattr(types, kind)
+        return types.none if kind == "none" else from_dtype(np.dtype(kind))
     if len(kind) == 4:
         dtype, n_dimensions, layout, is_mutable = kind
-        return types.Array(getattr(types, dtype), n_dimensions, layout, readonly=not is_mutable)
+        return types.Array(from_dtype(np.dtype(dtype)), n_dimensions, layout, readonly=not is_mutable)
     module, _, name = kind[0].partition(":")
     of = getattr(importlib.import_module(module), name) if name else tuple
     return types.BaseTuple.from_types([numba_type(k) for k in kind[1]], of)

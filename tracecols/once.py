@@ -55,6 +55,8 @@ class once(Generic[T]):  # noqa: N801
             if self._name not in found:
                 found[self._name] = self._function(instance)
             value: T = found[self._name]
+            # not needed any more: an object with a lock can be neither copied nor pickled
+            found.pop(self._lock_name, None)
             return value
 
 

@@ -84,7 +84,7 @@ def _as_ticks(given: Any, what: str) -> tuple[NDArray[Any], NDArray[np.float64]]
     if isinstance(given, pd.Series | pd.Index):
         is_null = np.asarray(given.isna())
         try:
-            values = given.to_numpy(dtype=None if not is_null.any() else np.float64, na_value=np.nan)
+            values = given.to_numpy(np.float64, na_value=np.nan) if is_null.any() else given.to_numpy()
         except (TypeError, ValueError):
             values = np.array([None], object)
     else:

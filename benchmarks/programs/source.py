@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.programs import channels, fft, halo, irregular, kernels, lopsided, master, multizone, sweep
+from benchmarks.programs.clock import LocalClock
 from benchmarks.programs.script import Script
 from tracecols.converters.base import Batch, Clock, Report
-from tracecols.converters.otf2.clock import LocalClock
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
 
 PROGRAMS: dict[str, ModuleType] = {
@@ -446,16 +446,20 @@ class Generated:
 
 
 class SkewedSource:
-    """A trace generated with a skew, with local times instead of true ones; threads have the clock of the first
-    location of their process."""
+    """A trace generated with a skew, with local times instead of true ones. If the clocks are not measured, threads have
+    the clock of the first location of their process."""
 
-    def __init__(self, source: Generated) -> None:
+    def __init__(self, source: Generated, *, unmeasured: bool = True) -> None:
         if source.clock_offsets is None:
             raise ValueError("without a skew all clocks are the same")
         self._source = source
+        self.clocks = [LocalClock(offsets) for offsets in source.clock_offsets]
+        self.clock = source.clock
+        if not unmeasured:
+            return
         process = source.definitions["locations"]["process"]
         first = {p: i for i, p in reversed(list(enumerate(process)))}
-        self._clocks = [LocalClock(source.clock_offsets[first[p]]) for p in process]
+        self.clocks = [self.clocks[first[p]] for p in process]
         ahead = -min(int(offset.min()) for _, offset in source.clock_offsets)
         self.clock = replace(source.clock, length=source.clock.length + ahead)
 
@@ -465,7 +469,7 @@ class SkewedSource:
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order."""
         for batch in self._source.read(location, report, salvage=salvage):
-            batch.events["time"] = self._clocks[location].local(batch.events["time"])
+            batch.events["time"] = self.clocks[location].local(batch.events["time"])
             yield batch
 
 

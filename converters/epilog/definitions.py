@@ -387,7 +387,6 @@ class Definitions(DefinitionTables):
         self.comm_of_window = np.array([*of, -1], np.int64)
 
     def _processes(self, record: dict[str, Any], ranks: Sequence[int]) -> list[int]:
-        """Return the rows of processes given by rank."""
         missing = next((r for r in ranks if r not in self.rows["PROCESS"]), None)
         if missing is not None:
             raise self.container.error(record["at"], f"a communicator names process {missing}, which is not defined")

@@ -38,7 +38,9 @@ PHASE_NAMES = {
     "C": "counters",
     "": "events of other kinds",
 }
-LEFT_OUT = re.compile(r"|gpu_user_annotation|(cuda|xpu)_(sync|event)|overhead|Trace")
+LEFT_OUT = re.compile(
+    r"|(gpu|mlu|GCU)_(user_annotation|USER_ANNOTATION)|(cuda|xpu|musa|gcu)_(sync|event)|overhead|Trace"
+)
 """Categories of slices that are left out on purpose, because they repeat information of others."""
 
 SINCE_1970 = 10**18
@@ -163,7 +165,6 @@ class Archive:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _facts(self, found: Operations) -> dict[str, Any]:
-        """Return the facts for the manifest."""
         left_out: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         for recording in self._recordings:
@@ -183,7 +184,6 @@ class Archive:
         return {k: v for k, v in facts.items() if v}
 
     def _notes(self, found: Operations) -> Iterator[str]:
-        """Yield notes for the user."""
         n = len(self._ranks)
         if self._are_numbered:
             yield "neither files nor their names state ranks: they are numbered in the order of the files"
@@ -239,7 +239,6 @@ class Archive:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
 
     def _pieces(self, location: int, number: int) -> Iterator[NDArray[Any]]:
-        """Yield the slices of a location as intervals."""
         s, region, performed = self._slices(location), self._definitions.regions[number], self._performed[location]
         is_host = self.definitions["locations"]["type"][location] == "cpu_thread"
         for start in range(0, s.begin.size, ROWS):
@@ -261,7 +260,7 @@ def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], bool]:
     """Return the ranks of files, from their content, else their names, else their order, and whether it is the order of
     several. Raises SourceError if a rank has two files."""
     are_numbered = False
-    ranks = [whole(recording.distributed.get("rank"), MOST_RANKS) for recording in recordings]
+    ranks = [operations.recorded_rank(recording) for recording in recordings]
     if -1 in ranks:
         if len(recordings) > 1 and max(ranks) >= 0:
             lacks = recordings[ranks.index(-1)].path

@@ -22,7 +22,7 @@ _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
 PHASE = 1 | 2
 """Flags of regions whose instances are phases."""
 
-_LIBRARIES = {"HIP": ("hip",), "XPU": ("ur", "ze", "pi", "sycl"), "CUDA": ("cu",)}
+_LIBRARIES = {"HIP": ("hip",), "XPU": ("ur", "ze", "pi", "sycl"), "MUSA": ("mu",), "CUDA": ("cu",)}
 """Prefixes of the names of device calls."""
 
 ROLES = {scan.KERNEL: "kernel", scan.MEMCPY: "data_transfer", scan.MEMSET: "kernel"}
@@ -70,7 +70,6 @@ class Definitions(DefinitionTables):
             self.add_location(name, process, thread, is_device=place.is_device)
 
     def _name_of(self, number: int, recording: Recording, place: Place) -> str:
-        """Return the name of a location."""
         if place.is_gloo:
             threads = [one.tid for one in recording.places if one.is_gloo]
             return f"GLOO[0:{threads.index(place.tid)}]"

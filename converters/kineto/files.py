@@ -136,9 +136,13 @@ class Text:
 
 def parsed(text: bytes) -> Any:
     """Parse a JSON value; return None if it is not valid. Control characters within texts are accepted, because PyTorch
-    writes them."""
+    writes them; halves of surrogates, which JSON allows, become U+FFFD, like bytes that are no UTF-8."""
     try:
-        return json.loads(text.decode("utf-8", "replace"), strict=False)
+        found = json.loads(text.decode("utf-8", "replace"), strict=False)
+        if b"\\ud" in text.lower():
+            whole = json.dumps(found, ensure_ascii=False).encode("utf-16", "surrogatepass")
+            found = json.loads(whole.decode("utf-16", "replace"))
+        return found
     except (ValueError, RecursionError):
         return None
 

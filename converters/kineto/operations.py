@@ -260,6 +260,21 @@ def _ranks(value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
+def recorded_rank(recording: Recording) -> int:
+    """Return the rank that a file states; -1 none.
+
+    Files recorded on demand state `Rank` of any operation of all ranks, which may be its root. That of an operation
+    without a root is the rank itself.
+    """
+    if recording.distributed.get("nccl_version") != "unknown":
+        return whole(recording.distributed.get("rank"), MOST_RANKS)
+    for given in (d.given for d in recording.details if d.kind == scan.PARAM_COMMS):
+        operation = find_operation(str(given.get("Collective name")))
+        if given.get("Process Group Description") == "default_pg" and operation and operation.waits_for_all:
+            return whole(given.get("Rank"), MOST_RANKS)
+    return -1
+
+
 def _ranks_of(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> tuple[int, ...]:
     """Return the ranks of the group of an operation; empty if unknown."""
     if ranks := _ranks(m.given.get("Process Group Ranks")):

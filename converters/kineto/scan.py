@@ -36,7 +36,8 @@ CATEGORIES = (
     "", "cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy",
     "gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead", "Trace", "Operator", "Runtime", "Kernel", "Memcpy",
     "Memset", "xpu_runtime", "xpu_driver", "privateuse1_runtime", "privateuse1_driver", "mtia_runtime",
-    "mtia_ccp_events", "glow_runtime", "runtime", "driver",
+    "mtia_ccp_events", "glow_runtime", "runtime", "driver", "hpu_op", "collective_comm", "musa_runtime", "musa_driver",
+    "gcu_runtime", "gcu_driver", "GCU_MEMCPY", "GCU_MEMSET", "mlu_runtime", "mlu_memcpy", "mlu_memset",
 )  # fmt: skip
 """Known categories, by number; the empty one is for events without a category. Those from `Operator` on are other names
 of the first ones: names used in 2021 and 2022, and by devices without CUDA."""
@@ -45,7 +46,8 @@ LAST_KEPT = MEMSET
 CUDA_SYNC = CATEGORIES.index("cuda_sync")
 _SAME_AS = (
     CPU_OP, CUDA_RUNTIME, KERNEL, MEMCPY, MEMSET, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME,
-    KERNEL, CUDA_RUNTIME, CUDA_RUNTIME, CUDA_DRIVER,
+    KERNEL, CUDA_RUNTIME, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME, CPU_OP, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME,
+    CUDA_DRIVER, MEMCPY, MEMSET, CUDA_RUNTIME, MEMCPY, MEMSET,
 )  # fmt: skip
 """The categories that the last ones are other names of."""
 _FIRST_OTHER = len(CATEGORIES) - len(_SAME_AS)

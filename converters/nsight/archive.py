@@ -231,7 +231,6 @@ class Archive:
         return sum(mine, Nested())
 
     def _notes(self, contents: Sequence[Content], joined: Joined, mpi: Found, skipped: dict[str, int]) -> Iterator[str]:
-        """Yield notes for the user."""
         for name in self._without_texts:
             yield (
                 f"{name} has no texts (table StringIds): calls and kernels have numbers for names, and operations of "

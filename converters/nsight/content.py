@@ -46,8 +46,8 @@ MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI
 READ = (RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH, NVTX, *MPI, "MPI_RANKS", "MPI_COMMUNICATORS")
 """Tables with times that are read; the rows of others are only counted."""
 
-PUSH_POP, START_END, MARK, DOMAIN, THREAD_NAME, CATEGORY = 59, 60, 34, 75, 39, 33
-"""Types of rows of `NVTX_EVENTS`, and of names in them."""
+PUSH_POP, IMPORTED_PUSH_POP, DOMAIN, DOMAIN_END, THREAD_NAME, CATEGORY = 59, 70, 75, 76, 39, 33
+"""Types of rows of `NVTX_EVENTS`, and of names in them; some ranges are imported from files of NVTXT."""
 
 API_CLASSES = (0, 1)
 """Classes of rows of the runtime table that are calls: of the runtime, of the driver."""

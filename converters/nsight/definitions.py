@@ -203,7 +203,6 @@ def _names_of_processes(content: Content) -> dict[int, str]:
 
 
 def _names_of_threads(recording: Recording) -> dict[int, str]:
-    """Return the names of threads by the number of the location."""
     found: dict[int, str] = {}
     for report, content in enumerate(recording.contents):
         for identifier, name in content.named("ThreadNames", "globalTid", "nameId").items():

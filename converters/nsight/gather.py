@@ -162,7 +162,6 @@ class Recording:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def _add(self, location: NDArray[np.int64], rows: Rows, **columns: Any) -> None:
-        """Add intervals."""
         found = np.full(len(rows), NOTHING, INTERVAL)
         found["begin"] = rows["start"] + self._offset
         found["end"] = np.where(rows["end"] == c.OPEN, c.OPEN, rows["end"] + self._offset)
@@ -243,9 +242,9 @@ class Recording:
         """Add NVTX push/pop ranges."""
         self._name(rows, names)
         kinds = content.enumeration("ENUM_NSYS_EVENT_TYPE")
-        is_range = rows["eventType"] == c.PUSH_POP
+        is_range = np.isin(rows["eventType"], (c.PUSH_POP, c.IMPORTED_PUSH_POP))
         for number, n in zip(*np.unique(rows["eventType"][~is_range], return_counts=True), strict=True):
-            if number not in (c.DOMAIN, c.THREAD_NAME, c.CATEGORY):
+            if number not in (c.DOMAIN, c.DOMAIN_END, c.THREAD_NAME, c.CATEGORY):
                 content.skipped[f"{c.NVTX} of type {kinds.get(int(number), number)}"] += int(n)
         index = names.indices.to_numpy()
         texts = names.dictionary.to_pylist()
@@ -317,7 +316,6 @@ class Recording:
         return np.where(numbers < NOTHING, self.n_operations - 2 - numbers, numbers)
 
     def _name(self, rows: Rows, names: pa.DictionaryArray) -> None:
-        """Note the names of domains and threads."""
         for i in np.flatnonzero(np.isin(rows["eventType"], (c.DOMAIN, c.THREAD_NAME))).tolist():
             one = rows.at(np.array([i]))
             text = names[i].as_py()

@@ -201,7 +201,7 @@ class Archive:
         offsets = []
         buffers = self._buffers.value
         with Chunks(path, self.anchor.definition_chunk, buffers.chunk) as file:
-            chunks, _ = split_records(file, tables.LOCAL)
+            chunks = split_records(file, tables.LOCAL)
             if buffers.chunk is None or file.buffer.size > buffers.chunk.size:
                 buffers.chunk = file.buffer
         for records, values, _ in chunks:

@@ -46,28 +46,26 @@ _METRIC_DTYPES = {4: "uint64", 8: "int64", 10: "float64"}
 
 
 def split_records(
-    ends_of: Chunks, table: tables.DefinitionTables
-) -> tuple[list[tuple[NDArray[np.int64], NDArray[np.int64], bytes]], bool]:
-    """Decode a whole definition file, chunk by chunk; also return whether its byte order is big.
+    file: Chunks, table: tables.DefinitionTables
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64], bytes]]:
+    """Decode a whole definition file, chunk by chunk.
 
     For every chunk: type, first value and position of each record, (n, 3); the values; the bytes of the chunk, for
     texts.
     """
     result = []
     ends, at = decode.END_OF_CHUNK, HEADER
-    big = False
-    while ends_of.next():
-        big = ends_of.big
+    while file.next():
         at = HEADER
-        room = max(4096, 2 * ends_of.n)
+        room = max(4096, 2 * file.n)
         while True:
             values = np.empty(room, np.int64)
             records = np.empty((room // 4, 3), np.int64)
             ends, n_records, n_values, stop = decode.decode_definitions(
-                ends_of.buffer,
+                file.buffer,
                 at,
-                ends_of.n,
-                ends_of.big,
+                file.n,
+                file.big,
                 table.n_fields,
                 table.field_type,
                 table.optional_from,
@@ -75,22 +73,20 @@ def split_records(
                 records,
             )
             if ends not in (decode.END_OF_CHUNK, decode.END_OF_FILE, decode.BUFFERS_FULL):
-                raise ends_of.error(int(stop), explain(ends, 0, MAPS))
+                raise file.error(int(stop), explain(ends, 0, MAPS))
             if ends == decode.BUFFERS_FULL and n_records == 0:
                 room *= 2
                 continue
-            result.append((records[:n_records], values[:n_values], ends_of.buffer[: ends_of.n].tobytes()))
+            result.append((records[:n_records], values[:n_values], file.buffer[: file.n].tobytes()))
             at = int(stop)
             if ends != decode.BUFFERS_FULL:
                 break
         if ends == decode.END_OF_FILE:
             break
     if ends != decode.END_OF_FILE:
-        raise ends_of.error(
-            ends_of.n, "the file ends before its end-of-file record", "it is cut off; copy the archive again"
-        )
-    ends_of.check_end(at)
-    return result, big
+        raise file.error(file.n, "the file ends before its end-of-file record", "it is cut off; copy the archive again")
+    file.check_end(at)
+    return result
 
 
 def _value_width(record: Record) -> int:
@@ -109,7 +105,7 @@ def read_records(
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     n = 0
     with Chunks(path, chunk_size) as file:
-        chunks, _ = split_records(file, table)
+        chunks = split_records(file, table)
     for records, values, text in chunks:
         n += len(records)
         for code in distinct(records[:, 0]).tolist():
@@ -286,7 +282,6 @@ class Definitions:
         return rows
 
     def _all_refs(self, record: str, field: str, number: int, values: list[int], ids: Ids) -> list[int]:
-        """Return the rows that a list in one record refers to."""
         rows = [ids(v) for v in values]
         if -1 in rows:
             raise self._dangling(record, number, field, values[rows.index(-1)])
@@ -460,7 +455,6 @@ class Definitions:
         self.tables["regions"] = {"id": ids, **columns}
 
     def _group_types(self) -> tuple[list[str], list[str]]:
-        """Return type and paradigm of every group."""
         g = self._found["Group"]
         types = [
             (enums.name_of(enums.GROUP_TYPES, now), enums.name_of(enums.PARADIGMS, paradigm))
@@ -698,7 +692,6 @@ class Definitions:
         )
 
     def _value_text(self, of: int, bits: int) -> str:
-        """Format the value of a property."""
         if of == 11:
             return self._text.get(bits, "")
         if of in (9, 10):

@@ -8,7 +8,7 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,10 +17,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import Batch, Columns, Report, Source
+from tracecols.converters.base import Batch, Report, Source
 from tracecols.converters.buffers import PerThread
 from tracecols.converters.otf2 import encode, tables
-from tracecols.converters.otf2.clock import LocalClock, Readings
 from tracecols.converters.otf2.files import HEADER, LITTLE, MAX_CHUNK
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.converters.otf2.write_definitions import GlobalDefinitions, framed
@@ -72,16 +71,6 @@ def _layout() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 _FAMILY, COLUMN = _layout()
 LAYOUT = encode.Layout(*tables.EVENTS[:3], _FAMILY)
-TIMES = {
-    (kind.family, field.name): [
-        k.number for k in KINDS if k.family == kind.family and k.number in _RECORD and field in _RECORD[k.number].fields
-    ]
-    for kind in KINDS
-    if kind.family in _FAMILIES and kind.number in _RECORD
-    for field in _RECORD[kind.number].fields
-    if field.type == "ts"
-}
-"""Columns of side tables that hold times, and the kinds of events with such a field."""
 
 
 class Buffers:
@@ -124,8 +113,6 @@ class EventFile:
         Bytes per chunk.
     type_start, type_code : (n_classes + 1,) int64, (any,) uint8
         Types of the values of metric classes.
-    clock : LocalClock, optional
-        Clock of the times in the file; by default the common clock.
 
     Attributes
     ----------
@@ -145,10 +132,8 @@ class EventFile:
         type_start: NDArray[np.int64],
         type_code: NDArray[np.uint8],
         what: str,
-        clock: LocalClock | None = None,
     ) -> None:
         self._file, self._buffers, self._size, self._what = file, buffers, event_chunk, what
-        self._clock = clock
         self._types = type_start, type_code
         self._state = np.zeros(encode.N_STATE, np.int64)
         self._state[encode.POSITION] = HEADER
@@ -177,9 +162,7 @@ class EventFile:
         events = encode.Events(
             *(_fixed(batch.events[c], t) for c, t in (("time", np.int64), ("kind", np.uint8), ("region", np.int32)))
         )
-        if self._clock is not None:
-            events = events._replace(time=_fixed(self._local(events.time), np.int64))
-        elif self._is_first:
+        if self._is_first:
             state[encode.SHIFT] = min(int(events.time.min()), 0)
             self._is_first = False
         sides, attributes, arguments = self._side_tables(batch)
@@ -198,26 +181,6 @@ class EventFile:
             self._flush(b"\0")
         state[encode.BASE] += n
 
-    def _local(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Convert times to the location's clock."""
-        assert self._clock is not None
-        local = self._clock.local(time)
-        if (local < 0).any():
-            at = int(time[np.argmax(local < 0)])
-            raise WriteError(
-                f"{self._what}: its clock never shows the time {at}\n  give clocks that run fast rather than slow"
-            )
-        return local
-
-    def _column(self, family: str, name: str, table: Columns) -> NDArray[Any]:
-        """Return a column of a side table, with times converted to the location's clock."""
-        column = table[name]
-        if self._clock is not None and (family, name) in TIMES:
-            column = column.copy()
-            rows = np.isin(table["kind"], TIMES[family, name])
-            column[rows] = self._local(column[rows])
-        return column
-
     def _side_tables(self, batch: Batch) -> tuple[encode.Sides, encode.Attributes, encode.Arguments]:
         """Copy the side tables of a batch into the buffer, and return their positions."""
         buffers = self._buffers
@@ -226,7 +189,7 @@ class EventFile:
         for name, (_, _, columns) in tables.SIDE_COLUMNS.items():
             table = batch.sides.get(name)
             if table is not None:
-                row_at[_FAMILIES[name]] = buffers.put(table["row"], *(self._column(name, c, table) for c, _ in columns))
+                row_at[_FAMILIES[name]] = buffers.put(table["row"], *(table[c] for c, _ in columns))
                 counts[_FAMILIES[name]] = table["row"].size
         column = COLUMN * counts[np.minimum(LAYOUT.family, len(_FAMILIES))][:, None]
         attributes = batch.sides.get("attributes", {})
@@ -442,11 +405,10 @@ def new_archive(path: Path) -> Iterator[Path]:
                     os.rename(target, new)
 
 
-def _local_definitions(shift: int, clock: LocalClock | None) -> list[bytes]:
-    """Return the records of a location's definition file: the offsets of its clock, offsets that make times negative,
-    or nothing."""
-    readings = clock.records if clock is not None else [(at, shift) for at in (0, 1) if shift]
-    return [framed(6, struct.pack("<Q", at) + b"\x08" + struct.pack("<qd", by, 0.0)) for at, by in readings]
+def local_definitions(readings: Iterable[tuple[int, int]]) -> bytes:
+    """Return the definition file of a location: ticks of its clock, and the offset of the clock at each."""
+    records = [framed(6, struct.pack("<Q", at) + b"\x08" + struct.pack("<qd", by, 0.0)) for at, by in readings]
+    return definition_file(records, DEFINITION_CHUNK)
 
 
 def write_archive(
@@ -457,7 +419,6 @@ def write_archive(
     progress: Progress | None = None,
     event_chunk: int = 1 << 20,
     report: Report | None = None,
-    clock_offsets: Sequence[Readings] | None = None,
 ) -> Path:
     """Write a source as an OTF2 archive.
 
@@ -468,22 +429,17 @@ def write_archive(
     `path` is the anchor file, `NAME.otf2`, which is returned. The global definitions `NAME.def` and the folder `NAME`
     are written beside it; none of the three may exist. `event_chunk` is in bytes; the format's library requires 256 KiB
     to 16 MiB. `report` receives in `unknown` the numbers of items left out, by name, in addition to what the source
-    reports.
-
-    `clock_offsets` are by location: ticks of the common clock, and the offsets to add to the location's clock there,
-    (n,) int64 each. Times are written as those clocks showed them, with ClockOffset records that restore the source's
-    times to the tick. Raises WriteError if the archive exists, cannot be written, or the source holds a value that OTF2
-    cannot express; if a clock runs so slow that it never shows the time of an event.
+    reports. Raises WriteError if the archive exists, cannot be written, or the source holds a value that OTF2 cannot
+    express.
     """
     path = Path(path)
-    clocks = [LocalClock(readings) for readings in clock_offsets] if clock_offsets is not None else None
     report = Report() if report is None else report
     if not HEADER + encode.TAIL < event_chunk <= MAX_CHUNK:
         raise WriteError(f"chunks of {event_chunk} bytes are impossible\n  choose 1 MiB")
     with new_archive(path) as anchor:
         (folder, definitions, _) = archive_files(anchor)
         folder.mkdir()
-        n_events, largest_region = _write_locations(source, folder, n_jobs(jobs), progress, event_chunk, report, clocks)
+        n_events, largest_region = _write_locations(source, folder, n_jobs(jobs), progress, event_chunk, report)
         made = GlobalDefinitions(source.definitions, source.clock, n_events, largest_region)
         chunk = DEFINITION_CHUNK
         while chunk < max(map(len, made.records)) + HEADER + len(_END):
@@ -497,13 +453,7 @@ def write_archive(
 
 
 def _write_locations(
-    source: Source,
-    folder: Path,
-    jobs: int,
-    progress: Progress | None,
-    event_chunk: int,
-    report: Report,
-    clocks: list[LocalClock] | None,
+    source: Source, folder: Path, jobs: int, progress: Progress | None, event_chunk: int, report: Report
 ) -> tuple[list[int], int]:
     """Write the files of all locations; return their numbers of events and the largest region they enter."""
     locations = source.definitions["locations"]
@@ -522,8 +472,7 @@ def _write_locations(
         dropped: dict[str, int] = {}
         with (folder / f"{location}.evt").open("wb", buffering=0) as file:
             what = f"location {locations['id'][location]} ({locations['name'][location]})"
-            clock = clocks[location] if clocks is not None else None
-            writer = EventFile(file, buffers.value, event_chunk, type_start, type_code, what, clock)
+            writer = EventFile(file, buffers.value, event_chunk, type_start, type_code, what)
             for batch in source.read(location, found):
                 if stopped.is_set():
                     break
@@ -536,9 +485,9 @@ def _write_locations(
                         done += batch.events["time"].size
                         progress(done, total)
             writer.finish()
-        (folder / f"{location}.def").write_bytes(
-            definition_file(_local_definitions(writer.shift, clock), DEFINITION_CHUNK)
-        )
+        # an offset that makes times negative
+        readings = [(at, writer.shift) for at in (0, 1) if writer.shift]
+        (folder / f"{location}.def").write_bytes(local_definitions(readings))
         return writer, found, dropped
 
     order = sorted(range(len(expected)), key=lambda i: -expected[i])

@@ -154,7 +154,6 @@ class GlobalDefinitions:
         return self._string_row[text]
 
     def _rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a table as tuples, with their numbers in front."""
         found = self._tables[table]
         return [(i, *row) for i, row in enumerate(zip(*(found[c] for c in columns), strict=True))]
 

@@ -147,7 +147,6 @@ class Archive:
         self._labels = names.labels
 
     def _facts(self, header: Header, missing: list[str], without_functions: bool) -> dict[str, Any]:
-        """Return the facts for the manifest."""
         stem = self.path.name.removesuffix(".gz").removesuffix(".prv")
         notes = [
             f"{stem}{ending} is missing, so that "
@@ -220,7 +219,6 @@ class Archive:
         return {k: v for k, v in facts.items() if v}
 
     def _find_teams(self) -> None:
-        """Find the teams of all threads, and define them."""
         n = self._index.n_locations
         self._is_worker = np.zeros(n, bool)
         none = np.zeros(0, np.int64)
@@ -331,7 +329,6 @@ class Archive:
         }
 
     def _mail(self, location: int) -> decode.Mail:
-        """Return the messages of a location."""
         messages, n = self._index.messages, self._index.n_locations
         if not messages.columns.size:
             none = np.zeros(0, np.int64)
@@ -402,7 +399,6 @@ class Archive:
         yield self._batch(buffers, reading)
 
     def _error(self, why: int, location: int, state: NDArray[np.int64]) -> SourceError:
-        """Make the error about the events of a location."""
         locations = self.definitions["locations"]
         task, thread = locations["process"][location] + 1, locations["thread"][location] + 1
         time = int(state[decode.TIME])

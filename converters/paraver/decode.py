@@ -591,12 +591,16 @@ def put_counters(i, n, group, types_table, tables, extra, events, sides, state):
 
 
 @part
-def open_region(i, group, tables, regions, stack, events, state):
-    """Enter the region that event i of a group names."""
+def open_region(i, n, group, types_table, tables, regions, stack, events, state):
+    """Enter the region that event i of a group names, or the name of a kernel there if it begins a kernel."""
     kind = group.kind[i]
     region = np.int64(tables.fixed[kind])
     if region < 0:
-        region = find_region(group.type[i], group.value[i], regions)
+        at = i
+        for k in range(n if group.type[i] == types.OPENCL_ON_STREAM else 0):
+            if types_table.action[group.kind[k]] == types.KERNEL_NAME and group.value[k] != 0:
+                at = k
+        region = find_region(group.type[at], group.value[at], regions)
     state[N_USER] += tables.is_user[kind]
     enter(region, group.type[i], OF_USER if tables.is_user[kind] else -1, stack, events, state)
 
@@ -675,8 +679,13 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
         action == types.ON_STREAM and not repeats_kernel(i, n, group, types_table, stack, state)
     ):
         if value != 0:
-            open_region(i, group, tables, regions, stack, events, state)
+            open_region(i, n, group, types_table, tables, regions, stack, events, state)
         else:
+            why = close_region(i, n, group, types_table, stack, events, state)
+    elif action == types.SWITCH:
+        if value == 0:
+            open_region(i, n, group, types_table, tables, regions, stack, events, state)
+        elif find_frame(number, stack, state) >= 0:
             why = close_region(i, n, group, types_table, stack, events, state)
     return why
 

@@ -65,7 +65,7 @@ class Regions:
     def fixed(self, number: int) -> int:
         """Return the region that a type enters whatever its value; -1 if it depends on the value."""
         found = types.types_of(number)
-        if found is None or not found.name or found.action != types.REGION:
+        if found is None or not found.name or found.action not in (types.REGION, types.SWITCH):
             return -1
         return self._row(found.name, found.role, found.paradigm)
 

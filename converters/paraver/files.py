@@ -163,8 +163,6 @@ def read_header(path: Path) -> Header:
 
 
 def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
-    """Read the header of a trace from its lines."""
-
     def wrong(what: str, line: int = 1) -> SourceError:
         return SourceError(
             f"{path}: line {line}: {what}\n  the trace is damaged or of an unknown version; copy it again"

@@ -110,7 +110,6 @@ class Operations:
             self._join(list(self._by_task(communicator, found)), communicator)
 
     def _by_task(self, communicator: int, found: list[tuple[NDArray[Any], ...]]) -> Iterator[_OfTask]:
-        """Yield the operations of a communicator, task by task."""
         for member in self._members[communicator]:
             task = int(self._task[member])
             mine = [

@@ -45,7 +45,6 @@ def find_teams(events: list[ThreadEvents], first: list[int], define: Callable[[l
 
 
 def _teams_of_task(events: list[ThreadEvents], base: int, define: Callable[[list[int]], int]) -> list[decode.Teams]:
-    """Find the teams of the threads of one task."""
     fork, join = (np.concatenate([getattr(e, name) for e in events]) for name in ("fork", "join"))
     forker = np.repeat(np.arange(len(events)), [e.fork.size for e in events])
     order = np.argsort(fork, kind="stable")

@@ -25,13 +25,16 @@ from dataclasses import dataclass
     ON_STREAM,
     PHASE,
     MODE,
-) = range(19)
+    SWITCH,
+    KERNEL_NAME,
+) = range(21)
 """IGNORED events hold no information that the store lacks; SKIPPED events are not kept, but counted. KERNEL is a region
 on streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored. ON_STREAM is a
 region, but on streams only if no kernel begins or ends with it. PHASE forks and joins a team, or says that a thread is
-inside the parallel region. MODE says which records follow."""
+inside the parallel region. MODE says which records follow. SWITCH is a region that value 0 begins and others end.
+KERNEL_NAME is the name of the kernel that begins on a stream at the same time."""
 
-WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM, MODE)
+WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM, MODE, KERNEL_NAME)
 """Actions of events that name a region by their value."""
 
 
@@ -73,15 +76,22 @@ TYPES: tuple[Types, ...] = (
     _one(60018, REGION, "", "task", "openmp"),
     _one(60019, IGNORED),
     Types(30000000, 30000099, SKIPPED),
+    _one(40000000, REGION, "", "function", "unknown"),
     _one(40000001, IGNORED),
     _one(40000002, REGION, "TRACING", "artificial", "measurement_system"),
     _one(40000003, FLUSH),
     _one(40000004, REGION, "", "file_io", "unknown"),
     Types(40000010, 40000011, IGNORED),
+    _one(40000012, SWITCH, "MEASUREMENT OFF", "artificial", "user"),
+    _one(40000013, IGNORED),
     _one(40000018, MODE, "", "function", "mpi"),
+    _one(40000027, REGION, "", "function", "unknown"),
     _one(40000033, IGNORED),
     Types(40000036, 40000038, IGNORED),
+    _one(40000040, REGION, "", "function", "unknown"),
+    Types(40000041, 40000043, IGNORED),
     _one(40000050, IGNORED),
+    _one(40000059, IGNORED),
     _one(40000133, IGNORED),
     _one(41999999, IGNORED),
     Types(42000000, 42999999, METRIC),
@@ -93,6 +103,8 @@ TYPES: tuple[Types, ...] = (
     _one(50000004, CALL, "", "rma", "mpi"),
     _one(50000005, CALL, "", "file_io", "mpi"),
     _one(50000061, IGNORED),
+    _one(50000110, IGNORED),
+    Types(50001000, 50001003, IGNORED),
     _one(50100001, SENT),
     _one(50100002, RECEIVED),
     _one(50100003, ROOT),
@@ -114,10 +126,20 @@ TYPES: tuple[Types, ...] = (
     _one(60000024, REGION, "!$omp create task", "task_create", "openmp"),
     _one(60000025, REGION, "", "function", "openmp"),
     Types(60000027, 60000028, IGNORED),
+    _one(60000029, REGION, "!$omp taskloop", "function", "openmp"),
     _one(60000030, REGION, "omp_set_num_threads", "function", "openmp"),
     _one(60000031, REGION, "omp_get_num_threads", "function", "openmp"),
     _one(60000032, LOCK),
+    # OMPT
+    _one(60000050, REGION, "!$omp critical", "critical", "openmp"),
+    _one(60000051, REGION, "!$omp atomic", "atomic", "openmp"),
+    _one(60000052, REGION, "!$omp for", "loop", "openmp"),
+    _one(60000053, REGION, "!$omp workshare", "workshare", "openmp"),
+    _one(60000054, REGION, "!$omp sections", "sections", "openmp"),
+    _one(60000055, REGION, "!$omp single", "single", "openmp"),
+    _one(60000056, REGION, "!$omp master", "master", "openmp"),
     Types(60000118, 60000124, IGNORED),
+    _one(60010029, IGNORED),
     _one(61000000, REGION, "", "function", "pthread"),
     *(
         _one(number, REGION, f"pthread_{name}", "function", "pthread")
@@ -145,11 +167,15 @@ TYPES: tuple[Types, ...] = (
     Types(63500002, 63500005, IGNORED),
     _one(63500006, KERNEL, "", "kernel", "hip"),
     Types(63500007, 63500019, IGNORED),
-    Types(64000000, 64000000, REGION, "", "function", "opencl"),
-    Types(64100000, 64100000, REGION, "", "kernel", "opencl"),
+    _one(64000000, REGION, "", "function", "opencl"),
+    _one(64099999, IGNORED),
+    _one(64100000, REGION, "", "kernel", "opencl"),
+    _one(64200000, KERNEL_NAME, "", "kernel", "opencl"),
+    _one(64300000, IGNORED),
     Types(65000000, 65000001, IGNORED),
     Types(66000000, 66000099, REGION, "", "function", "openacc"),
     _one(69000000, REGION, "", "function", "gaspi"),
+    Types(69000001, 69000099, IGNORED),
     Types(69100000, 69100099, IGNORED),
     Types(70000001, 70000099, CALLER, "", "function", "user"),
     Types(80000001, 80000099, IGNORED),
@@ -180,7 +206,7 @@ TASKGROUP = 60000025
 TASKGROUP_CALLS = {1: ("!$omp taskgroup", "function"), 2: ("!$omp end taskgroup", "task_wait")}
 """Names and roles of regions of OpenMP, by the values of TASKGROUP: at the end of a group its tasks are waited for."""
 
-CALLER_BASE = 70000000
+CALLER_BASE, OPENCL_ON_STREAM = 70000000, 64100000
 
 BURSTS, OUTSIDE = 2, "outside of bursts"
 """Value of MODE: only computation that takes long is recorded, as states; and the region of the time between."""

@@ -154,7 +154,8 @@ def test_with_names__names_what_columns_refer_to(trace):
 
 def test_sql__sees_events_side_tables_and_definitions(trace, events):
     pytest.importorskip("duckdb")
-    counted = trace.sql("select location, count(*) n, min(row) first, max(time) last from events group by 1 order by 1")
+    query = 'select location, count(*) n, min(row) as "first", max(time) as "last" from events group by 1 order by 1'
+    counted = trace.sql(query)
     expected = events.groupby("location").agg(n=("time", "size"), last=("time", "max"))
     assert (counted.n.to_numpy() == expected.n).all()
     assert (counted["last"].to_numpy() == expected["last"]).all()

@@ -346,6 +346,45 @@ def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
     assert severities(cube, "delay_polling") == {("main/work", 0): 18}
 
 
+@pytest.mark.parametrize("name", ["MPI_Probe", "MPI_Mprobe"])
+def test_exact__probes_that_block_wait_for_who_sends_what_is_received_next(name):
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").call(2, 30, "work").enter(30, "MPI_Send").send(31, to=1).leave(32).leave(60)
+    receiver.enter(0, "main").call(4, 33, name).call(33, 34, "MPI_Get_count")
+    receiver.enter(34, "MPI_Recv").receive(35, source=0).leave(36)
+    # nothing is received
+    receiver.call(40, 50, name).leave(60)
+    with program.trace() as trace:
+        cube = lawful(trace)
+        check_path(trace.model, cube)
+    assert severities(cube, "mpi_polling_wait") == {(f"main/{name}", 1): 26}
+    assert severities(cube, "delay_polling") == {("main/work", 0): 26}
+
+
+def test_exact__probes_do_not_wait_for_what_was_asked_for_before():
+    program = Program(processes=2)
+    for i, rank in enumerate(program.masters):
+        rank.enter(0, "main").enter(2 + 20 * i, "MPI_Ibarrier").start_collective(3 + 20 * i, 7).leave(4 + 20 * i)
+        if i == 0:
+            rank.enter(6, "MPI_Irecv").post_receive(7, request=8).leave(8)
+            poll(rank, (10,), "MPI_Iprobe")
+        rank.enter(26, "MPI_Wait").complete_collective(27, "barrier", 7).leave(28)
+    receiver, sender = program.masters
+    poll(receiver, (30,), "MPI_Iprobe").enter(36, "MPI_Wait").complete_receive(44, source=1, request=8).leave(45)
+    sender.enter(40, "MPI_Send").send(41, to=0).leave(42)
+    with program.trace() as trace:
+        assert severities(lawful(trace), "mpi_polling_wait") == {}
+
+
+def test_exact__probes_before_a_location_sends_to_itself_do_not_wait_for_it():
+    program = Program()
+    one = poll(program.masters[0].enter(0, "main"), (10, 20), "MPI_Iprobe")
+    one.enter(30, "MPI_Sendrecv").send(31, to=0).receive(32, source=0).leave(33).leave(40)
+    with program.trace() as trace:
+        assert severities(lawful(trace), "mpi_polling_wait") == {}
+
+
 @pytest.mark.parametrize("at", [0, -1000])
 def test_exact__series_of_tests_wait_for_the_last_to_start_an_operation(at):
     """Clock offsets may make times negative."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -111,6 +112,7 @@ def test_analyze__is_the_same_for_store_and_archive_and_jobs(tmp_path, work, dat
 
 def test_info__tells_what_a_person_wants_to_know(work):
     output = run("info", work / "h.trace").output
+    assert re.search(r"^ +1  self +mpi +MPI_COMM_SELF", output, re.MULTILINE)
     for words in (
         "OTF2 2.3.0 (trace format 2), written by Score-P 7.1",
         "0.544050 s, clock of 2,596,145,201 ticks per second",

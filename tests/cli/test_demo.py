@@ -8,7 +8,8 @@ import pytest
 from support.command_line import executed
 
 import tracecols
-from tracecols.cli.demo import open_in_browser, sample_trace
+from tracecols.cli.demo import sample_trace
+from tracecols.cli.output import open_in_browser
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def test_demo__ends_with_the_command_that_failed(tmp_path):
 
 def test_report__is_opened_only_for_a_person(tmp_path, opened, monkeypatch):
     page = tmp_path / "a page.html"
-    assert not open_in_browser(page)
+    assert not open_in_browser(page.resolve().as_uri())
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert open_in_browser(page)
+    assert open_in_browser(page.resolve().as_uri())
     assert opened == [page.as_uri()]
 
 

@@ -91,6 +91,12 @@ def test_capabilities__of_a_program_written_down():
         ("run", b"PK\3\4" + bytes(90), "a zip archive", "unpack it"),
         ("report.nsys-rep", b"x", "a report of Nsight Systems", "nsys export --type sqlite"),
         (
+            "report.jsonl",
+            b"{}",
+            "an export of Nsight Systems that is neither SQLite nor Parquet, or no trace",
+            "nsys export --type sqlite",
+        ),
+        (
             "kernels.ncu-rep",
             b"x",
             "a report of Nsight Compute, which has metrics of kernels and no trace",
@@ -120,6 +126,16 @@ def test_files_of_other_tools__beside_a_trace_do_not_matter(tmp_path):
 
 
 @pytest.mark.slow
+def test_files_of_several_formats__are_refused_as_such(tmp_path):
+    kineto, nsight = tmp_path / "rank0.json", tmp_path / "rank1.sqlite"
+    kineto.write_text('{"traceEvents": []}')
+    nsight.write_bytes(b"SQLite format 3\0")
+    for files in ((kineto, nsight), (nsight, kineto)):
+        with pytest.raises(SourceError, match=r"(?s)different formats: .*give all files of one trace") as raised:
+            registry.find_given(files)
+        assert all(str(file) in str(raised.value) for file in files)
+
+
 def test_find_anchor__imports_no_format_that_cannot_be_in_a_file():
     code = (
         "import sys\nfrom pathlib import Path\nfrom tracecols.converters.registry import find_anchor\n"

@@ -183,6 +183,11 @@ def test_events__of_files_up_to_2022_are_the_same(tmp_path):
         ("privateuse1_runtime", "aclrtLaunchKernel", "DEVICE[0:7]"),
         ("mtia_runtime", "runtime::launch", "DEVICE[0:7]"),
         ("runtime", "urEnqueueKernelLaunch", "XPU[0:7]"),
+        ("musa_runtime", "musaLaunchKernel", "MUSA[0:7]"),
+        ("musa_driver", "muLaunchKernel", "MUSA[0:7]"),
+        ("gcu_runtime", "topsLaunchKernel", "DEVICE[0:7]"),
+        ("mlu_runtime", "cnInvokeKernel", "DEVICE[0:7]"),
+        ("hpu_op", "synLaunchExt", "DEVICE[0:7]"),
         ("cuda_driver", "cuLaunchKernelEx", "CUDA[0:7]"),
         ("cuda_runtime", "hipExtModuleLaunchKernel", "HIP[0:7]"),
     ],
@@ -196,6 +201,17 @@ def test_calls_for_devices__of_all_makers_launch_kernels(tmp_path, category, cal
         assert found.store.manifest["not_understood"] == {}
         assert found.store.definitions["locations"].column("name").to_pylist()[-1] == stream
         assert found.kernels.launch_enter_time.tolist() == [10_000]
+
+
+def test_copies_and_communication__of_all_makers_are_read(tmp_path):
+    trace = Trace().host(0, 9, "xccl::allreduce", "collective_comm")
+    for category in ("GCU_MEMCPY", "GCU_MEMSET", "mlu_memcpy", "mlu_memset"):
+        trace.device(10, 20, category, category, stream=len(trace.events))
+    for category in ("GCU_USER_ANNOTATION", "mlu_user_annotation", "musa_sync"):
+        trace.device(10, 20, category, category)
+    source = opened(tmp_path, trace)
+    assert source.definitions["regions"]["role"] == ["function", "data_transfer", "kernel", "data_transfer", "kernel"]
+    assert sum(source.properties["left out"].values()) == 3
 
 
 def test_slices_without_a_duration__are_counted(tmp_path):
@@ -273,6 +289,14 @@ def test_names__may_have_escapes_and_control_characters(tmp_path):
     path = small().write(tmp_path / "x.json")
     path.write_text(path.read_text().replace("aten::mm", r"a\"b\\\u00e4" + "\n{"))
     assert 'a"b\\\u00e4\n{' in registry.open_source(path).definitions["regions"]["name"]
+
+
+def test_names__may_have_halves_of_surrogates(tmp_path):
+    trace = small().host(60, 70, "a\ud800\U0001f600")
+    next(e for e in trace.events if e["name"] == "thread_name")["args"]["name"] = "\udfff"
+    source = opened(tmp_path, trace)
+    assert "a\ufffd\U0001f600" in source.definitions["regions"]["name"]
+    tracecols.convert(tmp_path / "x.json", tmp_path / "x.trace")
 
 
 # -- nesting -----------------------------------------------------------------------------------------------------------
@@ -564,6 +588,18 @@ def test_ranks__come_from_names_of_files_if_they_say_nothing(tmp_path):
         trace.write(tmp_path / f"{number}.json")
     notes = registry.open_source([tmp_path / "0.json", tmp_path / "1.json"]).properties["notes"]
     assert "neither files nor their names state ranks: they are numbered in the order of the files" in notes
+
+
+def test_ranks__of_files_recorded_on_demand_are_no_roots(tmp_path):
+    traces = two_ranks()
+    for trace in traces:
+        # versions of Kineto without access to the process group take them from the first operation
+        trace.head["distributedInfo"] |= {"rank": 0, "nccl_version": "unknown"}
+        for k, op in enumerate(("broadcast", "allreduce")):
+            trace.host(80 + k, 81 + k, "record_param_comms", **nccl(op, Rank=trace.rank if k else 0))
+    source = registry.open_source(write_run(tmp_path / "run", traces))
+    assert source.definitions["processes"]["rank"] == [0, 1]
+    assert "notes" not in source.properties
 
 
 def refused(tmp_path, traces):

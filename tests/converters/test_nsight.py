@@ -91,6 +91,18 @@ def test_rows__are_kept_or_counted(tmp_path):
     }  # fmt: skip
 
 
+def test_copies__without_a_recorded_call_are_no_time_of_the_program(trace_of):
+    export = Export()
+    for k in range(10):
+        if k % 2:
+            export.call(100 * k, 100 * k + 2, "cudaMemcpyAsync_v3020", k)
+        export.copy(100 * k + 2, 100 * k + 101, 8, correlation=k)
+    export.call(1000, 1002, "cudaDeviceSynchronize_v3020", 20)
+    found = trace_of(export).analyze().diagnosis().findings
+    (busy,) = (f.what for f in found if f.property == "device_copies" and "busy" in f.what)
+    assert busy.endswith("copies take the run time, longest cudaMemcpyAsync (50%)")
+
+
 def test_calls__are_joined_with_what_they_ask_for_within_a_process(trace_of):
     export = Export()
     for pid in (1, 2):
@@ -232,6 +244,17 @@ def test_times__that_an_export_lacks_are_those_of_no_row(tmp_path, column):
     file.close()
     store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).store
     assert store.manifest["source"]["left out"]["CUPTI_ACTIVITY_KIND_KERNEL without valid times"] == 1
+
+
+def test_ranges__without_a_name_are_named_so(tmp_path):
+    source = opened(small().range(0, 90, None), tmp_path)
+    assert "unnamed" in source.definitions["regions"]["name"] and "" not in source.definitions["regions"]["name"]
+
+
+def test_ranges__of_imported_files_are_ranges(tmp_path):
+    source = opened(small().range(0, 90, "imported", kind=70).range(0, 90, None, kind=76), tmp_path)
+    assert "imported" in source.definitions["regions"]["name"]
+    assert not any("NVTX" in what for what in source.properties.get("left out", {}))
 
 
 def test_ranges__that_are_not_closed_last_to_the_end(tmp_path):

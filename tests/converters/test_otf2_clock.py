@@ -1,5 +1,4 @@
-"""Clocks of locations in archives that tracecols writes: local times are converted back to the common time, to the
-tick."""
+"""Clocks of locations in generated archives: local times are converted back to the common time, to the tick."""
 
 from __future__ import annotations
 
@@ -8,9 +7,8 @@ import pytest
 
 import tracecols
 from benchmarks import generate
+from benchmarks.programs.clock import LocalClock
 from tracecols.converters.otf2 import decode
-from tracecols.converters.otf2.clock import LocalClock
-from tracecols.converters.otf2.write import WriteError, write_archive
 from tracecols.store import Store
 
 
@@ -81,12 +79,3 @@ def test_generated__with_skew_is_read_by_the_library(tmp_path):
     check_definitions(store, library)
     assert check_events(store, library) == store.manifest["n_events"]
     library.close()
-
-
-def test_write__a_clock_that_runs_slow_is_refused(tmp_path):
-    source = generate.make("halo", 2, 1, 2_000)
-    end = source.clock.origin + source.clock.length
-    slow = [(np.array([0, end]), np.array([0, end // 2]))] * 2
-    with pytest.raises(WriteError, match="its clock never shows the time"):
-        write_archive(source, tmp_path / "x.otf2", clock_offsets=slow)
-    assert not list(tmp_path.iterdir())

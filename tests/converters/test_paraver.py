@@ -453,6 +453,45 @@ def test_calls__of_task_groups_and_shmem_are_no_computation(tmp_path):
     assert trace.manifest["not_understood"] == {}
 
 
+def test_calls__of_memory_and_the_system_and_constructs_of_ompt_are_regions(tmp_path):
+    """While tracing is off, nothing is recorded: values of this type are those of a switch."""
+    pcf = "EVENT_TYPE\n0 40000040 Dynamic memory\nVALUES\n0 End\n1 malloc()\n\nEVENT_TYPE\n0 40000027 Process-related\n"
+    pcf += "VALUES\n0 End\n3 waitpid()\n"
+    events = [
+        (1, "40000012:1"), (10, "40000041:64:40000040:1"), (12, "40000040:0"), (13, "40000027:3"), (18, "40000027:0"),
+        (20, "60000052:1"), (25, "60000050:1"), (27, "60000050:0"), (30, "60000052:0"), (40, "40000012:0"), (60, "40000012:1"),
+        (90, "40000012:0"),
+    ]  # fmt: skip
+    records = "".join(f"2:1:1:1:1:{time}:{values}\n" for time, values in events)
+    path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    found = trace.region_instances
+    times = found.assign(time=found.exit_time - found.enter_time).groupby("region_name").time.sum().to_dict()
+    assert times == {
+        "program": 100, "malloc()": 2, "waitpid()": 5, "!$omp for": 10, "!$omp critical": 2, "MEASUREMENT OFF": 30,
+    }  # fmt: skip
+    assert sum(trace.analyze().cells["omp_lock_contention_critical"].value) == 0
+    assert trace.manifest["not_understood"] == {}
+
+
+def test_opencl__kernels_have_their_names(tmp_path):
+    pcf = "EVENT_TYPE\n0 64000000 Host OpenCL call\n0 64100000 Accelerator OpenCL call\nVALUES\n0 Outside OpenCL\n"
+    pcf += "15 clEnqueueNDRangeKernel\n18 clEnqueueReadBuffer\n\nEVENT_TYPE\n0 64200000 OpenCL kernel name\nVALUES\n2 saxpy\n"
+    records = (
+        "2:1:1:1:1:5:64000000:15:64200000:2\n2:1:1:1:1:7:64000000:0:64200000:0\n"
+        "2:2:1:1:2:8:64100000:15:64200000:2\n2:2:1:1:2:20:64100000:0:64200000:0\n"
+        "2:2:1:1:2:21:64100000:18:64099999:64\n2:2:1:1:2:30:64100000:0\n"
+    )
+    path = write(tmp_path / "x.prv", header(100, [2]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
+    (tmp_path / "x.row").write_text("LEVEL THREAD SIZE 2\nTHREAD 1.1.1\nOpenCL-D1.CQ1\n")
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    found = trace.region_instances
+    of = dict(zip(found.region_name, zip(found.enter_time, found.exit_time, strict=True), strict=True))
+    assert (of["clEnqueueNDRangeKernel"], of["saxpy"], of["clEnqueueReadBuffer"]) == ((5, 7), (8, 20), (21, 30))
+    assert len(trace.kernels) == len(trace.copies) == 1
+    assert trace.manifest["not_understood"] == {}
+
+
 def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
     """Paraver ends what is open at the end of a piece, and a critical section although it is over."""
     begin, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:0"

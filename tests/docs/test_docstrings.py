@@ -14,8 +14,7 @@ import pytest
 MODULES = (
     "tracecols", "tracecols.frames.catalog", "tracecols.conversion", "tracecols.testing", "tracecols.trace", "tracecols.given.parameters", "tracecols.patterns.base", "tracecols.patterns.matches", "tracecols.patterns.found_by",
     "tracecols.patterns.plugins", "tracecols.rules", "tracecols.rules.base", "tracecols.severity.cube", "tracecols.severity.comparison",
-    "tracecols.severity.axes", "tracecols.export.cube_read", "tracecols.schema.columns", "tracecols.schema.versions",
-    "tracecols.converters.base", "tracecols.converters.registry", "tracecols.converters.sides", "tracecols.converters.threads",
+    "tracecols.severity.axes", "tracecols.export.cube_read", "tracecols.converters.base",
 )  # fmt: skip
 """Modules whose public functions, constructors and methods are checked."""
 
@@ -52,7 +51,10 @@ def public(module):
                     for method, found in vars(of).items():
                         function = getattr(found, "__func__", found)
                         if not method.startswith("_") and inspect.isfunction(function):
-                            yield f"{name}.{method}", found if isinstance(found, staticmethod) else Method(function, of)
+                            yield (
+                                f"{name}.{method}",
+                                found if isinstance(found, staticmethod) else Method(function, thing),
+                            )
 
 
 def parameters(thing) -> list[str]:
@@ -71,10 +73,12 @@ def parameters(thing) -> list[str]:
 
 
 def documented(thing) -> set[str]:
-    """Return the names in the sections on parameters of a docstring, and those that a class describes for all its
-    methods in a section "Other Parameters"."""
+    """Return the names in the sections on parameters of a docstring, and those that a class, or one that it inherits
+    from, describes for all methods in a section "Other Parameters"."""
     names = named_in(thing.__doc__, SECTIONS)
-    return names | named_in(thing.owner.__doc__, SECTIONS[2:]) if isinstance(thing, Method) else names
+    for of in thing.owner.__mro__ if isinstance(thing, Method) else ():
+        names |= named_in(of.__doc__, SECTIONS[2:])
+    return names
 
 
 def named_in(doc: str | None, sections) -> set[str]:

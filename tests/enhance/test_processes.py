@@ -164,6 +164,37 @@ def test_worlds__of_the_same_processes_are_one():
         assert trace.model.startups.communicator.tolist() == [-1] * 4
 
 
+@pytest.mark.parametrize(
+    ("op", "call", "wait"),
+    [
+        ("barrier", "MPI_Barrier", "mpi_barrier_wait"),
+        ("allgather", "MPI_Allgather", "mpi_wait_nxn"),
+        ("barrier", "MPI_Ibarrier", "mpi_nonblocking_collective_wait"),
+    ],
+)
+def test_operations_between_groups__wait_for_the_other_group(op, call, wait):
+    program, inter = two_worlds(2, 1)
+    for rank, (begin, end) in zip(program.masters, ((10, 21), (30, 31), (20, 31)), strict=True):
+        moved = {} if op == "barrier" else {"sent": 8, "received": 8}
+        rank.enter(0, "main").enter(1, "MPI_Init").leave(2).call(3, begin, "work").enter(begin, call)
+        if call == "MPI_Ibarrier":
+            rank.start_collective(begin).leave(begin).enter(begin, "MPI_Wait")
+            rank.complete_collective(end, op, communicator=inter)
+        else:
+            rank.begin_collective(begin).end_collective(end, op, communicator=inter, **moved)
+        rank.leave(end).call(40, 41, "MPI_Finalize").leave(41)
+    with program.trace() as trace:
+        cubes = {conventions: trace.analyze(conventions=conventions) for conventions in ("exact", "scalasca", "expert")}
+        check_laws(trace.model, cubes["exact"])
+        assert not len(trace.frame("clock_violations"))
+        assert not trace.replay.graph.lags.any()
+    where = "main/MPI_Wait" if call == "MPI_Ibarrier" else f"main/{call}"
+    for conventions, cube in cubes.items():
+        if wait in cube.cells:
+            assert severities(cube, wait) == {(where, 0): 10, (where, 2): 10}, conventions
+    assert severities(cubes["exact"], "delay") == {("main/work", 1): 10, ("main/work", 2): 10}
+
+
 def calls_of(name):
     """Return the calls of a recording as (region, begin, end) by process, inner calls first."""
     calls, entered = [], []

@@ -62,6 +62,7 @@ def test_sizes__are_those_of_the_rows(scenarios):
     s = scenarios
     computing = Computing(s, s.model.locations.is_cpu)
     rows = rows_of(s, s.in_window & s.model.locations.is_cpu[s.graph.nodes.location])
+    rows = rows[~computing.creates[rows.call_path]]
     single = expected_sizes(rows, computing.same)
     assert single and sizes_as_found(computing.single) == single
     nests = {}
@@ -75,6 +76,7 @@ def test_work__has_the_rows_of_each_set(scenarios):
     s, rng = scenarios, np.random.default_rng(2)
     computing, n = Computing(s, s.model.locations.is_cpu), len(s.call_paths)
     rows = rows_of(s, s.in_window & s.model.locations.is_cpu[s.graph.nodes.location])
+    rows = rows[~computing.creates[rows.call_path]]
     sets = [((low, low + 1),) for low in range(n)] + [((int(low), n),) for low in rng.integers(0, n, 60)]
     found = computing.work(sets)
     assert len(found) == len(sets)

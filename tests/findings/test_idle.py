@@ -213,6 +213,7 @@ def test_slow_device_of_several_of_a_process__is_named_with_its_gain():
     master.leave(2000)
     with program.trace() as trace:
         first = trace.analyze().diagnosis().findings[0]
+        assert mended_of(trace.what_if()).change[0] == first.what
     assert (first.kind, first.cause_region) == ("computation", "k")
     assert "rank 0 stream CUDA[1:7] computes 1.9 times as long" in first.what
     assert first.gain == pytest.approx(10 * 90, abs=15)
@@ -480,5 +481,7 @@ def test_usual__is_the_median_of_calls_that_are_not_the_first(seed):
 
 
 def test_stream_of_a_device_without_rank__has_its_name_only():
-    system = SimpleNamespace(rank=[-1], location_type=["gpu"], location_name=["HIP[0:0]"])
+    system = SimpleNamespace(
+        rank=[-1], thread=[0], has_threads=False, location_type=["gpu"], location_name=["HIP[0:0]"]
+    )
     assert location_in_words(SimpleNamespace(system=system), 0) == "stream HIP[0:0]"

@@ -14,7 +14,7 @@ from benchmarks import kinds
 from benchmarks.bottlenecks import BOTTLENECKS
 from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
-from benchmarks.world import Timed
+from benchmarks.world import Timed, World
 from tracecols.findings.evidence import Evidence, trend_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -642,3 +642,41 @@ def test_nests__of_which_only_one_step_has_calls_are_executed_by_all_that_execut
         run.collective("MPI_Allreduce", "allreduce")
     first = run.diagnosis().findings[0]
     assert (first.kind, first.rank) == ("computation", 2)
+
+
+def test_messages__that_take_their_time_where_they_are_started_are_shown_with_these_calls():
+    w = World(Random(0), 2, noise=0)
+    for _ in range(10):
+        w.everyone("push", 1500)
+        with w.inside("exchange"):
+            for r in range(2):
+                for k in range(20):
+                    t, one = w.now[r][0], w.at(r)
+                    one.enter(t, "MPI_Irecv").post_receive(t, k).leave(t + 3)
+                    one.enter(t + 3, "MPI_Isend").start_send(t + 3, 1 - r, request=20 + k).leave(t + 6)
+                    w.now[r][0] = t + 6
+            for r in range(2):
+                t = w.now[r][0]
+                one = w.at(r).enter(t, "MPI_Waitall")
+                for k in range(20):
+                    one.complete_receive(t + 1, 1 - r, request=k).complete_send(t + 1, 20 + k)
+                one.leave(t + 1)
+                w.now[r][0] = t + 1
+    first = cube_of(w.finish()).diagnosis().findings[0]
+    assert first.kind == "messages" and "820 calls, 3 us in the median" in first.shows
+
+
+def test_tasks__that_one_thread_creates_slowly_are_not_computation():
+    """Without their creation, or with half of it, the run takes as long as the tasks."""
+    w = World(Random(0), 1, 2, noise=0)
+    for k in range(10):
+        with w.inside("build_tree"), w.in_team(0, 20):
+            for i in range(20):
+                t, task = w.now[0][0], (0, 20 * k + i + 1)
+                w.at(0).enter(t, "!$omp create task @tree.c:21").create_task(t, task).leave(t + 100)
+                w.now[0] = [t + 100, max(w.now[0][1], t)]
+                w.at(0, 1).switch_task(w.now[0][1], task)
+                w.work(0, "leaf", 90, 1)
+                w.at(0, 1).complete_task(w.now[0][1], task)
+    first = cube_of(w.finish()).diagnosis().findings[0]
+    assert (first.kind, first.cause_region) == ("tasks", "build_tree")

@@ -11,6 +11,7 @@ from support.severities import cells
 import tracecols
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.search.cube import analyze_model
+from tracecols.testing import Program, severities
 
 WAITS = (
     "mpi_barrier_wait", "mpi_barrier_completion", "mpi_earlyreduce", "mpi_earlyscan", "mpi_latebroadcast", "mpi_wait_nxn",
@@ -346,11 +347,15 @@ def started(archive, op, root=None, starts=(10, 40, 70), last=2):
 
 @pytest.mark.parametrize(("op", "root", "expected"), [
     # the last process starts at 70: waits from 20 and from 50
-    ("allreduce", None, {0: 50, 1: 20}),
     ("barrier", None, {0: 50, 1: 20}),
+    ("create_handle", None, {0: 50, 1: 20}),
+    # only the process that starts at 40 sends
+    ("allreduce", None, {0: 20}),
+    ("alltoallv", None, {0: 20}),
     # if the root starts last, the others wait for it; if first, nobody does
-    ("bcast", 2, {0: 50, 1: 20}),
-    ("bcast", 0, {}),
+    ("bcast", 1, {0: 20}),
+    # nothing is sent
+    ("bcast", 2, {}),
     # the root waits for the sender
     ("gather", 0, {0: 20}),
     ("gather", 2, {}),
@@ -371,6 +376,17 @@ def test_nonblocking__prefix_operations_wait_for_lower_ranks_that_send(archive, 
     cube = analyze(archive)
     assert cells(cube, "mpi_nonblocking_collective_wait") == {("MPI_Wait", 2): 20}
     assert cells(cube, "delay_nonblocking_aggregate") == {("main", 1): 20}
+
+
+def test_nonblocking__alltoallv_waits_for_nobody_who_starts_after_its_end():
+    program = Program(processes=3)
+    for rank, start, end in zip(program.masters, (10, 30, 70), (60, 61, 80), strict=True):
+        rank.enter(0, "main").enter(start, "MPI_Ialltoallv").start_collective(start).leave(start)
+        rank.enter(start + 5, "MPI_Wait").complete_collective(end, "alltoallv", sent=8, received=8).leave(end)
+    with program.trace() as trace:
+        cube = trace.analyze()
+    assert severities(cube, "mpi_nonblocking_collective_wait") == {("main/MPI_Wait", 0): 15}
+    assert severities(cube, "delay_nonblocking_aggregate") == {("main", 1): 15}
 
 
 def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze):

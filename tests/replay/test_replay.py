@@ -522,6 +522,7 @@ def nonblocking(op, calls, root=-1):
         # without the second that the start takes: waits from 19, 29 and 59 for the start at 40
         ("allreduce", -1, [40, 40, 59]),
         ("barrier", -1, [40, 40, 59]),
+        ("create_handle", -1, [40, 40, 59]),
         ("alltoallv", -1, [40, 40, 59]),
         # waits for the root that starts at 25, and for senders
         ("bcast", 1, [25, 29, 59]),

@@ -49,6 +49,18 @@ def test_table__leaves_out_columns_for_readable_texts():
     assert "largest" in lines(table(width=80, spare=(2, 1)))[0]
 
 
+def test_table__call_paths_that_would_look_alike_lose_their_middle_only():
+    made = TextTable("gain", "<call path", width=50)
+    for line in (16, 31):
+        made.add("0.1 s", f"main/solve/!$omp parallel for schedule @a.c:{line}/compute/work")
+    made.add("0.1 s", "main/solve/!$omp parallel for schedule @a.c:16/compute/rest")
+    assert [row.split("   ")[1] for row in lines(made)[2:]] == [
+        "main/solve/!$omp par...a.c:16/compute/work",
+        "main/solve/!$omp par...a.c:31/compute/work",
+        "main/.../compute/rest",
+    ]
+
+
 @pytest.mark.parametrize(("width", "expected"), [(11, "after - bef"), (9, "aft...ore"), (3, "..."), (5, "a...e")])
 def test_title__loses_its_middle(width, expected):
     text = "after - bef" if width == 11 else "after - before"

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -2005,6 +2006,27 @@ def test_layout__fits_the_window(open_report, page, width, theme):
     report = open_report(page, width=width, color_scheme=theme)
     assert report.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     assert report.page.locator(f".tc-{theme}").count() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_print__has_all_findings_and_the_colours_of_paper(open_report, divided, tmp_path, theme):
+    path = divided["phase"].report(tmp_path / "h.html")
+    report = open_report(path, width=1200, height=700, color_scheme=theme)
+    report.page.emulate_media(media="print")
+    report.page.set_viewport_size({"width": 800, "height": 700})
+
+    def box(what):
+        return report.page.locator(what).last.bounding_box()
+
+    parts = [box(what) for what in (".tc-overview", "[data-pane=properties]", "[data-pane=system]", ".tc-time")]
+    # one below the other, and all findings in the first
+    assert all(above["y"] + above["height"] <= below["y"] for above, below in pairwise(parts))
+    last = box(".tc-finding")
+    assert last["y"] + last["height"] <= parts[0]["y"] + parts[0]["height"]
+    assert box(".tc-time-frame canvas")["width"] <= 800
+    colours = "() => { const s = getComputedStyle(document.querySelector('.tc-overview')); return [s.color, s.backgroundColor]; }"
+    assert report.page.evaluate(colours) == ["rgb(29, 33, 38)", "rgb(255, 255, 255)"]
 
 
 def in_notebook(browser, shown, height):

@@ -122,6 +122,17 @@ def test_add__refuses_values_that_are_no_finite_numbers_or_texts(value, tmp_path
     assert not (tmp_path / "e").exists()
 
 
+def test_show_and_trend__say_what_is_left_out(tmp_path, nightly, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = executed("runs", "show", nightly.folder, "--rows", 1)
+    assert "3 more rows: --rows" in shown and re.search(r"^\d+ earlier positions left out: --json", shown, re.MULTILINE)
+    e = tracecols.Experiment(tmp_path / "e")
+    for i in range(10):
+        e.add(cube(np.random.default_rng(i), solve=1 + i // 5, write=1 + i // 5), parameters={"commit": "ab"[i // 5]})
+    assert "1 more row: --rows" in executed("runs", "trend", e.folder, "--rows", 1, "-o", tmp_path / "t.md")
+    assert "\n\n1 more row: `--rows`\n" in (tmp_path / "t.md").read_text()
+
+
 def test_severities__positions_may_be_called_like_other_columns_and_each_other(tmp_path):
     experiment = tracecols.Experiment(tmp_path / "e")
     for i, branch in enumerate(["title", "call_path", "4", 4]):
@@ -201,6 +212,28 @@ def test_runs__that_are_damaged_are_refused_or_are_none(tmp_path, content):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(SeverityError, match=r"holds no runs|is damaged|of a version"):
         tracecols.Experiment(tmp_path).runs()
+
+
+def test_runs__whose_parameters_cannot_be_read_are_not_left_out(nightly):
+    (nightly.folder / "night-03.json").write_text('{"format": "tracecols run",}')
+    # of another program
+    (nightly.folder / "other.json").write_text("{")
+    with pytest.raises(SeverityError, match=r"night-03\.json cannot be read: .*line 1"):
+        nightly.runs()
+
+
+def test_series__of_different_analyses_says_so(tmp_path):
+    e = tracecols.Experiment(tmp_path / "e")
+    for i, more in enumerate(({}, {"conventions": "expert"}, {"narrowed": {"within": "main"}})):
+        made = cube()
+        e.add(made.replaced(facts=made.facts | more), parameters={"commit": f"c{i}"})
+    noted = [
+        "the rules of the analyses differ: expert, scalasca",
+        "the analyses look at different things, so that there is no speedup: run-1.severity, run-2.severity: "
+        "not narrowed; run-3.severity: narrowed: within main",
+    ]
+    assert e.series().notes == noted
+    assert all(f"note: {note}" in run("runs", "show", e.folder).stderr for note in noted)
 
 
 @pytest.mark.parametrize("term", [(1, 0), (0.5, 0), (0, 1), (1, 1), (2, 0)])

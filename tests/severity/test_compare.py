@@ -214,6 +214,12 @@ def test_totals__with_change_and_ratio(before, after):
     assert totals.ratio.round(12).tolist() == [2.0, 0.95, round(17 / 11, 12)]
 
 
+@pytest.mark.filterwarnings("error")
+def test_tables__of_many_runs_are_made_without_warnings(before):
+    found = tracecols.compare([before] * 120)
+    assert found.totals().shape[1] == found.changes().shape[1] == 126
+
+
 def test_changes__add_up(before, after):
     runs = tracecols.compare([before, after])
     changes = runs.changes()

@@ -21,7 +21,7 @@ from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
 from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted, lines, payers, percent, place
 from tracecols.schema.kinds import EventKind
-from tracecols.severity import Cells, accelerators, finding, focus, wording
+from tracecols.severity import Cells, device_findings, finding, focus, wording
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.finding import Place, finding_of, location_in_words, master_of
 from tracecols.severity.findings import findings_with_cells
@@ -204,7 +204,7 @@ def plain_findings(cube):
 def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
     monkeypatch.setattr(finding, "LEAST", 0.0)
     cube = without_causes(traces(name)[1])
-    monkeypatch.setattr(accelerators, "starts_devices", lambda cube: np.zeros(len(cube.call_paths), bool))
+    monkeypatch.setattr(device_findings, "starts_devices", lambda cube: np.zeros(len(cube.call_paths), bool))
     d = cube.diagnosis(1000)
     findings = [f for f in d.findings if f.kind != "device"]
     totals, idle = plain_findings(cube)
@@ -622,6 +622,22 @@ def test_fitted__shortens_in_the_middle(path, width, expected):
     assert fitted(path, width) == expected
 
 
+def test_findings__of_one_thing_are_in_the_singular():
+    subject = wording.Subject("f", "")
+    transfer = {"n_messages": 1, "mean_bytes": 1024.0, "transfer": 2.0, "n_calls": 2, "typical": 1e-6}
+    for kind, evidence, expected in (
+        ("messages", transfer, "1 message of 1.02 kB in f takes 2 s beyond waiting: it is stalled"),
+        (
+            "copies",
+            {"n_copies": 1, "bytes": 8, "copying": 2.0},
+            "1 copy of 8 bytes between hosts and devices in f takes 2 s",
+        ),
+        ("threads", {"n_created": 1, "lost_each": 2.0}, "creating and joining 1 thread in f takes 2 s"),
+        ("tasks", {"n_tasks": 1, "lost_each": 2.0, "work_each": 0}, "creating 1 task in f takes 2 s"),
+    ):
+        assert wording.what({"kind": kind, "evidence": evidence}, subject) == expected
+
+
 @pytest.mark.slow
 def test_diagnose__prints_text_and_json(traces, tmp_path):
     _, cube = traces("hybrid_2x3")
@@ -676,9 +692,10 @@ def test_show_and_rules__look_at_the_focus_and_say_so(traces, tmp_path):
     assert "focus: MPI_Init to MPI_Finalize, 42.2% of the time; --with-startup shows the rest" in shown
     assert f"100.00%  Time  time  {inside.total('time'):.6f} s" in shown
     assert f"{inside.total('omp_idle_threads') / inside.total('time'):.2%}  Idle Threads" in shown
-    assert "MPI_Init to MPI_Finalize, 42.2% of the time" in " ".join(
-        run("info", tmp_path / "h.severity").output.split()
-    )
+    about = " ".join(run("info", tmp_path / "h.severity").output.split())
+    assert "MPI_Init to MPI_Finalize, 42.2% of the time" in about
+    # as the command that made the cube counts them
+    assert f"{cube.summary().split()[0]} of {len(cube.properties.id)} properties x 56 call paths" in about
     whole = run("show", tmp_path / "h.severity", "--with-startup").output
     assert "focus" not in whole and "52.64%  Idle Threads" in whole
     # properties that are only outside of the focus are shown all the same
@@ -727,6 +744,12 @@ def test_function_name__is_one_spelling_of_a_signature(signature, name):
     assert function_name(signature) == name
     assert wording.short(signature) == name[:40]
     assert fitted(f"{signature}/MPI_Send", 400) == f"{name}/MPI_Send"
+
+
+def test_function_name__of_python_has_file_and_function():
+    name = "torch/nn/modules/module.py(1779): _call_impl"
+    assert wording.short(name) == function_name(name) == "module.py: _call_impl"
+    assert fitted(f"{name}/aten::mm", 400) == "torch/nn/modules/module.py: _call_impl/aten::mm"
 
 
 @pytest.mark.slow

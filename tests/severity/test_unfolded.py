@@ -57,6 +57,14 @@ def test_phases__from_call_to_call_and_bins_are_roots():
             trace.analyze().with_phases_as_call_paths()
 
 
+def test_focus__of_phases_as_call_paths_is_that_of_the_divided_cube(trace):
+    for given in ({"phases": "h_coll"}, {"bins": 5}):
+        cube = trace.analyze(properties=["comp", "omp_idle_threads", "visits"], **given)
+        unfolded = cube.with_phases_as_call_paths().focused()
+        for name in cube.properties.id:
+            assert unfolded.total(name) == pytest.approx(cube.focused().total(name), rel=1e-15), name
+
+
 @pytest.mark.parametrize("ending", ["cubex", "cube"])
 def test_export__sums_over_phases_or_writes_them_as_call_paths(divided, tmp_path, monkeypatch, ending):
     monkeypatch.chdir(tmp_path)

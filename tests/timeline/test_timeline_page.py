@@ -141,6 +141,21 @@ def test_page__shows_rows_and_the_whole_run(page):
 
 
 @pytest.mark.slow
+def test_page__of_a_telephone_and_on_paper(browser, server):
+    page = Page(browser, server, width=400)
+    canvas = page.page.locator(".canvas")
+    assert canvas.bounding_box()["width"] > 200
+    page.close()
+    page = Page(browser, server, width=1400)
+    page.page.emulate_media(media="print")
+    # a browser does not draw anew for paper
+    page.page.evaluate("() => { document.body.style.width = '800px'; }")
+    box = page.page.locator(".canvas").bounding_box()
+    assert box["x"] + box["width"] <= page.page.locator(".left").bounding_box()["width"] + 9 <= 800
+    page.close()
+
+
+@pytest.mark.slow
 def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
     store = Store(path)
     found = prepare(OpenedTrace(store))

@@ -72,7 +72,7 @@ def _everybody(p: Participants) -> _Rule:
 
 def _exchange(p: Participants) -> _Rule:
     """Operations of all with all: for those that send, if not all were inside at the same time."""
-    return _Rule(synchronised(p)[2], (p.min(p.end) > p.max(p.begin)) | (p.sent > 0))
+    return _Rule(synchronised(p)[2], p.all_meet() | (p.sent > 0))
 
 
 def _from_root(p: Participants) -> _Rule:

@@ -304,28 +304,35 @@ def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Sh
     everyone = np.ones(p.begin.size, bool)
     at = np.arange(p.begin.size)
     if kind == "barrier":
-        return _Shares(p.latest(everyone), everyone, everyone, everyone)
+        cause, is_whole = p.latest(everyone), p.all_meet() | ~p.crosses
+        takes_part = is_whole | (p.begin < pick(p.begin, cause)) | _are_causes(cause)
+        return _Shares(cause, takes_part, everyone, is_whole)
     if kind == "management":
         is_whole, cause = p.min(p.end) >= p.max(p.begin), p.latest(everyone)
         return _Shares(cause, is_whole & (waits_here | (cause == at)), waits_here, is_whole)
     if kind == "n_to_n":
-        is_whole = p.min(p.end) > p.max(p.begin)
+        is_whole = p.all_meet()
         cause = np.where(is_whole, p.latest(everyone), p.latest(p.sent > 0))
         # in a partial exchange, of several last senders that begin at the same time only the cause takes part
-        takes_part = synchronised(p)[2] & (is_whole | (p.begin < pick(p.begin, cause)) | (at == cause))
-        return _Shares(cause, takes_part, everyone, is_whole)
+        takes_part = synchronised(p)[2] & (is_whole | (p.begin < pick(p.begin, cause)) | _are_causes(cause))
+        return _Shares(cause, takes_part, is_whole | (p.received > 0), is_whole)
     if kind == "scan":
         until, cause = p.latest_of_lower_ranks()
         waits = ((p.sent > 0) | (p.received > 0)) & (p.begin < until)
-        lets_wait = np.zeros(at.size, bool)
-        lets_wait[cause[waits]] = True
-        return _Shares(cause, waits | lets_wait, waits, ~everyone)
+        return _Shares(cause, waits | _are_causes(cause[waits], at.size), waits, ~everyone)
     if kind == "one_to_n":
         cause, receives = p.latest(p.is_root & (p.sent > 0)), ~p.is_root
     else:
         cause, receives = p.latest(p.sent > 0), p.is_root
     waits = receives & (p.received > 0) & (p.begin < pick(p.begin, cause))
     return _Shares(cause, waits | ((at == cause) & p.any(waits & (cause >= 0))), waits, ~everyone)
+
+
+def _are_causes(cause: NDArray[np.int64], n: int | None = None) -> NDArray[np.bool_]:
+    """Return a mask of the members, by default as many as there are causes, that are the cause of any; -1 is none."""
+    found = np.zeros(cause.size if n is None else n, bool)
+    found[cause[cause >= 0]] = True
+    return found
 
 
 def _partners(
@@ -388,7 +395,7 @@ def _points_of_kind(
     event, process = m.end[row], facts.process[m.location[row]]
     with_one = kind in ("one_to_n", "n_to_one")
     # a rank that waits in a scan may make others wait: all ranks that do either synchronise with each other
-    is_set = ~is_whole[here] & np.isin(kind, ["n_to_n", "one_to_n", "scan"])
+    is_set = ~is_whole[here] & (kind not in ("n_to_one", "management"))
     channel = facts.communicators.channel(m.communicator[of], process[here])
     points = _points(
         "collective",
@@ -398,12 +405,12 @@ def _points_of_kind(
         m.call_path[of],
         wait[here],
         times(m.exit_time[of]) - times(m.enter_time[of]),
-        completion=_positive(end - np.maximum(earliest, until))[here],
+        completion=_positive(end - np.maximum(earliest, np.maximum(until, begin)))[here],
         lead=begin[here] - times(m.enter_time[of]),
         tail=times(m.exit_time[of]) - end[here],
         partner=_partners(process, cause, np.flatnonzero(others), here) if with_one else -1,
         communicator=np.where(is_whole[here], channel, NOBODY),
-        set=np.where(is_set, p.min(event)[here] if kind == "scan" else event[cause[here]], -1),
+        set=np.where(is_set, event[cause[here]] if with_one else p.min(event)[here], -1),
     )
     e = np.flatnonzero(wait > 0)
     channels = facts.communicators.channel(m.communicator[row[e]], process[e])

@@ -45,9 +45,9 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
 
     with opened(source, jobs) as store, progress("checking") as report:
         scanning, searching = shares_of(report, store.manifest["n_events"], SCAN, 1 - SCAN)
-        notes = [store.note]
+        note_of_store = store.note
         found = check_trace(enhance(store, n_jobs(jobs), scanning), rows, searching)
-    for note in filter(None, (*notes, skew_in_words(found), recording_in_words(found))):
+    for note in filter(None, (note_of_store, skew_in_words(found), recording_in_words(found))):
         echo(f"note: {note}", err=True)
     if as_json:
         echo_json(found.plain())

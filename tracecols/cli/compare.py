@@ -111,13 +111,13 @@ def compare(
     """
     from tracecols.cli.sources import cube_of
     from tracecols.errors import SeverityError
-    from tracecols.export.outputs import COMPARISON, cube_output, table_output, text_output
+    from tracecols.export.outputs import COMPARISON, cube_output, table_output
     from tracecols.export.tables import TABLES, write_cube, write_table
     from tracecols.report.comparison import as_plain, run_names
     from tracecols.report.viewer.page import report_output
     from tracecols.severity.comparison import Comparison
     from tracecols.severity.resolve import find_several
-    from tracecols.store.outputs import check_not_read
+    from tracecols.store.outputs import check_not_read, text_output
 
     if len(cubes) < 2:
         raise click.UsageError("give at least two cubes to compare.")

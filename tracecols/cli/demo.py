@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, open_in_browser
 from tracecols.cli.vocabulary import option
 from tracecols.errors import SourceError
 
@@ -26,18 +25,6 @@ def sample_trace() -> Path:
             "give it to tracecols convert"
         )
     return Path(folder)
-
-
-def open_in_browser(page: Path) -> bool:
-    """Open a page in the user's browser; return False if there is no terminal or no browser."""
-    import webbrowser
-
-    if not sys.stdout.isatty():
-        return False
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except webbrowser.Error:
-        return False
 
 
 @click.command()
@@ -72,7 +59,7 @@ def demo(context: click.Context, output: Path, no_browser: bool) -> None:
         code = group.main(words, prog_name="tracecols", standalone_mode=False)
         if code:
             context.exit(code)
-    if no_browser or not open_in_browser(page):
+    if no_browser or not open_in_browser(page.resolve().as_uri()):
         echo(f"\nThe report is {page}: open it with a browser.")
     echo(
         f"\nThe timeline of the same run: {shlex.join(['tracecols', 'view', str(store)])}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -35,3 +36,15 @@ def echo_parts(parts: Iterable[RenderableType], width: int = 1_000) -> None:
     screen = Screen(soft_wrap=True, width=width)
     for part in parts:
         screen.print(part)
+
+
+def open_in_browser(url: str) -> bool:
+    """Open a page in the user's browser; return False if there is no terminal or no browser."""
+    import webbrowser
+
+    if not sys.stdout.isatty():
+        return False
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False

@@ -13,6 +13,7 @@ import click
 from tracecols.cli.options import named_values, part_of_whole
 from tracecols.cli.output import echo, echo_parts
 from tracecols.cli.vocabulary import grouped, option
+from tracecols.given.quantities import UNITS, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +28,8 @@ def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None
     """Return 0.05 for growth<=5%."""
     if value is None:
         return None
-    parts = re.fullmatch(r"\s*growth\s*<=\s*([0-9.eE+-]+)\s*(%?)\s*", value)
-    try:
-        found = float(parts[1]) / (100 if parts[2] else 1) if parts else math.nan
-    except ValueError:
-        found = math.nan
+    parts = re.fullmatch(r"\s*growth\s*<=(.*)", value)
+    found = quantity(parts[1], UNITS["share"]) if parts else math.nan
     if not 0 <= found < math.inf:
         raise click.BadParameter(f"{value!r} is not a requirement such as 'growth<=5%'")
     return found
@@ -47,13 +45,16 @@ class Asked(NamedTuple):
     with_startup: bool
 
     def series(self, folder: Path) -> Series:
-        """Read the selected runs as a series."""
+        """Read the selected runs as a series, and print remarks on it."""
         from tracecols.runs import Experiment
 
         names = [name.strip() for text in self.properties for name in text.split(",") if name.strip()]
-        return Experiment(folder).series(
+        found = Experiment(folder).series(
             names or ["time"], self.along, self.where, self.last, with_startup=self.with_startup
         )
+        for note in found.notes:
+            echo(f"note: {note}", err=True)
+        return found
 
 
 def series_options(command: Any) -> Any:
@@ -103,14 +104,13 @@ def add(
     repetitions, from which noise is estimated."""
     from tracecols.cli.sources import cube_of
     from tracecols.runs import Experiment
+    from tracecols.runs.folder import in_words
 
     if name is not None and len(sources) > 1:
         raise click.UsageError("--name is the name of one run; give one cube, or leave it out.")
     experiment = Experiment(folder)
     for source in sources:
         run = experiment.add(cube_of(source, jobs), name, parameters, force=force)
-        from tracecols.runs.folder import in_words
-
         words = ", ".join(f"{key}={in_words(value)}" for key, value in run.parameters.items())
         echo(f"{folder}: {run.name} ({words})")
 
@@ -141,7 +141,7 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 @grouped(asked=Asked)
 def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     """Show the severities of runs side by side, by property and call path, averaged over repetitions."""
-    from tracecols.report.runs import head_of, severities_table
+    from tracecols.report.runs import severities_shown
     from tracecols.report.text import text_width
     from tracecols.runs import Experiment
 
@@ -150,7 +150,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     if as_json:
         echo(as_plain(table))
         return
-    echo_parts([head_of(series), severities_table(table, series, rows, text_width())])
+    echo_parts(severities_shown(table, series, rows, text_width()))
 
 
 class Looked(NamedTuple):
@@ -242,8 +242,8 @@ def trend(
 
 def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, title: str, *, force: bool) -> None:
     """Write a trend as a file."""
-    from tracecols.export.outputs import text_output
     from tracecols.report.runs import SIGNATURE, markdown, page
+    from tracecols.store.outputs import text_output
 
     if output.suffix == ".md":
         text, signature = markdown(series, table, looked.rate, looked.rows), SIGNATURE

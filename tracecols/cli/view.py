@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.output import echo
+from tracecols.cli.output import echo, open_in_browser
 from tracecols.cli.vocabulary import option
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def view(
                 preparing.later(
                     server.rest.watch, lambda found: server.show(run_of(store, found, cube)), server.rest.failed
                 )
-            if not no_browser:
-                _open(url)
+            if not no_browser and sys.stdout.isatty() and not open_in_browser(url):
+                echo("note: no browser could be opened", err=True)
             server.serve_forever()
 
 
@@ -153,14 +153,3 @@ def _say_where(url: str, port: int) -> None:
             "address there."
         )
     echo("Ctrl-C ends it.")
-
-
-def _open(url: str) -> None:
-    """Open a page in the user's browser if standard output is a terminal."""
-    import webbrowser
-
-    if sys.stdout.isatty():
-        try:
-            webbrowser.open(url)
-        except webbrowser.Error:
-            echo("note: no browser could be opened", err=True)

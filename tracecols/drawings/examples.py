@@ -948,38 +948,33 @@ def nccl_overlaps() -> Example:
     return Example(program, (Interval(first, 10, 25),), None)
 
 
-def nccl_message(begins: tuple[int, int]) -> tuple[Program, list[Location]]:
-    """Make a message from rank 0 to rank 1."""
+def nccl_message(sends: int, receives: int) -> Example:
+    """Kernels that send a message from rank 0 to rank 1 and receive it begin at different times."""
     program = Program(processes=2)
     for master in program.masters:
         master.enter(0, "main").leave(60)
-    found = [program.stream(rank) for rank in range(2)]
+    found = sender, receiver = [program.stream(rank) for rank in range(2)]
     world = program.nccl_communicator("world", found)
-    found[0].enter(begins[0], "ncclSend").send(begins[0], to=1, communicator=world).leave(50)
-    found[1].enter(begins[1], "ncclRecv").receive(50, source=0, communicator=world).leave(50)
-    return program, found
+    sender.enter(sends, "ncclSend").send(sends, to=1, communicator=world).leave(50)
+    receiver.enter(receives, "ncclRecv").receive(50, source=0, communicator=world).leave(50)
+    late = int(receives > sends)
+    return Example(
+        program,
+        (Interval(found[1 - late], min(sends, receives), max(sends, receives)),),
+        Cause(found[late], max(sends, receives), f"the kernel of rank {late} begins"),
+    )
 
 
-@shows(
+shows(
     "nccl_latesender",
     caption="The kernel of rank 1 receives from 10 s on and waits until that of rank 0 begins to send at 40 s.",
     conventions="exact",
-)
-def nccl_late_sender() -> Example:
-    """A kernel that sends begins after the one that receives."""
-    program, (sender, receiver) = nccl_message((40, 10))
-    return Example(program, (Interval(receiver, 10, 40),), Cause(sender, 40, "the kernel of rank 0 begins"))
-
-
-@shows(
+)(partial(nccl_message, sends=40, receives=10))
+shows(
     "nccl_latereceiver",
     caption="The kernel of rank 0 sends from 10 s on and waits until that of rank 1 begins to receive at 40 s.",
     conventions="exact",
-)
-def nccl_late_receiver() -> Example:
-    """A kernel that receives begins after the one that sends."""
-    program, (sender, receiver) = nccl_message((10, 40))
-    return Example(program, (Interval(sender, 10, 40),), Cause(receiver, 40, "the kernel of rank 1 begins"))
+)(partial(nccl_message, sends=10, receives=40))
 
 
 # -- root causes -------------------------------------------------------------------------------------------------------

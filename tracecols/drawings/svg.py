@@ -41,27 +41,23 @@ class Scale:
 
 
 def _rect(x: float, y: float, width: float, height: float, **style: str) -> str:
-    """Return a rectangle."""
     more = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in style.items())
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"{more}/>'
 
 
 def _text(x: float, y: float, text: str, size: float = 10, anchor: str = "middle", fill: str = "currentColor") -> str:
-    """Return a text."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{fill}">{escape(text)}</text>'
     )
 
 
 def _colour(region: RegionInterval, paradigm: str) -> str:
-    """Return the colour of a region instance."""
     if region.name.startswith("!$omp parallel"):
         return TEAM
     return COLOURS.get(paradigm, OTHER if region.depth else OUTERMOST)
 
 
 def _regions(program: Program, scale: Scale, one: Location) -> Iterator[str]:
-    """Draw the region instances of a location."""
     names, paradigms = program.definitions["regions"]["name"], program.definitions["regions"]["paradigm"]
     every = region_intervals(one, names)
     for region in every:
@@ -99,7 +95,6 @@ def _cause(scale: Scale, example: Example) -> Iterator[str]:
 
 
 def _axis(scale: Scale) -> Iterator[str]:
-    """Draw the axis of time."""
     y = scale.bottom + 2
     yield f'<path d="M{LEFT} {y}H{WIDTH - 8}" stroke="currentColor"/>'
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if scale.end <= 8 * step)

@@ -100,12 +100,15 @@ class EventTrace(Definitions):
     @property
     def has_omp(self) -> bool:
         """Whether there are OpenMP regions."""
-        return any(p == "openmp" for p in self.columns.store.definitions["regions"].column("paradigm").to_pylist())
+        return self._has_regions("openmp")
 
     @property
     def has_shmem(self) -> bool:
         """Whether there are SHMEM regions."""
-        return any(p == "shmem" for p in self.columns.store.definitions["regions"].column("paradigm").to_pylist())
+        return self._has_regions("shmem")
+
+    def _has_regions(self, paradigm: str) -> bool:
+        return paradigm in self.columns.store.definitions["regions"].column("paradigm").to_pylist()
 
     @property
     def has_mpi2(self) -> bool:
@@ -321,6 +324,11 @@ class EventTrace(Definitions):
             return int(self.index["top"].item(loc))
         return int(self.index["enterptr"].item(following)) if following > low else -1
 
+    def _location_at(self, pos: int, loc: int | None) -> int:
+        """Return a location, by default that of the event at a position."""
+        row = self._row(pos, 0)
+        return loc if loc is not None else self.location_of(row) if pos else 0
+
     def _chain(self, row: int) -> list[Event]:
         enterptr, result = self.index["enterptr"], []
         while row >= 0:
@@ -343,10 +351,7 @@ class EventTrace(Definitions):
         list of Event
             The outermost first. Within an explicit task, the stack of the task.
         """
-        row = self._row(pos, 0)
-        if loc is None:
-            loc = self.location_of(row) if pos else 0
-        return self._chain(self._top(pos, loc))
+        return self._chain(self._top(pos, self._location_at(pos, loc)))
 
     def istack(self, pos: int, loc: int | None = None) -> list[Event]:
         """Return the inherited stack of a location (thesis 3.20): the stack of a worker begins with that of its master
@@ -355,9 +360,7 @@ class EventTrace(Definitions):
         A worker inherits from the event that begins its membership in the team to the one that ends it, or from FORK to
         JOIN if these are not recorded.
         """
-        row = self._row(pos, 0)
-        if loc is None:
-            loc = self.location_of(row) if pos else 0
+        loc = self._location_at(pos, loc)
         own = self._chain(self._top(pos, loc))
         fork = self._inherited(pos, loc)
         if fork < 0:

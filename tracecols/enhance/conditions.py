@@ -22,7 +22,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, numbe
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.definitions.regions import IS_BARRIER
-from tracecols.enhance.mpi.waits import BARRIER, EARLY, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.mpi.waits import BARRIER, EARLY, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN, directions, groups_that_wait
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.teams import LATE, Teams, events_in_teams
 from tracecols.enhance.threads.created import times_of
@@ -167,9 +167,10 @@ class Dependence(NamedTuple):
         n = op.size
         latest = np.full(n, -1, np.int64)
         if n:
-            segments = Segments(m.collective, len(c))
-            last = segments.max(np.where(gives, m.begin_time, EARLY))[m.collective]
-            at = segments.min(np.where(gives & (m.begin_time == last), np.arange(n), n))[m.collective]
+            own, awaited = groups_that_wait(m.collective, m.group)
+            segments = Segments(own, 2 * len(c))
+            last = segments.max(np.where(gives, m.begin_time, EARLY))[own]
+            at = segments.min(np.where(gives & (m.begin_time == last), np.arange(n), n))[awaited]
             latest = np.where(takes & (at < n), at, -1)
             at = np.flatnonzero(prefix)
             latest[at] = _latest_before(m.collective[at], m.rank[at], m.begin_time[at], m.sent[at] > 0, at)
@@ -201,8 +202,10 @@ def collective_conditions(
     m = collective_members
     found = ClockConditions(facts, spill)
     on = Dependence.of(facts, collectives, collective_members)
-    at = np.flatnonzero((on.gives | on.takes) & ~on.is_prefix)
-    found.collector.all_to_all(m.collective[at], m.begin[at], m.end[at], on.gives[at], on.takes[at], length=COLLECTIVE)
+    row, operation, lets_wait, waits = directions(m.collective, m.group)
+    gives, takes = on.gives[row] & lets_wait, on.takes[row] & waits
+    at = np.flatnonzero((gives | takes) & ~on.is_prefix[row])
+    found.collector.all_to_all(operation[at], m.begin[row[at]], m.end[row[at]], gives[at], takes[at], length=COLLECTIVE)
     at = np.flatnonzero(on.is_prefix)
     order = np.lexsort((m.rank[at], m.collective[at]))
     sees = positions(order)

@@ -85,7 +85,6 @@ def damaged(what: str) -> SeverityError:
 
 
 def _texts(values: Iterable[str]) -> NDArray[np.object_]:
-    """Make a column of text."""
     return np.array([*values, None], object)[:-1]
 
 

@@ -125,7 +125,6 @@ class SliceBuilder:
             self._push(task, regions)
 
     def _push(self, task: int, regions: Sequence[int]) -> None:
-        """Put regions on the stack of a task."""
         for region in regions:
             if self._state[kernels.FREE] < 0:
                 self._frames, self._state[kernels.FREE] = arrays.more_linked(self._frames)

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tracecols.errors import ExportError
-from tracecols.given.files import open_regular
 from tracecols.given.printable import printable
 from tracecols.given.quantities import counted, in_words
-from tracecols.store.outputs import Output
+from tracecols.store.outputs import Output, text_output
 from tracecols.verbs.recording import Recording
 
 SIGNATURE = "# A filter of Score-P, made by tracecols"
@@ -29,16 +27,7 @@ SPECIAL = re.compile(r"[*?\[\]# \t]")
 
 def filter_output(path: Path, *, force: bool = False) -> Output:
     """Return the output file of a filter; it replaces filters that tracecols wrote."""
-
-    def recognise(found: Path) -> str | None:
-        try:
-            with open_regular(found) as file:
-                head: bytes = file.read(len(SIGNATURE)) or b""
-        except OSError:
-            return None
-        return "" if head == SIGNATURE.encode() else None
-
-    return Output(path, "a filter", recognise, force=force, error=ExportError)
+    return text_output(path, "a filter", SIGNATURE.encode(), force=force)
 
 
 def as_pattern(name: str) -> str:

@@ -15,22 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tracecols.errors import ExportError, SeverityError
-from tracecols.given.files import open_regular
 from tracecols.severity.storage import cube_folder, how_it_differs
-from tracecols.store.outputs import Output
-
-HEAD = 1 << 20
-"""Bytes at the beginning of a file that are examined."""
+from tracecols.store.outputs import HEAD, Output, head_of
 
 COMPARISON = '{\n "format": "tracecols comparison"'
 TREES = '{"format": "tracecols severity"'
 """Beginnings of the JSON of comparisons and of cubes."""
-
-
-def _head(path: Path) -> bytes:
-    with open_regular(path) as file:
-        found: bytes = file.read(HEAD) or b""
-        return found
 
 
 def _facts_in(text: str) -> dict[str, Any] | None:
@@ -54,7 +44,7 @@ def facts_of(path: Path) -> dict[str, Any] | None:
     import zlib
 
     try:
-        head = _head(path)
+        head = head_of(path)
         if head[257:262] == b"ustar":
             with tarfile.open(path) as archive:
                 anchor = archive.extractfile("anchor.xml")
@@ -90,7 +80,7 @@ def columns_of(path: Path) -> list[str]:
 
             names: list[str] = open_parquet(path).schema_arrow.names
             return names
-        text = _head(path).decode("utf-8", "replace")
+        text = head_of(path).decode("utf-8", "replace")
         if path.suffix == ".csv":
             return next(csv.reader(io.StringIO(text)), [])
         start = re.match(r"\s*\[\s*(?=\{)", text)
@@ -106,16 +96,3 @@ def table_output(path: Path, columns: Sequence[str], *, force: bool = False) -> 
         return "" if columns and set(columns) <= set(columns_of(found)) else None
 
     return Output(path, "a table", recognise, force=force, error=ExportError)
-
-
-def text_output(path: Path, what: str, *signatures: bytes, force: bool = False) -> Output:
-    """Return an output file whose head holds signatures of tracecols; it replaces files with all of them."""
-
-    def recognise(found: Path) -> str | None:
-        try:
-            head = _head(found)
-        except OSError:
-            return None
-        return "" if all(signature in head for signature in signatures) else None
-
-    return Output(path, what, recognise, force=force, error=ExportError)

@@ -15,7 +15,7 @@ from tracecols.errors import ExportError
 from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import is_cube, read_cube
 from tracecols.export.cubex import write_cubex
-from tracecols.export.outputs import TREES, cube_output, table_output, text_output
+from tracecols.export.outputs import TREES, cube_output, table_output
 from tracecols.given.printable import finite
 from tracecols.model.readable import readable_names
 from tracecols.schema import DEFINITIONS, EVENTS, Table
@@ -23,6 +23,7 @@ from tracecols.schema.compound import CALL_PATHS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.cube import SeverityCube
 from tracecols.store import Store
+from tracecols.store.outputs import text_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,6 +164,7 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
     """Return a cube as plain lists: its three trees, its topologies, and its cells as [property, call path, location,
     value]."""
     p, c, s = cube.properties, cube.call_paths, cube.system
+    of_call_path = ("parent", "name", "paradigm", "role", "file", "line", "call_site", "end_line")
     cells = []
     for i, name in enumerate(p.id):
         found = cube.cells[name]
@@ -179,17 +181,8 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
             for row in zip(*(getattr(p, f) for f in p.__dataclass_fields__), strict=True)
         ],
         "call_paths": [
-            {
-                "parent": int(c.parent[i]),
-                "name": c.name[i],
-                "paradigm": c.paradigm[i],
-                "role": c.role[i],
-                "file": c.file[i],
-                "line": int(c.line[i]),
-                "call_site": c.call_site[i],
-                "end_line": int(c.end_line[i]),
-            }
-            for i in range(len(c))
+            dict(zip(of_call_path, row, strict=True))
+            for row in zip(*(getattr(c, name).tolist() for name in of_call_path), strict=True)
         ],
         "system": [
             {"kind": k, "name": n, "parent": a, "location": b}

@@ -549,7 +549,6 @@ class Timeline:
                     yield Samples(counters[key], at[of], values.astype(np.int64))
 
     def _counter(self, line: Track, member: int, source: int) -> Track:
-        """Return the track of a counter."""
         name, unit = counter_label(self.store.definitions, member, source)
         return self._track(line, name, "counter", unit)
 

@@ -11,13 +11,13 @@ import numpy as np
 from tracecols.enhance.definitions.locations import find_locations
 from tracecols.errors import ExportError
 from tracecols.export.chrome import ChromeWriter
-from tracecols.export.outputs import text_output
 from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.timeline import Samples, Timeline, TrackEvents
 from tracecols.given.quantities import counted
 from tracecols.model.model import Model, enhance
 from tracecols.schema.severity import DEFAULT
 from tracecols.slices.source import open_store, time_range_ticks
+from tracecols.store.outputs import text_output
 from tracecols.work.jobs import n_jobs
 
 WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {

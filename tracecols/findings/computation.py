@@ -19,10 +19,11 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
 from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
+from tracecols.findings.overheads import CREATION
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.once import once
-from tracecols.replay.cell_sums import sum_by_cell
+from tracecols.replay.cell_sums import CellSums, sum_by_cell
 from tracecols.severity.causes import CHANGING
 
 N_TRIED = 10
@@ -194,7 +195,9 @@ class Computing:
         model, nodes = s.model, s.graph.nodes
         counts = s.in_window & at[nodes.location]
         self.locations = s.locations[at[s.locations]]
-        self.cells = sum_by_cell(s.computation, nodes, counts, len(s.call_paths))
+        cells = sum_by_cell(s.computation, nodes, counts, len(s.call_paths))
+        kept = ~self.creates[cells.call_path]
+        self.cells = CellSums(cells.rows, cells.n_call_paths, *(column[kept] for column in cells[2:]))
         self.process = np.asarray(model.facts.process, np.int64)
         self.n_threads = np.bincount(self.process[self.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
@@ -203,7 +206,6 @@ class Computing:
 
     @once
     def _n_computing(self) -> int:
-        """Number of locations that compute."""
         return distinct(self.cells.location).size
 
     @once
@@ -220,6 +222,11 @@ class Computing:
             # kernels and copies may be regions of the same paradigms
             return np.zeros(len(paths), bool)
         return np.asarray((model.regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
+
+    @once
+    def creates(self) -> NDArray[np.bool_]:
+        """Select the call paths that create tasks, which have a cause of their own; (n_call_paths,) bool."""
+        return CREATION(self.scenarios.model.regions)[self.scenarios.call_paths.region]
 
     @once
     def is_nest(self) -> NDArray[np.bool_]:
@@ -255,11 +262,13 @@ class Computing:
         return tuple(zip(heads.tolist(), end.tolist(), strict=True))
 
     def work(self, sets: Sequence[Spans]) -> list[Work]:
-        """Return the computation of some sets of call paths, collected in one pass over the rows."""
+        """Return the computation of some sets of call paths, without creating tasks, collected in one pass
+        over the rows."""
         cells, of_locations, paths = self.cells, [], [np.zeros(0, np.int64)]
         for spans in sets:
             low, high = np.array(spans, np.int64).reshape(-1, 2).T
-            paths.append(ranges(low, high - low))
+            path = ranges(low, high - low)
+            paths.append(path[~self.creates[path]])
             begin, end = np.searchsorted(cells.call_path, [low, high])
             at = ranges(begin, end - begin)
             who, group = np.unique(cells.location[at], return_inverse=True)
@@ -276,8 +285,8 @@ class Computing:
 
     def _sizes(self, head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
         """Measure computation by the call path `head` that each call path counts for, -1 for none; `same` is as in
-        `Sizes`. What hosts do for devices is left out."""
-        head = np.where(self.is_of_device, -1, head)
+        `Sizes`. What hosts do for devices, and creating tasks, is left out."""
+        head = np.where(self.is_of_device | self.creates, -1, head)
         cells, of_cell = self.cells, head[self.cells.call_path]
         mine = np.flatnonzero(of_cell >= 0)
         mine = mine[np.lexsort((cells.location[mine], of_cell[mine]))]

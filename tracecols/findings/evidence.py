@@ -175,9 +175,10 @@ class Evidence:
         nodes = self.s.graph.nodes
         of = self.s.distinct(np.concatenate([c.change.node, self.s.graph.edges.head[c.change.cut]]))
         of = of[of < len(nodes)]
-        # calls that only start an operation count where there are no others
+        # calls that only start an operation count if they take longer than the others
         completing = of[~self._starts[of]]
-        of = completing if completing.size else of
+        losses = self.s.recorded_losses
+        of = completing if 2 * losses[completing].sum() >= losses[of].sum() and completing.size else of
         if not of.size:
             return {}
         # sorted, since the rounding of a mean of large numbers depends on their order

@@ -46,13 +46,14 @@ def mended(replay: Replay) -> pd.DataFrame:
 
 
 def _in_words(replay: Replay, cause: Cause) -> str:
-    """Return a cause in words."""
     model = replay.model
     of = Readable(model.store, lambda: model.facts)
     several = bool((of.thread[model.locations.is_cpu] > 0).any())
+    names = model.store.definitions["locations"].column("name").to_pylist()
 
     def name(location: int) -> str:
-        return f"rank {of.rank[location]}" + f" thread {of.thread[location]}" * several
+        stream = names[location] if model.locations.is_device[location] else None
+        return wording.location(of.rank[location], of.thread[location], stream, several)
 
     who = wording.culprits(cause.locations.tolist(), cause.is_process, of.rank, of.thread, name)
     region = wording.short(str(model.regions.name[replay.call_paths.region[cause.call_path]]))

@@ -41,6 +41,9 @@ LOCKING = either(
 ATOMIC = in_role(("atomic",), "openmp")
 """Regions that execute a single operation as if they held a lock."""
 
+CREATION = in_role(("task_create",), "openmp")
+"""Regions that create tasks."""
+
 BEYOND_WAITING = {
     "regions": (NodeClass.OPENMP,),
     "messages": (NodeClass.POINT_TO_POINT,),
@@ -59,9 +62,11 @@ def of_overheads(s: Scenarios) -> list[Cause]:
 def of_tasks(s: Scenarios) -> list[Cause]:
     """Return the causes that creating tasks takes time, with their gains, by region."""
     regions, c = s.model.regions, s.computation
-    creates = (regions.role == "task_create") & (regions.paradigm == "openmp")
+    creates = CREATION(regions)[s.call_paths.region]
+    if not creates.any():
+        return []
     # by some recorders a task is created where its region is entered: what the creator spends there
-    row = np.flatnonzero(creates[s.call_paths.region][c.call_path] & s.in_window[c.node])
+    row = np.flatnonzero(creates[c.call_path] & s.in_window[c.node])
     region = s.call_paths.region.astype(np.int64)
     user = s.user_call_path[c.call_path[row]]
     by_path = np.bincount(user, c.ticks[row], len(s.call_paths))

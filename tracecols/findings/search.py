@@ -109,7 +109,6 @@ def _of_devices(s: Scenarios, evidence: Evidence, starts: Columns) -> list[Cause
 
 
 def _communicates(model: Model) -> bool:
-    """Return whether kernels communicate."""
     return bool((model.regions.paradigm == NCCL).any())
 
 

@@ -212,7 +212,6 @@ AS_SCALASCA: Variant = MappingProxyType({"": "as scalasca"})
 
 @cache
 def _names_of_fields(of: type) -> frozenset[str]:
-    """Return the names of the fields of a dataclass."""
     return frozenset(f.name for f in fields(of))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,21 +47,27 @@ CALLED_N_TO_N = called("(?i:mpi(.*_all.*|_reduce_scatter))")
 
 
 class Chosen(Participants):
-    """The participants of the operations of some kinds on communicators of two or more."""
+    """The participants of operations on communicators of two or more: of those of some kinds, on devices or on hosts;
+    for EXPERT of those whose call that ends first is of a region that fits a rule, by the times of the calls."""
 
     def __init__(
-        self, model: Model, m: CompoundTable, ops: Iterable[str], regions: RegionRule | None, on_device: bool = False
+        self,
+        model: Model,
+        m: CompoundTable,
+        ops: Iterable[str],
+        operations: RegionRule | None = None,
+        on_device: bool = False,
     ) -> None:
         c = model.collectives
-        if regions is None:
+        if operations is None:
             chosen = of_operations(c, m, ops, on_device)
         else:
             first = np.full(len(c), -1, np.int64)
             order = model.order.argsort(m.end, m.end_time)[::-1]
             first[m.collective[order]] = order
-            fits = region_of(model, pick(m.call_path, first), regions) & (c.n_members == c.size) & (c.size > 1)
+            fits = region_of(model, pick(m.call_path, first), operations) & (c.n_members == c.size) & (c.size > 1)
             chosen = fits[m.collective]
-        super().__init__(m, np.flatnonzero(chosen), regions is not None)
+        super().__init__(m, np.flatnonzero(chosen), operations is not None)
 
     def causes(self, m: CompoundTable, matches: Matches, cause: NDArray[np.int64]) -> Causes:
         """Return the causes of matches, given the participant that each of them waits for."""
@@ -76,52 +83,43 @@ class Chosen(Participants):
         return parent.where(all_rows > 0, severity=all_rows)
 
 
-def last_in_barrier(
-    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Causes:
+def last_in_barrier(model: Model, m: CompoundTable, matches: Matches, **how: Any) -> Causes:
     """Find the participants that begin barriers last."""
-    c = Chosen(model, m, BARRIER, operations, on_device)
+    c = Chosen(model, m, BARRIER, **how)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
 
 
-def last_to_reduce(
-    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Causes:
+def last_to_reduce(model: Model, m: CompoundTable, matches: Matches, **how: Any) -> Causes:
     """Find the last senders of n-to-1 operations; for EXPERT the first participants other than the root."""
-    c = Chosen(model, m, N_TO_ONE, operations, on_device)
+    c = Chosen(model, m, N_TO_ONE, **how)
     return c.causes(m, matches, c.earliest(~c.is_root) if c.by_call else c.latest(c.sent > 0))
 
 
-def root_of(
-    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Causes:
+def root_of(model: Model, m: CompoundTable, matches: Matches, **how: Any) -> Causes:
     """Find the roots of 1-to-n operations."""
-    c = Chosen(model, m, ONE_TO_N, operations, on_device)
+    c = Chosen(model, m, ONE_TO_N, **how)
     return c.causes(m, matches, c.latest(c.is_root & (c.by_call | (c.sent > 0))))
 
 
-def last_to_exchange(
-    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Causes:
+def last_to_exchange(model: Model, m: CompoundTable, matches: Matches, **how: Any) -> Causes:
     """Find the participants that begin n-to-n operations last: among all if all were inside at the same time, else
     among the senders; for EXPERT always among all."""
-    c = Chosen(model, m, N_TO_N, operations, on_device)
+    c = Chosen(model, m, N_TO_N, **how)
     everybody = np.ones(c.row.size, bool)
     if c.by_call:
         return c.causes(m, matches, c.latest(everybody))
-    overlap = c.min(c.end) > c.max(c.begin)
-    return c.causes(m, matches, np.where(overlap, c.latest(everybody), c.latest(c.sent > 0)))
+    return c.causes(m, matches, np.where(c.all_meet(), c.latest(everybody), c.latest(c.sent > 0)))
 
 
 def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     """Find the last senders of scans among the ranks up to the own one; of equals the one with the lowest rank."""
-    c = Chosen(model, m, SCAN, None)
+    c = Chosen(model, m, SCAN)
     return c.causes(m, matches, c.latest_of_lower_ranks()[1])
 
 
 def last_to_manage(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     """Find the participants that begin operations on communicators last."""
-    c = Chosen(model, m, HANDLES, None)
+    c = Chosen(model, m, HANDLES)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
 
 
@@ -166,12 +164,10 @@ def of_calls(operations: RegionRule, cause: Callable[..., Causes]) -> Variant:
     delay="delay_barrier_aggregate",
     is_lost_in_reference=True,
 )
-def barrier_wait(
-    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Matches:
+def barrier_wait(model: Model, m: CompoundTable, parent: Matches, **how: Any) -> Matches:
     """From own begin to the latest begin, within the operation."""
-    c = Chosen(model, m, BARRIER, operations, on_device)
-    return c.matches(parent, c.wait(c.max(c.begin)))
+    c = Chosen(model, m, BARRIER, **how)
+    return c.matches(parent, c.wait(c.latest_begin(np.ones(c.row.size, bool))))
 
 
 @declare(
@@ -184,12 +180,10 @@ def barrier_wait(
     expert={"until": "exit_time", "operations": BARRIERS},
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )
-def barrier_completion(
-    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Matches:
+def barrier_completion(model: Model, m: CompoundTable, parent: Matches, **how: Any) -> Matches:
     """From the earliest end to own end."""
-    c = Chosen(model, m, BARRIER, operations, on_device)
-    return c.matches(parent, c.completion(c.max(c.begin), c.min(c.end)))
+    c = Chosen(model, m, BARRIER, **how)
+    return c.matches(parent, c.completion(c.latest_begin(np.ones(c.row.size, bool)), c.min(c.end)))
 
 
 @declare(
@@ -203,11 +197,9 @@ def barrier_completion(
     delay="delay_n21_aggregate",
     is_lost_in_reference=True,
 )
-def early_reduce(
-    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Matches:
+def early_reduce(model: Model, m: CompoundTable, parent: Matches, **how: Any) -> Matches:
     """From the root's begin to the latest begin of those that send; for EXPERT to the earliest of the others."""
-    c = Chosen(model, m, N_TO_ONE, operations, on_device)
+    c = Chosen(model, m, N_TO_ONE, **how)
     if c.by_call:
         # at least until the first of the others
         return c.matches(parent, np.where(c.is_root, c.wait(c.earliest_begin(~c.is_root)), 0))
@@ -226,7 +218,7 @@ def early_reduce(
 )
 def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin of the senders among the ranks up to the own one."""
-    c = Chosen(model, m, SCAN, None)
+    c = Chosen(model, m, SCAN)
     until, _ = c.latest_of_lower_ranks()
     return c.matches(parent, np.where((c.sent > 0) | (c.received > 0), c.wait(until), 0))
 
@@ -242,11 +234,9 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     delay="delay_12n_aggregate",
     is_lost_in_reference=True,
 )
-def late_broadcast(
-    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Matches:
+def late_broadcast(model: Model, m: CompoundTable, parent: Matches, **how: Any) -> Matches:
     """From own begin to the root's begin."""
-    c = Chosen(model, m, ONE_TO_N, operations, on_device)
+    c = Chosen(model, m, ONE_TO_N, **how)
     root = c.latest_begin(c.is_root & (c.by_call | (c.sent > 0)))
     receives = ~c.is_root & (c.by_call | (c.received > 0))
     return c.matches(parent, np.where(receives, c.wait(root), 0))
@@ -263,14 +253,12 @@ def late_broadcast(
     delay="delay_n2n_aggregate",
     is_lost_in_reference=True,
 )
-def wait_at_n_to_n(
-    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
-) -> Matches:
+def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, **how: Any) -> Matches:
     """From own begin to the latest begin, within the operation; of the senders only, if not all were inside at the same
     time."""
-    c = Chosen(model, m, N_TO_N, operations, on_device)
+    c = Chosen(model, m, N_TO_N, **how)
     if c.by_call:
-        return c.matches(parent, c.wait(c.max(c.begin)))
+        return c.matches(parent, c.wait(c.latest_begin(np.ones(c.row.size, bool))))
     until, _, takes_part = synchronised(c)
     return c.matches(parent, np.where(takes_part, c.wait(until), 0))
 
@@ -284,9 +272,9 @@ def wait_at_n_to_n(
     is_wait=False,
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )
-def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches, *, on_device: bool = False) -> Matches:
+def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches, **how: Any) -> Matches:
     """From the earliest end to own end."""
-    c = Chosen(model, m, N_TO_N, None, on_device)
+    c = Chosen(model, m, N_TO_N, **how)
     until, earliest_end, takes_part = synchronised(c)
     return c.matches(parent, np.where(takes_part, c.completion(until, earliest_end), 0))
 
@@ -307,7 +295,7 @@ def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
     MPI_Init and MPI_Finalize have wait states of their own.
     """
-    c = Chosen(model, m, HANDLES, None)
+    c = Chosen(model, m, HANDLES)
     latest = c.max(c.begin)
     return c.matches(parent, np.where(c.min(c.end) >= latest, c.wait(latest), 0))
 
@@ -444,7 +432,7 @@ def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_point2point",
     "Wait by Polling",
     "Time in calls of MPI_Test and its like, and of MPI_Iprobe, that ask again and again whether something has "
-    "come, until it is sent.",
+    "come, and in MPI_Probe before the message is received, until it is sent.",
     Pattern("polls", since="enter_time", cause=Cause("cause_location", "cause_call_path", "cause_enter_time")),
     advice="Ask when there is nothing else to do: compute meanwhile, or balance the work of those who are waited for.",
     delay="delay_polling_aggregate",
@@ -473,7 +461,8 @@ def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches
     several waits in one call the largest.
 
     These are the root in one-to-all operations, the senders at the root of all-to-one operations, the senders of lower
-    ranks in prefix operations, and all in barriers and others.
+    ranks in prefix operations, all in barriers and the creation of communicators, and in others those that send, for
+    those that receive; in MPI_Ialltoallv and -w only if they start before the own part is completed.
     """
     wait, waits = wait_for_starts(m)
     return parent.where(waits, severity=wait)

@@ -8,9 +8,7 @@ its end, and is charged to its stream. A waiting kernel does not keep the host w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.devices.intervals import KERNEL
@@ -111,11 +109,10 @@ for id, title, summary, function, cause, advice, delay in (
         delay=delay,
     )(function)
 
-COMPLETIONS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+for id, title, function in (
     ("nccl_nxn_completion", "NCCL N x N Completion", collective.n_to_n_completion),
     ("nccl_barrier_completion", "NCCL Barrier Completion", collective.barrier_completion),
-)
-for id, title, function in COMPLETIONS:
+):
     declare(
         id,
         "nccl_communication",

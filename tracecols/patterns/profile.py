@@ -254,7 +254,7 @@ declare(
     "Overhead",
     "Time spent on measurement itself, such as writing trace buffers.",
     InRegions(named(OVERHEAD_NAMES, "measurement_system")),
-    expert={"found": InRegions(lambda r: traced(r))},
+    expert={"found": InRegions(traced)},
     advice="Enlarge the trace buffers or filter small functions; flushes in the middle of a run perturb all other "
     "results.",
 )

@@ -500,21 +500,19 @@ class Imbalance:
     part="imbalance",
     is_estimate=True,
 )
-def imbalance(model: Model, findings: Findings) -> Cells:
-    """Absolute difference between computation and its mean."""
-    return Imbalance(model, findings).differences(kernels.SIZE)
+def imbalance(model: Model, findings: Findings, *, how: int = kernels.SIZE) -> Cells:
+    """Difference between computation and its mean: its size, or only where it is positive or negative."""
+    return Imbalance(model, findings).differences(how)
 
 
-@declare(
+declare(
     "imbalance_above",
     "imbalance",
     "Overload",
     "Computation beyond the mean of all locations.",
     Derived(uses=("comp", "visits")),
-)
-def imbalance_above(model: Model, findings: Findings) -> Cells:
-    """The difference where it is positive."""
-    return Imbalance(model, findings).differences(kernels.ABOVE)
+    scalasca={"how": kernels.ABOVE},
+)(imbalance)
 
 
 @declare(
@@ -535,16 +533,14 @@ def imbalance_above_single(model: Model, findings: Findings) -> Cells:
     return Cells.sum(alone, visitor[alone], spread.mean[alone] * (spread.cpus.size - 1))
 
 
-@declare(
+declare(
     "imbalance_below",
     "imbalance",
     "Underload",
     "Computation by which locations fall short of the mean of all locations.",
     Derived(uses=("comp", "visits")),
-)
-def imbalance_below(model: Model, findings: Findings) -> Cells:
-    """The difference where it is negative."""
-    return Imbalance(model, findings).differences(kernels.BELOW)
+    scalasca={"how": kernels.BELOW},
+)(imbalance)
 
 
 @declare(

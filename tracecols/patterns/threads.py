@@ -132,7 +132,7 @@ OWNER_BEFORE = Cause("previous_owner", "previous_call_path", "previous_release_t
 SIGNALLER = Cause("signal_location", "signal_call_path", "signal_time")
 
 
-def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_process: bool) -> Matches:
+def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, role: str, by_process: bool = False) -> Matches:
     """From own enter to the latest enter of the team, without tasks that were executed in the barrier.
 
     Barriers that are never left have no time, and so no wait. EXPERT ignores tasks, and requires all threads of the
@@ -147,38 +147,30 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_
     return parent.where(fits & (wait > 0), severity=wait)
 
 
-@declare(
+declare(
     "omp_ebarrier_wait",
     "omp_ebarrier",
     "Wait at Explicit Barrier",
     "Time in an explicit barrier until the last thread of the team has reached it.",
     Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
     advice="Balance the work in front of the barrier.",
-    expert={"parent": "omp_explicit_barrier", "by_process": True},
+    scalasca={"role": "barrier"},
+    expert={"parent": "omp_explicit_barrier", "role": "barrier", "by_process": True},
     delay="delay_ompbarrier_aggregate",
     is_lost_in_reference=True,
-)
-def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by_process: bool = False) -> Matches:
-    """Wait at barriers of role barrier."""
-    return barrier_wait(model, m, parent, "barrier", by_process)
-
-
-@declare(
+)(barrier_wait)
+declare(
     "omp_ibarrier_wait",
     "omp_ibarrier",
     "Wait at Implicit Barrier",
     "Time in an implicit barrier until the last thread of the team has reached it.",
     Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
     advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
-    expert={"parent": "omp_implicit_barrier", "by_process": True},
+    scalasca={"role": "implicit_barrier"},
+    expert={"parent": "omp_implicit_barrier", "role": "implicit_barrier", "by_process": True},
     delay="delay_ompbarrier_aggregate",
     is_lost_in_reference=True,
-)
-def implicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by_process: bool = False) -> Matches:
-    """Wait at barriers of role implicit barrier."""
-    return barrier_wait(model, m, parent, "implicit_barrier", by_process)
-
-
+)(barrier_wait)
 declare(
     "omp_critical",
     "omp_synchronization",

@@ -11,7 +11,7 @@ from tracecols.distinct import distinct
 from tracecols.errors import AnalysisError
 from tracecols.kernels.replay import IS_CALL
 from tracecols.model.model import Model
-from tracecols.replay.events import events_of, new_times
+from tracecols.replay.events import new_times
 from tracecols.replay.graph import UNKNOWN_PARTNERS
 from tracecols.replay.nodes import MAY_WAIT
 from tracecols.replay.replay import AS_DIMEMAS, Replay
@@ -100,13 +100,9 @@ def _in_hundredths(ticks: int, resolution: int) -> float:
 def ideal_within(replay: Replay, within: str) -> int:
     """Return the largest time of a process in a region on an ideal network, in ticks; one more pass over the masters'
     events."""
-    model = replay.model
     inside = np.append(replay.call_paths_of(within), False)
     longest = 0
-    for location in distinct(model.locations.master[model.locations.is_cpu]).tolist():
-        if not model.store.n_rows("events", location):
-            continue
-        events = events_of(model, replay.nodes, location)
+    for _, events in replay.events_of_masters():
         duration = np.diff(new_times(events, replay.ideal))
         longest = max(longest, int(duration[inside[events.call_path[:-1]]].sum()))
     return longest

@@ -22,7 +22,7 @@ from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, positions
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
-from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, PAIRWISE, SCAN, directions
 from tracecols.enhance.scan.region_rules import CONDITION, in_role, is_in
 from tracecols.enhance.threads.locks import lock_order
 from tracecols.errors import AnalysisError
@@ -39,8 +39,6 @@ from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 Rows = NDArray[np.int64]
-
-PAIRWISE = ("alltoallv", "alltoallw")
 
 JOINS = in_role(("thread_wait",))
 """Rule for the calls that wait for threads which the program has created."""
@@ -558,9 +556,11 @@ def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -
     enter = nodes.enter_of(start)
     size = np.bincount(members.operation, minlength=1)[members.operation] if len(members) else np.zeros(0, np.int64)
     rank = model.facts.communicators.rank_of(members.communicator, model.facts.process[members.location])
-    _operations(
-        nodes, found, members, members.operation, enter, leave, rank, np.where((start >= 0) & (leave >= 0), size, 0)
-    )
+    size = np.where((start >= 0) & (leave >= 0), size, 0)
+    _operations(nodes, found, members, members.operation, enter, leave, rank, size)
+    at = np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES)))
+    everybody = np.ones(at.size, bool)
+    found.all_to_all(members.operation[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
     # calls that only start an operation do not wait
     nodes.role[start[start >= 0]] &= ~np.uint8(kernels.MAY_WAIT)
 
@@ -581,24 +581,25 @@ def _operations(
     `enter` and `leave` are the nodes at which a participant arrives and leaves. `size` is the number of participants of
     its operation; 0 for participants that are left out.
     """
-    op, sends, receives = members.op, members.sent > 0, members.received > 0
-    length, steps = np.maximum(members.received, 0), collective_steps(size)
-    everybody = np.ones(op.size, bool)
+    row, instance, lets_wait, waits = directions(instance, members.group)
+    enter, leave, ranks, size = enter[row], leave[row], ranks[row], size[row]
+    op, received, is_root = members.op[row], members.received[row], members.is_root[row]
+    sends, receives = lets_wait & (members.sent[row] > 0), waits & (received > 0)
+    length, steps = np.maximum(received, 0), collective_steps(size)
 
     def some(names: Iterable[str]) -> NDArray[np.int64]:
         return np.flatnonzero((size > 1) & np.isin(op, _ops(*names)))
 
     at = some(["barrier"])
-    found.all_to_all(instance[at], enter[at], leave[at], everybody[at], everybody[at], 0, steps[at])
+    found.all_to_all(instance[at], enter[at], leave[at], lets_wait[at], waits[at], 0, steps[at])
     at = some(N_TO_N)
     found.all_to_all(instance[at], enter[at], leave[at], sends[at], receives[at], length[at], steps[at])
-    is_root = members.is_root
     at = some(ONE_TO_N)
     found.all_to_all(
         instance[at], enter[at], leave[at], (sends & is_root)[at], (receives & ~is_root)[at], length[at], steps[at]
     )
     at = some(N_TO_ONE)
-    found.all_to_all(instance[at], enter[at], leave[at], sends[at], is_root[at], length[at], steps[at])
+    found.all_to_all(instance[at], enter[at], leave[at], sends[at], (waits & is_root)[at], length[at], steps[at])
     # it is not recorded how much each sends to whom: any participant that arrived before the end of another may have
     # sent to it
     at = some(PAIRWISE)
@@ -610,7 +611,7 @@ def _operations(
     at = some(SCAN)
     order = np.lexsort((ranks[at], instance[at]))
     sees = positions(order)
-    found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], everybody[at], length[at], steps[at])
+    found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], waits[at], length[at], steps[at])
 
 
 def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:

@@ -34,6 +34,13 @@ class Prediction(RewrittenTrace):
     recorded_runtime, runtime : float
         Seconds from the first return of MPI_Init to the last call of MPI_Finalize, less the time that every process
         takes to create contexts of devices; or of the whole recording.
+
+    Other Parameters
+    ----------------
+    n : int
+        How many call paths to try: those with most computation.
+    within : str, optional
+        A region, or a shell pattern: only its call paths and what they call.
     """
 
     def __init__(self, replay: Replay, changes: Changes, jobs: int) -> None:
@@ -66,10 +73,6 @@ class Prediction(RewrittenTrace):
         ----------
         factor : float
             For the computation of the call path itself, without what it calls: 0.5 makes it twice as fast.
-        n : int
-            How many to try: those with most computation.
-        within : str, optional
-            A region, or a shell pattern: only its call paths and what they call.
 
         Returns
         -------
@@ -84,13 +87,6 @@ class Prediction(RewrittenTrace):
         """Return how much shorter single call paths can become before another path through the program takes over.
 
         Up to there every second less on the critical path is a second less of the run, beyond it less than that.
-
-        Parameters
-        ----------
-        n : int
-            How many to try: those with most computation.
-        within : str, optional
-            A region, or a shell pattern: only its call paths and what they call.
 
         Returns
         -------

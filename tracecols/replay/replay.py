@@ -8,7 +8,7 @@ program computes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from tracecols.errors import AnalysisError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.once import once
 from tracecols.replay.conventions import COLLECTIVES, DIMEMAS, RECORDED, Conventions
-from tracecols.replay.events import events_of
+from tracecols.replay.events import LocationEvents, events_of
 from tracecols.replay.nodes import NodeClass, mpi_regions
 from tracecols.replay.replayable import Replayable
 from tracecols.replay.scenarios import (
@@ -183,13 +183,17 @@ class Replay(Replayable):
             return 0
         focus = find_focus(model.store, model.regions, model.locations)
         creates, found = np.append(self.contexts, False), []
-        for location in distinct(model.locations.master[model.locations.is_cpu]).tolist():
-            if not model.store.n_rows("events", location):
-                continue
-            events = events_of(model, self.nodes, location)
+        for location, events in self.events_of_masters():
             time = events.time if focus is None else np.clip(events.time, *focus[location])
             found.append(int(np.diff(time)[creates[events.call_path[:-1]]].sum()))
         return min(found, default=0)
+
+    def events_of_masters(self) -> Iterator[tuple[int, LocationEvents]]:
+        """Read the events of the masters of processes that have any, one after the other."""
+        locations = self.model.locations
+        for master in distinct(locations.master[locations.is_cpu]).tolist():
+            if self.model.store.n_rows("events", master):
+                yield master, events_of(self.model, self.nodes, master)
 
     def without_start(self, ticks: Any, whole_run: bool = False) -> Any:
         """Return runtimes in ticks without the creation of contexts of devices, unless they are of the whole run."""
@@ -236,12 +240,12 @@ class Replay(Replayable):
             raise AnalysisError(f"there is no computation in {show(region)} to be scaled\n  {hint}")
         return mask
 
-    def scenario(self, changes: Changes, *more: Rule, name: str = "") -> Scenario:
+    def scenario(self, changes: Changes, *more: Rule) -> Scenario:
         """Return changes, and perhaps further rules, as a scenario. Raises AnalysisError if a region does not exist, or
         there is nothing to scale in it."""
         bandwidth = math.inf if changes.bandwidth is None else changes.bandwidth
         rules = (*self.rules(changes), *more)
-        return Scenario(rules, changes.latency or 0.0, bandwidth, changes.conventions, name or str(changes))
+        return Scenario(rules, changes.latency or 0.0, bandwidth, changes.conventions)
 
     def times(self, changes: Changes) -> Rows:
         """Return the times of the nodes after changes; (n_nodes,) int64."""
@@ -293,7 +297,6 @@ class Replay(Replayable):
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
     def _only(self, call_path: int) -> NDArray[np.bool_]:
-        """Select one call path."""
         return np.arange(len(self.call_paths)) == call_path
 
     def _tried(self, changes: Changes, within: str | None) -> NDArray[np.bool_]:

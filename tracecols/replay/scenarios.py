@@ -90,8 +90,6 @@ class Scenario(NamedTuple):
     """Bytes of a message per second."""
     conventions: Conventions = AS_RECORDED
     """The rules that are followed."""
-    name: str = ""
-    """Name, for people."""
 
 
 def scaled(factor: float | NDArray[np.float64], call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:

@@ -47,7 +47,6 @@ def task_rows(model: Model, locations: NDArray[np.int64]) -> TaskRows:
 
 
 def _task_rows(model: Model, location: int) -> TaskRows:
-    """Find the nodes for tasks of one location."""
     first = int(model.facts.first_rows[location])
     columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
     regions, paths = model.regions, model.call_paths.whole

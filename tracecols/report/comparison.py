@@ -98,7 +98,6 @@ class ComparisonDisplay:
             yield from self._phases(first, last, change)
 
     def _phases(self, first: str, last: str, change: str) -> Iterator[RenderableType]:
-        """Yield the phases or bins that changed most."""
         name = next((n for n in self.chosen if self.axis.adds_up(n)), "")
         if not name:
             return

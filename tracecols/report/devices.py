@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tracecols.given.printable import printable
 from tracecols.given.quantities import in_words
-from tracecols.report.tables import TextTable, middle_out
+from tracecols.report.tables import TextTable, middle_out, more_rows
 from tracecols.verbs.devices import FAULTS
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def render(found: Answers, rows: int, width: int = 160) -> Iterator[RenderableTy
         yield from [""] * (k > 0)
         yield Text(title, "bold")
         yield table
-        if len(whole) > rows:
-            yield Text(f"{len(whole) - rows:,} more rows: --rows", "dim")
+        yield from more_rows(len(whole), rows)
 
 
 def _steps(steps: pd.DataFrame, width: int) -> TextTable:
@@ -113,7 +112,6 @@ def plain(found: Answers) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of an answer for JSON."""
     import pandas as pd
 
     return [

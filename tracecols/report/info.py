@@ -211,7 +211,6 @@ def _by_number(values: Sequence[str]) -> list[list[Any]]:
 
 
 def _processes(d: Mapping[str, pa.Table]) -> tuple[str, list[str], list[list[Any]], int]:
-    """List the processes with their locations and events."""
     locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
     kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(locations["type"]).items())
     of = locations_by_process(locations, len(processes["id"]))
@@ -226,11 +225,14 @@ def _communicators(d: Mapping[str, pa.Table]) -> list[list[Any]]:
     """List communicators and teams: members, kind, paradigm, name."""
     comms = d["communicators"].to_pydict()
     of = zip(*(comms[c] for c in ("members", "kind", "paradigm", "name")), strict=True)
-    return [[len(members), kind, p, name or f"number {i}"] for i, (members, kind, p, name) in enumerate(of)]
+    # of MPI_COMM_SELF each process has one, whose member is not listed
+    return [
+        [1 if kind == "self" else len(members), kind, p, name or f"number {i}"]
+        for i, (members, kind, p, name) in enumerate(of)
+    ]
 
 
 def _topologies(d: Mapping[str, pa.Table]) -> list[list[Any]]:
-    """List topologies: name and dimensions."""
     t = d["topologies"].to_pydict()
     of = zip(*(t[c] for c in ("name", "sizes", "dimensions", "periodic")), strict=True)
     return [[name, _dimensions(*grid)] for name, *grid in of]
@@ -270,7 +272,7 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
     """Describe a severity cube: its trace, how it was made, its size, and the notes of the analysis."""
     trace = cube.facts.get("trace") or {}
     source = (trace.get("source") or cube.facts.get("source") or {}).get("path", "")
-    n_cells = sum(len(cells) for cells in cube.cells.values())
+    n_cells = [len(cells) for cells in cube.cells.values()]
     rows = [("source", str(source))] if source else []
     if trace:
         rows.append(("events", f"{trace['n_events']:,}"))
@@ -278,9 +280,9 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
         ("made", how_in_words(cube.facts)),
         (
             "size",
-            f"{counted(len(cube.properties.id), 'property', 'properties')} x "
+            f"{sum(n > 0 for n in n_cells):,} of {counted(len(cube.properties.id), 'property', 'properties')} x "
             f"{counted(len(cube.call_paths), 'call path')} x "
-            f"{counted(cube.system.n_locations, 'location')}, {note(n_cells, 'cells that are not zero')}",
+            f"{counted(cube.system.n_locations, 'location')}, {note(sum(n_cells), 'cells that are not zero')}",
         ),
         ("times", f"{cube.resolution:,} ticks per second"),
     ]

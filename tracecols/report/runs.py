@@ -17,7 +17,7 @@ from tracecols.given.printable import escaped, printable
 from tracecols.given.quantities import counted, in_words
 from tracecols.report.comparison import percent
 from tracecols.report.screen import Screen
-from tracecols.report.tables import TextTable
+from tracecols.report.tables import TextTable, more_rows
 from tracecols.runs.folder import in_words as value_in_words
 from tracecols.runs.series import Series
 from tracecols.verbs.pictures import axes
@@ -57,13 +57,17 @@ def amount(value: float, unit: str) -> str:
     return f"{value:.4g} {printable(unit)}".rstrip() if math.isfinite(value) else "-"
 
 
-def severities_table(table: pd.DataFrame, series: Series, rows: int, width: int) -> TextTable:
-    """Return the severities of a series as a table, those that vary most first."""
+def severities_shown(table: pd.DataFrame, series: Series, rows: int, width: int) -> Iterator[RenderableType]:
+    """Yield the severities of a series as a table, those that vary most first."""
+    yield head_of(series)
     labels = list(table.columns[3:])
     made = TextTable("<property", "<call path", *labels, width=width, spare=tuple(range(2, len(labels))))
     for row in table.head(rows).to_dict("records"):
         made.add(row["title"], row["call_path"], *(amount(row[label], series.unit) for label in labels))
-    return made
+    yield made
+    yield from more_rows(len(table), rows)
+    if hidden := len(made.titles) - len(made.fitting()):
+        yield Text(f"{counted(hidden, 'earlier position')} left out: --json has all", "dim")
 
 
 def change_in_words(row: Any, unit: str) -> str:
@@ -108,6 +112,7 @@ def changes_shown(series: Series, table: pd.DataFrame, rate: float, rows: int, w
             made.add(row.title, row.call_path, before, after, percent(row.ratio))
         if len(cells):
             yield made
+            yield from more_rows(len(cells), rows)
         else:
             yield "  no call path by itself changed by more than noise"
 
@@ -125,6 +130,7 @@ def growth_shown(series: Series, table: pd.DataFrame, at: float, rows: int, widt
         measured, predicted = amount(row.measured, series.unit), amount(max(row.predicted, 0.0), series.unit)
         made.add(row.title, row.call_path, row.model, measured, predicted)
     yield made
+    yield from more_rows(len(growing), rows)
     yield (
         f"{len(table) - len(growing):,} of {counted(len(table), 'call path')} with properties do not grow by "
         "more than noise."
@@ -146,6 +152,8 @@ def markdown(series: Series, table: pd.DataFrame, rate: float, rows: int) -> str
         for row in cells.head(rows).itertuples():
             before, after = amount(row.before, unit), amount(row.after, unit)
             lines.append(f"| {_cell(row.title)} | {_cell(row.call_path)} | {before} | {after} | {percent(row.ratio)} |")
+        if len(cells) > rows:
+            lines += ["", f"{counted(len(cells) - rows, 'more row')}: `--rows`"]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
@@ -9,8 +11,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tracecols.enhance.scan.paths import fitted
+from tracecols.enhance.scan.paths import fitted, without_arguments
 from tracecols.given.printable import finite
+from tracecols.given.quantities import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +35,12 @@ def middle_out(text: str, width: int) -> str:
         return text
     tail = max((width - 3) // 2, 0)
     return f"{text[: max(width - 3 - tail, 0)]}...{text[len(text) - tail :]}"[:width]
+
+
+def more_rows(n: int, rows: int) -> Iterator[Text]:
+    """Yield how many of `n` rows a table leaves out that has the first `rows`, if any."""
+    if n > rows:
+        yield Text(f"{counted(n - rows, 'more row')}: --rows", "dim")
 
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -90,12 +99,20 @@ class TextTable:
         for i, width in widths.items():
             side: Literal["left", "right"] = "left" if self.is_text[i] else "right"
             made.add_column(Text(middle_out(self.titles[i], width)), justify=side, no_wrap=True, overflow="crop")
-        for row in self.rows:
-            made.add_row(*(self._cell(row[i], i, width) for i, width in widths.items()))
+        for cells in zip(*(self._shown(i, width) for i, width in widths.items()), strict=True):
+            made.add_row(*cells)
         return made
 
-    def _cell(self, cell: Text, column: int, width: int) -> Text:
-        """Return a cell shortened to its column if it is a text; numbers stay."""
-        if not self.is_text[column] or cell.cell_len <= width:
-            return cell
-        return Text(fitted(cell.plain, width), cell.style)
+    def _shown(self, column: int, width: int) -> list[Text]:
+        """Return the cells of a column, texts shortened to its width; numbers stay. Names in the middle of a call path
+        are left out, or only the middle if several call paths would look alike."""
+        cells = [row[column] for row in self.rows]
+        if not self.is_text[column]:
+            return cells
+        short = {cell.plain: fitted(cell.plain, width) for cell in cells if cell.cell_len > width}
+        times = Counter(short.values())
+        short = {
+            text: found if times[found] == 1 else middle_out(without_arguments(text), width)
+            for text, found in short.items()
+        }
+        return [Text(short[cell.plain], cell.style) if cell.plain in short else cell for cell in cells]

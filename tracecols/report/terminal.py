@@ -180,7 +180,6 @@ class Display:
         return np.bincount(period[inside], value[inside], n).astype(np.float64)
 
     def _over_time(self) -> Iterator[RenderableType]:
-        """Yield the explanation of the bars over time."""
         axis = self.axis
         if axis is None:
             return

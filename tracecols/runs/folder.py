@@ -128,10 +128,21 @@ def _recognise(path: Path) -> str | None:
 def runs_in(folder: Path) -> list[Run]:
     """Return the runs of an experiment in the order in which they were added. Raises SeverityError if there is none, or
     one is damaged."""
-    found = [_read(path) for path in sorted(folder.glob("*.json")) if _recognise(path) is not None]
+    found = [_read(path) for path in sorted(folder.glob("*.json")) if _is_run(path)]
     if not found:
         raise SeverityError(f"{folder} holds no runs\n  add one: tracecols runs add {folder} run.severity")
     return sorted(found, key=lambda run: (run.added, run.name))
+
+
+def _is_run(path: Path) -> bool:
+    """Return whether a file has the parameters of a run. Raises SeverityError if it cannot be read, and has the name
+    of a cube."""
+    if path.with_suffix(".severity").is_dir():
+        try:
+            read_json(path)
+        except (OSError, ValueError) as error:
+            raise SeverityError(f"{path} cannot be read: {error}\n  mend it, or remove it and the cube") from error
+    return _recognise(path) is not None
 
 
 def _read(path: Path) -> Run:

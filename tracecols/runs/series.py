@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ class Series:
     """Unit, as of properties."""
     adds_up: bool
     """Whether cells add up; values of a computed metric do not."""
+    notes: Sequence[str] = ()
+    """Remarks on differences between the analyses (`Comparison.notes`)."""
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -105,7 +108,7 @@ def series_of(
     if len(ranked) < 2:
         raise SeverityError("there is only one run to look at\n  add others, or select more of them")
     kept = [runs[i] for i in ranked]
-    together = Comparison(read_cubes(kept), [f"run {i}" for i in range(len(kept))], "aggregate", with_startup)
+    together = Comparison(read_cubes(kept), [run.path.name for run in kept], "aggregate", with_startup)
     names, unit, is_computed = _together(together, properties)
     table = _of_metric(together, names[0]) if is_computed else together.changes(*names)
     cells = table[together.names].to_numpy(np.float64).T
@@ -122,6 +125,7 @@ def series_of(
         np.array([float(together.size(cube)[1]) for cube in together.cubes]),
         unit,
         not is_computed,
+        together.notes,
     )
 
 

@@ -87,35 +87,17 @@ class Column:
 
 
 def event(name: str, doc: str, **how: Any) -> Column:
-    """Declare a column that holds rows of events.
-
-    Parameters
-    ----------
-    name, doc, **how
-        Those of `Column`.
-    """
+    """Declare a column that holds rows of events."""
     return Column(name, "int64", doc, "", "events", **how)
 
 
 def reference(name: str, target: str, doc: str, **how: Any) -> Column:
-    """Declare a column that holds rows of a table that does not grow with the events.
-
-    Parameters
-    ----------
-    name, target, doc, **how
-        Those of `Column`.
-    """
+    """Declare a column that holds rows of a table that does not grow with the events."""
     return Column(name, "int32", doc, "", target, **how)
 
 
 def ticks(name: str, doc: str, **how: Any) -> Column:
-    """Declare a column that holds clock readings, or differences of them (`is_duration`).
-
-    Parameters
-    ----------
-    name, doc, **how
-        Those of `Column`.
-    """
+    """Declare a column that holds clock readings, or differences of them (`is_duration`)."""
     return Column(name, "int64", doc, "ticks", **how)
 
 

@@ -619,7 +619,7 @@ LOCK_EPOCHS = Table(
 POLLS = Table(
     "polls",
     "one call that asks whether something has come (MPI_Test and its like, MPI_Iprobe) and waits for it: one of a "
-    "series that ends with the call that gets it",
+    "series that ends with the call that gets it; or a call of MPI_Probe right before the message is received",
     (
         reference("location", "locations", "location"),
         reference("call_path", "call_paths", "call path"),
@@ -627,7 +627,7 @@ POLLS = Table(
         event("exit", "EXIT; null if it was never left"),
         ticks("enter_time", "time of ENTER"),
         ticks("exit_time", "time of EXIT"),
-        Column("is_last", "bool", "whether it gets what the series waits for"),
+        Column("is_last", "bool", "whether it gets what the series waits for, or is a call of MPI_Probe"),
         reference("cause_location", "locations", "location that sends the message, or starts the operation last"),
         event("cause_event", "the SEND, or the event that starts the operation"),
         reference("cause_call_path", "call_paths", "call path of that; null outside of calls"),
@@ -644,6 +644,7 @@ NONBLOCKING_MEMBERS = Table(
         Column("operation", "int64", "number of the operation"),
         reference("communicator", "communicators", "communicator"),
         Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
+        Column("group", "int8", "group in an inter-communicator, 0 or 1; null in others", nullable=True),
         reference("location", "locations", "location"),
         Column("is_root", "bool", "whether it is the root"),
         Column("sent", "int64", "bytes sent", "bytes"),

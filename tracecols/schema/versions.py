@@ -15,31 +15,20 @@ from tracecols.schema.columns import Column, Table
 
 
 class Version(NamedTuple):
-    """The version of a format.
-
-    Attributes
-    ----------
-    major : int
-        Readers of another major version refuse the file.
-    minor : int
-        Readers of an older minor version ignore what was added.
-    """
+    """The version of a format."""
 
     major: int
+    """Readers of another major version refuse the file."""
     minor: int
+    """Readers of an older minor version ignore what was added."""
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}"
 
 
 def version_of(manifest: Mapping[str, Any]) -> Version | None:
-    """Return the version that a manifest names; the minor version is 0 if not named. None if it names no valid version.
-
-    Parameters
-    ----------
-    manifest : mapping
-        Its entries `version` and `minor_version` are used.
-    """
+    """Return the version that a manifest names (`version` and `minor_version`); the minor version is 0 if not named.
+    None if it names no valid version."""
     major, minor = manifest.get("version"), manifest.get("minor_version", 0)
     if not isinstance(major, int) or not isinstance(minor, int) or isinstance(major, bool) or isinstance(minor, bool):
         return None
@@ -47,43 +36,22 @@ def version_of(manifest: Mapping[str, Any]) -> Version | None:
 
 
 class Difference(NamedTuple):
-    """Differences between the columns of a file and those that are declared.
-
-    Attributes
-    ----------
-    lacking : tuple of Column
-        Declared columns that the file does not have, since it is older.
-    unknown : tuple of str
-        Columns of the file that are not declared, since it is newer.
-    """
+    """Differences between the columns of a file and those that are declared."""
 
     lacking: tuple[Column, ...]
+    """Declared columns that the file does not have, since it is older."""
     unknown: tuple[str, ...]
+    """Columns of the file that are not declared, since it is newer."""
 
 
 def difference(
     table: Table, found: Sequence[tuple[str, Any]], types: Mapping[str, Any], version: Version, known: Version
 ) -> Difference | None:
-    """Compare the columns of a file with those that are declared.
+    """Compare the columns of a file of some version, `found` with their types in order, with those that are declared in
+    the `known` version, of which `types` has the types in files.
 
-    Parameters
-    ----------
-    table : Table
-        The declaration.
-    found : sequence of (name, type)
-        The columns of the file, in order.
-    types : mapping
-        The type that every declared column has in a file, by name.
-    version : Version
-        That of the file.
-    known : Version
-        That of the declarations.
-
-    Returns
-    -------
-    Difference or None
-        None if the file is damaged: it lacks a column that its version has, or has a column of another type, twice, or
-        that its version does not have.
+    None if the file is damaged: it lacks a column that its version has, or has a column of another type, twice, or that
+    its version does not have.
     """
     names = [name for name, _ in found]
     lacking = tuple(c for c in table.columns if c.name not in names)
@@ -99,17 +67,8 @@ def difference(
 
 
 def newer_note(what: str, version: Version, known: Version, ignored: Sequence[str]) -> str:
-    """Return a note that a file is newer than this reader, and what is ignored; an empty text if it is not newer.
-
-    Parameters
-    ----------
-    what : str
-        Kind of the file: `store` or `cube`.
-    version, known : Version
-        That of the file, and the newest one that is known.
-    ignored : sequence of str
-        Names of what is ignored.
-    """
+    """Return a note that a file (`what`: `store` or `cube`) is newer than this reader, and what is ignored; an empty
+    text if it is not newer."""
     if version <= known:
         return ""
     besides = f"ignored: {', '.join(ignored)}" if ignored else "nothing had to be ignored"

@@ -201,7 +201,6 @@ def _united_systems(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArr
 
 
 def _one_location(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
-    """Take all locations of a cube as one."""
     names = ["all locations"] * 3
     zero = np.zeros(1, np.int32)
     axis = SystemAxis(
@@ -350,7 +349,6 @@ def _label(cube: Severities) -> str:
 
 
 def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **more: Any) -> Cube:
-    """Make the cube that results from an operation on unified cubes."""
     conventions = {cube.facts["conventions"] for cube in cubes}
     facts = {
         "conventions": conventions.pop() if len(conventions) == 1 else "",

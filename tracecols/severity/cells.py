@@ -190,6 +190,11 @@ class Cells:
         """Keep the cells of some call paths, given as a mask over all of them."""
         return self.where(call_paths[self.key >> 32]) if len(self) else self
 
+    def moved(self, to: NDArray[np.int64]) -> Cells:
+        """Add up the cells on other call paths: `to` is the one of each."""
+        # no kernel call if there is nothing to add up
+        return Cells.sum(to[self.call_path], self.location, self.value) if len(self) else self
+
     def at(self, key: NDArray[np.int64]) -> NDArray[Any]:
         """Return the values of given cells, 0 where there is none."""
         if not self.key.size:

@@ -198,15 +198,15 @@ class Comparison:
             found.append(f"programs of different names are taken as the same: {', '.join(sorted(roots))}")
         if len(conventions) > 1:
             found.append(f"the rules of the analyses differ: {', '.join(sorted(conventions))}")
-        narrowed = [in_words(c.facts) for c in self.cubes]
         if not self.is_of_equal_parts:
-            narrowings = (
-                f"{name}: {words or 'not narrowed'}" for name, words in zip(self.names, narrowed, strict=True)
-            )
-            found.append(f"the analyses look at different things, so that there is no speedup: {'; '.join(narrowings)}")
+            narrowed: dict[str, list[str]] = {}
+            for name, cube in zip(self.names, self.cubes, strict=True):
+                narrowed.setdefault(in_words(cube.facts) or "not narrowed", []).append(name)
+            narrowings = "; ".join(f"{_some(names)}: {words}" for words, names in narrowed.items())
+            found.append(f"the analyses look at different things, so that there is no speedup: {narrowings}")
         if self._by_call_path and len(self._by_call_path) < len(self.cubes):
             found.append(
-                f"the focus of {', '.join(self._by_call_path)} is known by call path only: it includes the time of the "
+                f"the focus of {_some(self._by_call_path)} is known by call path only: it includes the time of the "
                 "caller before MPI_Init and after MPI_Finalize"
             )
         lengths = {len(c.periods) for c in self.cubes if c.periods is not None}
@@ -266,10 +266,9 @@ class Comparison:
         import pandas as pd
 
         p = self.united[0].properties
-        frame = pd.DataFrame({"property": p.id, "parent": p.parent, "title": p.title, "unit": p.unit})
-        for name, cube in zip(self.names, self.united, strict=True):
-            frame[name] = [cube.total(i) for i in p.id]
-        return self._with_change(frame)
+        columns = {"property": p.id, "parent": p.parent, "title": p.title, "unit": p.unit}
+        runs = zip(self.names, self.united, strict=True)
+        return self._with_change(pd.DataFrame(columns | {name: [cube.total(i) for i in p.id] for name, cube in runs}))
 
     def _with_change(self, frame: pd.DataFrame) -> pd.DataFrame:
         first, last = frame[self.names[0]].to_numpy(), frame[self.names[-1]].to_numpy()
@@ -317,8 +316,8 @@ class Comparison:
         number = np.concatenate(numbers)
         frame = pd.DataFrame({name: np.asarray(of, object)[number] for name, of in columns.items()}, dtype=str)
         frame["call_path"] = np.concatenate(paths)
-        frame[self.names] = np.concatenate(parts, axis=1).T
-        frame = self._with_change(frame)
+        values = pd.DataFrame(np.concatenate(parts, axis=1).T, columns=self.names)
+        frame = self._with_change(pd.concat([frame, values], axis=1))
         order = np.argsort(-frame.change.abs().to_numpy(), kind="stable")[:n]
         frame = frame.iloc[order].reset_index(drop=True)
         frame["call_path"] = head.call_paths.paths_of(frame.call_path.tolist())
@@ -429,6 +428,11 @@ def runtime_of(cube: SeverityCube, *, with_startup: bool) -> float:
         # times without computation: their mean
         n_threads = Comparison.size(cube)[1]
         return cube.total("time") / n_threads if "time" in cube.cells and n_threads else math.nan
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:4]) + (f" and {len(names) - 4:,} more" if len(names) > 4 else "")
 
 
 def _letter(number: int) -> str:

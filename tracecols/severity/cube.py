@@ -58,6 +58,21 @@ class SeverityCube(Severities):
         The part of the severities outside of the focus of the run (`severity.focus`), by property, of no period if the
         cube is not divided; None if it is not known.
 
+    Other Parameters
+    ----------------
+    name, names, properties : str or sequence of str
+        Properties by id or title. SeverityError is raised if there is none, or if several have the title.
+    call_path : str, optional
+        A path, a region or a shell pattern (`find_call_paths`); all call paths by default.
+    call_paths : (n_call_paths,) bool, optional
+        A mask of call paths, which `find_call_paths` returns; all by default.
+    rank, thread : int, optional
+        Locations; all by default.
+    aggregation : str, optional
+        Three letters, see above. The last one is used by `by_system` and `on_topology` only.
+    subdomains : mapping, callable, str or Path, optional
+        Parts of the application that locations belong to (`by_subdomain`).
+
     Examples
     --------
     >>> cube = tracecols.open("hybrid.trace").analyze()  # doctest: +SKIP

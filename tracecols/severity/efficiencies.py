@@ -157,11 +157,13 @@ def metrics(times: RunTimes) -> Iterator[Metric]:
     """
     yield from _run(times)
     if times.has_mpi and not times.has_devices:
-        yield from _mpi(times)
+        yield from _pure(times, MPI, "communication")
+        yield from _communication(times, MPI, "", "", "communication_efficiency", times.useful)
     if times.has_openmp or times.has_devices:
         yield from _multiplicative(times)
     elif not times.has_mpi:
-        yield from _threads(times)
+        # threads of a program with neither MPI nor OpenMP wait for each other
+        yield from _pure(times, THREADS, "synchronisation")
     if times.has_openmp and not times.has_devices:
         yield from _additive(times)
     yield from _computation(times)
@@ -182,7 +184,6 @@ def _factor(model: str, name: str, parent: str, title: str, value: float, by: st
 
 
 def _run(t: RunTimes) -> Iterator[Metric]:
-    """Yield the times."""
     yield Metric(RUN, "runtime", "", "Runtime", "sec", t.runtime, t.window)
     yield Metric(RUN, "processes", "", "Processes", "occ", t.n_processes)
     yield Metric(RUN, "threads", "", "Threads", "occ", t.n_threads)
@@ -208,17 +209,6 @@ def _communication(
         for name, value in (("serialisation", serialisation), ("transfer", transfer)):
             title = f"{words}{name} efficiency"
             yield _factor(model, f"{prefix}{name}_efficiency", parent, title[0].upper() + title[1:], value, t.ideal_by)
-
-
-def _mpi(t: RunTimes) -> Iterator[Metric]:
-    """Yield the factors of the POP model of MPI."""
-    yield from _pure(t, MPI, "communication")
-    yield from _communication(t, MPI, "", "", "communication_efficiency", t.useful)
-
-
-def _threads(t: RunTimes) -> Iterator[Metric]:
-    """Yield the factors of a program with neither MPI nor OpenMP, whose threads wait for each other."""
-    yield from _pure(t, THREADS, "synchronisation")
 
 
 def _pure(t: RunTimes, model: str, what: str) -> Iterator[Metric]:

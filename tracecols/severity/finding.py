@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.given.printable import one_line, printable
+from tracecols.given.printable import one_line
 from tracecols.given.providers import provider
 from tracecols.schema.properties import COMPUTATION, EXECUTION
+from tracecols.severity import wording
 from tracecols.severity.causes import is_part
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
@@ -130,12 +131,8 @@ def not_negative(cells: Cells) -> Cells:
 def location_in_words(cube: Severities, location: int) -> str:
     """Return rank and, if processes have several threads, thread of a location; for a stream of a device, its name."""
     s = cube.system
-    words = f"rank {s.rank[location]}"
-    if s.location_type[location] == "gpu":
-        stream = f"stream {printable(s.location_name[location]) or s.thread[location]}"
-        # devices may be processes of their own, which have no rank
-        return f"{words} {stream}" if s.rank[location] >= 0 else stream
-    return f"{words} thread {s.thread[location]}" if s.has_threads else words
+    stream = str(s.location_name[location]) if s.location_type[location] == "gpu" else None
+    return wording.location(int(s.rank[location]), int(s.thread[location]), stream, s.has_threads)
 
 
 def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place, Place, int]:

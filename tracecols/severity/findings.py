@@ -21,10 +21,17 @@ from tracecols.schema.properties import (
     VISITS,
 )
 from tracecols.schema.properties import MPI as MPI_TIME
-from tracecols.severity import accelerators, wording
+from tracecols.severity import wording
 from tracecols.severity.causes import BY_CHANCE, Explained, causes_of, explain, is_part, runtime_of
 from tracecols.severity.cells import Cells
-from tracecols.severity.device_findings import DEVICE, START_OF_DEVICES, busy_devices, idle_devices, start_of_devices
+from tracecols.severity.device_findings import (
+    DEVICE,
+    START_OF_DEVICES,
+    StartUp,
+    busy_devices,
+    idle_devices,
+    start_of_devices,
+)
 from tracecols.severity.finding import (
     LEAST,
     Finding,
@@ -80,7 +87,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     # if the trace was replayed, its causes tell better what hosts do meanwhile
     found = list(busy_devices(cube))
     found += list(idle_devices(cube)) if all(cause.facts["kind"] == STRAGGLER for cause in explained) else []
-    starts = accelerators.StartUp.of(cube, master_of(cube))
+    starts = StartUp.of(cube, master_of(cube))
     for name, whole in parts.items():
         at_start, own = starts.divide(whole)
         found += start_of_devices(cube, name, at_start, seconds)
@@ -156,7 +163,6 @@ def _order(finding: Finding, part: float, of_devices: float, of_stragglers: floa
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
-    """Return the finding of a cause."""
     facts, resolution = explained.facts, cube.resolution
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
     # a location that computes too long may be waited for in MPI_Finalize only, which is outside the focus
@@ -228,7 +234,6 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
 
 
 def _known(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the quantities that are not None."""
     return {name: value for name, value in evidence.items() if value is not None}
 
 

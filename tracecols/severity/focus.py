@@ -22,7 +22,7 @@ from tracecols.schema.properties import TIME, VISITS
 from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Severities
-from tracecols.severity.tasks import TAKEN_OFF, roots_of_tasks, second_appearance
+from tracecols.severity.tasks import TAKEN_OFF, SomeCells, roots_of_tasks, second_appearance
 
 Cube = TypeVar("Cube", bound=Severities)
 
@@ -126,34 +126,19 @@ def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
     roots = roots_of_tasks(cube)
     # tasks that stay while their root does not: what the root deducts for them stays, too
     roots = np.where((roots >= 0) & ~apart & apart[roots], roots, -1)
-    cells = Made(cube.cells, partial(_cells_without, cube.cells, apart, roots))
-    by_period = Made(cube.period_cells, partial(_period_cells_without, cube.period_cells, apart, roots))
+    cells = Made(cube.cells, partial(_without, cube.cells, apart, roots))
+    by_period = Made(cube.period_cells, partial(_without, cube.period_cells, apart, roots))
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
 
 
-def _cells_without(cells: Mapping[str, Cells], apart: NDArray[np.bool_], roots: NDArray[np.int64], name: str) -> Cells:
+def _without(
+    cells: Mapping[str, SomeCells], apart: NDArray[np.bool_], roots: NDArray[np.int64], name: str
+) -> SomeCells:
     """Return the cells of a property on the call paths that stay, less what the program's root deducts for tasks."""
     found, of = cells[name].on(~apart), TAKEN_OFF.get(name)
     if of is None or of not in cells or not (roots >= 0).any():
         return found
     return found - second_appearance(roots, cells[of])
-
-
-def _period_cells_without(
-    cells: Mapping[str, PeriodCells], apart: NDArray[np.bool_], roots: NDArray[np.int64], name: str
-) -> PeriodCells:
-    """Return the cells by period of a property, likewise."""
-    found, of = cells[name], TAKEN_OFF.get(name)
-    kept = found.where(~apart[found.call_path])
-    if of is None or of not in cells or not (roots >= 0).any():
-        return kept
-    tasks = cells[of].where(roots[cells[of].call_path] >= 0)
-    return PeriodCells.ordered(
-        np.append(kept.call_path, roots[tasks.call_path]),
-        np.append(kept.location, tasks.location),
-        np.append(kept.period, tasks.period),
-        np.append(kept.value, -tasks.value),
-    )
 
 
 def focused(cube: Cube) -> Cube:

@@ -38,14 +38,6 @@ def frame(
 
     Parameters
     ----------
-    properties : str or sequence of str, optional
-        Ids or titles; all by default.
-    call_path : str, optional
-        A path, a region or a shell pattern.
-    rank, thread : int, optional
-        Locations.
-    aggregation : str, optional
-        Along property and call path (see `cells_of`).
     by_period : bool, optional
         Return a row for every phase or bin, with a column `phase` or `bin`; -1 is outside of all phases. Only for cubes
         that are divided, and not together with an aggregation.
@@ -118,10 +110,6 @@ def over_time(
 
     Parameters
     ----------
-    name : str
-        Id or title of a property.
-    call_path : str, optional
-        A path, a region or a shell pattern; all call paths by default.
     by : str
         `location`: columns are rank and thread; `rank`; `total`: one column.
     outside : bool, optional
@@ -212,8 +200,6 @@ def wide(
     ----------
     properties : str or sequence of str, optional
         Ids or titles; all that have values by default.
-    aggregation : str, optional
-        Along property and call path (see `cells_of`).
     subdomains : mapping, callable, str or Path, optional
         Parts of the application that locations belong to (`by_subdomain`), for a column `subdomain`; null if to none.
 
@@ -285,11 +271,6 @@ def to_xarray(cube: Severities, properties: str | Sequence[str] | None = None) -
     """Return a dense array over property, call_path and location (extra `xarray`).
 
     Call paths are numbered, since two may have the same names; their paths are a coordinate.
-
-    Parameters
-    ----------
-    properties : str or sequence of str, optional
-        Ids or titles; all by default.
 
     Raises
     ------

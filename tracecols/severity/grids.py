@@ -54,10 +54,6 @@ def on_topology(
     ----------
     topology : str, int or Topology
         Name, or number in `topologies`.
-    name : str, optional
-        Id or title of a property.
-    call_path : str, optional
-        A path, a region or a shell pattern; all call paths by default.
     aggregation : str, optional
         Along property and call path (see `cells_of`). For the system, `i`: threads without a position count at that of
         the first thread of their process that has one; `e`: they are left out.

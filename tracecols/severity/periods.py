@@ -96,3 +96,11 @@ class PeriodCells:
         if mask.all():
             return self
         return PeriodCells(self.call_path[mask], self.location[mask], self.period[mask], self.value[mask])
+
+    def on(self, call_paths: NDArray[np.bool_]) -> PeriodCells:
+        """Keep the cells of some call paths, given as a mask over all of them."""
+        return self.where(call_paths[self.call_path])
+
+    def moved(self, to: NDArray[np.int64]) -> PeriodCells:
+        """Add up the cells on other call paths: `to` is the one of each."""
+        return PeriodCells.ordered(to[self.call_path], self.location, self.period, self.value)

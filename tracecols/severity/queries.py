@@ -131,11 +131,6 @@ class Severities:
     def find_property(self, name: str) -> str:
         """Return the id of a property given by id or title.
 
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-
         Raises
         ------
         SeverityError
@@ -146,11 +141,6 @@ class Severities:
 
     def find_properties(self, names: str | Iterable[str]) -> list[str]:
         """Return the ids of properties given by id or title, each once; a single text is one of them.
-
-        Parameters
-        ----------
-        names : str or iterable of str
-            Ids or titles.
 
         Raises
         ------
@@ -188,18 +178,7 @@ class Severities:
         return mask
 
     def scale(self, name: str) -> float:
-        """Return the factor from stored values to reported units: seconds per tick for times, else 1.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property.
-        """
+        """Return the factor from stored values to reported units: seconds per tick for times, else 1."""
         number = self.properties.number[self.find_property(name)]
         return 1 / self.resolution if self.properties.unit[number] == "sec" else 1.0
 
@@ -209,28 +188,14 @@ class Severities:
 
         Parameters
         ----------
-        name : str
-            Id or title of a property.
         values : (n,) int64, float64 or object
             Results of `reduce_at`: ticks, occurrences or bytes.
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property.
         """
         name = self.find_property(name)
         return (filled(values, self.properties.reduction(name)) * self.scale(name)).astype(np.float64)
 
     def cells_of(self, name: str, aggregation: str = "iee") -> Cells:
         """Return the cells of a property, inclusive or exclusive along properties and call paths.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-        aggregation : str
-            Letters for property, call path and system; the last is used by `by_system` and `on_topology` only.
 
         Raises
         ------
@@ -253,8 +218,6 @@ class Severities:
 
         Parameters
         ----------
-        name : str
-            Id or title of a property that is computed.
         ask : callable
             From the id of a property to a value, or an array of them; all of one shape.
 
@@ -267,13 +230,6 @@ class Severities:
 
     def cells_on(self, name: str, call_paths: NDArray[np.bool_] | None) -> Cells:
         """Return the cells of a property, or those of some call paths.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-        call_paths : (n_call_paths,) bool, or None
-            Call paths to keep; all if None.
 
         Raises
         ------
@@ -293,11 +249,6 @@ class Severities:
 
     def operands(self, name: str) -> set[str]:
         """Return the ids of the properties in the formula of a property that is computed.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property that is computed.
 
         Raises
         ------
@@ -388,38 +339,14 @@ class Severities:
 
     def total(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> float:
         """Return the sum over all call paths and locations, in seconds, occurrences or bytes; for a minimum or maximum,
-        that of all.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-        call_paths : (n_call_paths,) bool, optional
-            Call paths to add up; all by default.
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property, or several have the title.
-        """
+        that of all."""
         name = self.find_property(name)
         if self.properties.is_computed(name):
             return float(self.computed(name, lambda operand: self.total(operand, call_paths)))
         return float(self.cells_on(name, call_paths).total(self.properties.reduction(name)) * self.scale(name))
 
     def own_total(self, name: str) -> float:
-        """Return the total of a property without those below it.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property, or several have the title.
-        """
+        """Return the total of a property without those below it."""
         name = self.find_property(name)
         if self.properties.is_computed(name):
             return self.total(name)
@@ -430,35 +357,12 @@ class Severities:
         subtracted.
 
         It is never negative, so shares have the sign of their values: increases are positive even if the whole shrinks.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property, or several have the title.
         """
         root = self.properties.root_of(self.find_property(name))
         return abs(float(self.facts.get("whole", {}).get(root, 0.0)) or self.total(root))
 
     def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
-        """Return the sum over locations per call path; (n_call_paths,) float64.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-        aggregation : str, optional
-            Along property, call path and location (see `cells_of`).
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property, or several have the title.
-        """
+        """Return the sum over locations per call path; (n_call_paths,) float64."""
         check_aggregation(aggregation)
         name, axis = self.find_property(name), self.call_paths
         if self.properties.is_computed(name):
@@ -475,20 +379,7 @@ class Severities:
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64.
 
-        `locations_of` returns them with ranks, threads and names.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-        call_paths : (n_call_paths,) bool, optional
-            Call paths to add up; all by default.
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property, or several have the title.
-        """
+        `locations_of` returns them with ranks, threads and names."""
         name = self.find_property(name)
         if self.properties.is_computed(name):
             values = self.computed(name, lambda operand: self.by_location(operand, call_paths))
@@ -498,20 +389,10 @@ class Severities:
     def locations_of(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> pd.DataFrame:
         """Return `by_location` as a table, with the rank, thread and name of each location.
 
-        Parameters
-        ----------
-        name, call_paths
-            As for `by_location`.
-
         Returns
         -------
         DataFrame
             By location: `rank`, `thread`, `name`, `value` (seconds, occurrences or bytes).
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property, or several have the title.
         """
         import pandas as pd
 
@@ -527,22 +408,7 @@ class Severities:
     def by_system(
         self, name: str, call_paths: NDArray[np.bool_] | None = None, aggregation: str = "iei"
     ) -> NDArray[np.float64]:
-        """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64.
-
-        Parameters
-        ----------
-        name : str
-            Id or title of a property.
-        call_paths : (n_call_paths,) bool, optional
-            Call paths to add up; all by default.
-        aggregation : str, optional
-            Along property, call path and location (see `cells_of`).
-
-        Raises
-        ------
-        SeverityError
-            If there is no such property, or several have the title.
-        """
+        """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
         check_aggregation(aggregation)
         name = self.find_property(name)
         if self.properties.is_computed(name):

@@ -43,8 +43,6 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
 
     Parameters
     ----------
-    name : str
-        Id or title of a property.
     tolerance : float
         Share by which two may differ: the sum of absolute differences over call paths and locations, relative to the
         larger total.

@@ -102,7 +102,6 @@ def _blocks_of(cells: Sequence[Cells]) -> Iterator[dict[str, Any]]:
 
 
 def _cells_table(cube: Severities, by_name: Mapping[str, PeriodCells], floats: set[str]) -> dict[str, Any]:
-    """Return the table of severities by period."""
     cells = [by_name[name] for name in cube.properties.id]
     values = [
         c.value.astype(np.float64).view(np.int64) if name in floats else c.value
@@ -224,7 +223,6 @@ def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
 def _cells_of(
     tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
 ) -> dict[str, Cells]:
-    """Make cells from their table, after checking it."""
     t = tables["cells"]
     key = (t["call_path"].astype(np.int64) << 32) | t["location"].astype(np.int64)
     rows = _checked_rows("cells", tables, (key,), ids, is_float, refuse_if)
@@ -234,7 +232,6 @@ def _cells_of(
 def _period_cells_of(
     name: str, tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
 ) -> dict[str, PeriodCells]:
-    """Make cells by period from their table, after checking it."""
     path, location, period = columns = [tables[name][c] for c in ("call_path", "location", "period")]
     rows = _checked_rows(name, tables, columns, ids, is_float, refuse_if)
     return {of: PeriodCells(path[mine], location[mine], period[mine], value) for of, mine, value in rows}
@@ -285,7 +282,6 @@ def tree_tables(cube: Severities) -> dict[str, dict[str, Any]]:
 
 
 def _topologies_of(tables: Tables) -> list[Topology]:
-    """Make the topologies from their tables."""
     t, d, p = (tables[n] for n in ("topologies", "topology_dimensions", "topology_positions"))
     numbers = np.arange(t["name"].size + 1)
     of_dimension, of_position = (np.searchsorted(of["topology"], numbers).tolist() for of in (d, p))

@@ -36,13 +36,9 @@ def by_subdomain(
 
     Parameters
     ----------
-    name : str
-        Id or title of a property.
     subdomains : mapping, callable, str or Path
         Names by rank, or by (rank, thread), which comes first; a function of rank and thread that returns a name or
         None; or a .csv file with the columns `rank`, `subdomain` and, where threads differ, `thread`.
-    call_paths : (n_call_paths,) bool, optional
-        Call paths to add up; all by default.
 
     Returns
     -------
@@ -95,11 +91,6 @@ def with_subdomains(cube: Cube, subdomains: Given) -> Cube:
 
     Processes, threads and streams, and all values, are unchanged. A process whose threads belong to several subdomains
     is below each of them, with the threads that do.
-
-    Parameters
-    ----------
-    subdomains : mapping, callable, str or Path
-        As for `by_subdomain`.
 
     Returns
     -------

@@ -8,13 +8,18 @@ root, has to account for both.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.schema.enums import TASKS
 from tracecols.schema.properties import COMPUTATION, EXECUTION, IDLE, TIME
 from tracecols.severity.cells import Cells
+from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Severities
+
+SomeCells = TypeVar("SomeCells", Cells, PeriodCells)
 
 TAKEN_OFF = {TIME: TIME, EXECUTION: EXECUTION, COMPUTATION: EXECUTION, IDLE: IDLE}
 """Properties of which the root deducts the second appearance, each with the property whose time below TASKS that is."""
@@ -39,13 +44,9 @@ def roots_of_tasks(cube: Severities) -> NDArray[np.int64]:
     return result
 
 
-def second_appearance(roots: NDArray[np.int64], cells: Cells) -> Cells:
+def second_appearance(roots: NDArray[np.int64], cells: SomeCells) -> SomeCells:
     """Add up the cells of tasks at the root that deducts them (`roots_of_tasks`)."""
-    below = cells.on(roots >= 0)
-    if not len(below):
-        # no kernel call if there is nothing to add up
-        return Cells.empty()
-    return Cells.sum(roots[below.call_path], below.location, below.value)
+    return cells.on(roots >= 0).moved(roots)
 
 
 def with_tasks_once(roots: NDArray[np.int64], cells: Cells) -> Cells:

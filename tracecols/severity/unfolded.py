@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, keys_above
-from tracecols.severity.periods import OUTSIDE
+from tracecols.severity.periods import OUTSIDE, PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.severity.reduction import reduce_upwards
 
@@ -41,7 +41,8 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     """
     axis, periods = cube.call_paths, cube.divided()
     n, n_periods = len(axis), len(periods) + 1
-    found = [c.call_path.astype(np.int64) * n_periods + (c.period + 1) for c in cube.period_cells.values()]
+    both = [*cube.period_cells.values(), *(cube.outside or {}).values()]
+    found = [c.call_path.astype(np.int64) * n_periods + (c.period + 1) for c in both]
     key = distinct(np.concatenate([np.zeros(0, np.int64), *found]))
     path, period = np.divmod(key, n_periods)
     head = _heads(axis, path[period > 0], periods.kind == "bin" or periods.words.startswith("from:"))
@@ -73,16 +74,21 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     number[has] = by_key[at[has]]
     depth = np.where(path >= 0, axis.depth[path], -1) + inside
     tree = _tree(cube, path, period, is_phase, number, depth.astype(np.int32))
-    cells = {}
-    for name, c in cube.period_cells.items():
-        mine = np.searchsorted(key, (c.call_path.astype(np.int64) + 1) * n_periods + (c.period + 1))
-        cells[name] = Cells.sum(by_key[mine], c.location, c.value)
+
+    def moved(c: PeriodCells) -> NDArray[np.int64]:
+        return by_key[np.searchsorted(key, (c.call_path.astype(np.int64) + 1) * n_periods + (c.period + 1))]
+
+    cells = {name: Cells.sum(moved(c), c.location, c.value) for name, c in cube.period_cells.items()}
+    apart = cube.outside and {
+        name: PeriodCells.ordered(moved(c), c.location, np.full(len(c), OUTSIDE), c.value)
+        for name, c in cube.outside.items()
+    }
     facts = {k: v for k, v in cube.facts.items() if k != "narrowed"}
     if narrowed := {
         k: v for k, v in cube.facts.get("narrowed", {}).items() if k not in ("phases", "bins", "bin_width")
     }:
         facts["narrowed"] = narrowed
-    return cube.replaced(call_paths=tree, cells=cells, facts=facts, periods=None, period_cells={})
+    return cube.replaced(call_paths=tree, cells=cells, facts=facts, periods=None, period_cells={}, outside=apart)
 
 
 def _heads(axis: CallAxis, path: NDArray[np.int64], as_roots: bool) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import function_name
+from tracecols.given.printable import printable
 from tracecols.given.quantities import in_words
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
 from tracecols.severity.narrowed import ranges
@@ -122,6 +123,17 @@ def are_stalled(f: Facts) -> bool:
     return are_too_small(f) and f["evidence"]["lost_each"] > STALLED
 
 
+def location(rank: int, thread: int, stream: str | None, has_threads: bool) -> str:
+    """Name a location by its rank and, if processes have several threads, its thread; for a stream of a device, given
+    by its name, by that."""
+    words = f"rank {rank}"
+    if stream is not None:
+        words_of_stream = f"stream {printable(stream) or thread}"
+        # devices may be processes of their own, which have no rank
+        return f"{words} {words_of_stream}" if rank >= 0 else words_of_stream
+    return f"{words} thread {thread}" if has_threads else words
+
+
 def culprits(
     locations: Sequence[int],
     is_process: bool,
@@ -220,20 +232,25 @@ def _copies(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     of = f" of {size(e['bytes'] / e['n_copies'])}" if e["bytes"] else ""
     n = number_of(e["n_copies"], "copy", "copies")
-    return f"{n}{of} between hosts and devices in {s.region} take {seconds(e['copying'])} together"
+    takes, together = ("takes", "") if e["n_copies"] == 1 else ("take", " together")
+    return f"{n}{of} between hosts and devices in {s.region} {takes} {seconds(e['copying'])}{together}"
+
+
+def _each(n: int) -> str:
+    return "" if n == 1 else " each"
 
 
 def _threads(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    return (
-        f"creating and joining {number_of(e['n_created'], 'thread')} in {s.region} takes {seconds(e['lost_each'])} each"
-    )
+    created = number_of(e["n_created"], "thread")
+    return f"creating and joining {created} in {s.region} takes {seconds(e['lost_each'])}{_each(e['n_created'])}"
 
 
 def _tasks(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     work = f", and a task computes {seconds(e['work_each'])}" if e["work_each"] else ""
-    return f"creating {number_of(e['n_tasks'], 'task')} in {s.region} takes {seconds(e['lost_each'])} each{work}"
+    n = e["n_tasks"]
+    return f"creating {number_of(n, 'task')} in {s.region} takes {seconds(e['lost_each'])}{_each(n)}{work}"
 
 
 def _ordinal(n: int) -> str:
@@ -304,9 +321,10 @@ def _messages(f: Facts, s: Subject) -> str:
             "time: messages are stalled"
         )
     if has_slow_transfers(f):
+        n = e["n_messages"]
         return (
-            f"{number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where} take "
-            f"{seconds(e['transfer'])} each beyond waiting: messages are stalled"
+            f"{number_of(n, 'message')} of {size(e['mean_bytes'])} in {where} {'takes' if n == 1 else 'take'} "
+            f"{seconds(e['transfer'])}{_each(n)} beyond waiting: {'it is' if n == 1 else 'messages are'} stalled"
         )
     if "n_messages" in e:
         return f"the transfer of {number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where}"
@@ -573,7 +591,6 @@ def advice(f: Facts, s: Subject) -> str:
 
 
 def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
-    """Return the advice for devices that have nothing to do."""
     e = f["evidence"]
     if e["in_memory"] > 0.5:
         return "Allocate memory once, before kernels are launched, or take it from a pool."
@@ -599,7 +616,6 @@ def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
 
 
 def _advice_for_stragglers(f: Facts, s: Subject) -> str:
-    """Return the advice for a rank that is late."""
     if f["evidence"]["unrecorded"] > 0.5 * f["evidence"]["waits"]:
         return (
             "Record the step before, too: most of the delay arises there. Then balance what the host does, as "

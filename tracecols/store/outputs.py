@@ -17,8 +17,8 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
-from tracecols.errors import StoreError, TracecolsError
-from tracecols.given.files import advice_for_output, check_path, kind_of
+from tracecols.errors import ExportError, StoreError, TracecolsError
+from tracecols.given.files import advice_for_output, check_path, kind_of, open_regular
 from tracecols.store.layout import MANIFEST, is_made_here, kind_of_folder, read_manifest
 from tracecols.work.scratch import ScratchFolder
 
@@ -28,6 +28,9 @@ it was made in the same way, otherwise how it was made."""
 
 OWN_FILES = (".parquet", ".npy", ".arrow")
 """Suffixes of the files that tracecols puts into folders, besides manifests."""
+
+HEAD = 1 << 20
+"""Bytes at the beginning of a file by which it is recognised."""
 
 CORRECTED, REPLAYED = "TRACECOLS::CLOCKS_CORRECTED", "TRACECOLS::REPLAYED"
 """Entries of the manifest's `source` of stores with times other than the recorded ones."""
@@ -188,6 +191,28 @@ def alike(what: str, differs: Callable[[Mapping[str, Any]], str]) -> Callable[[P
         return ""
 
     return recognise
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of a file, `HEAD` at most."""
+    with open_regular(path) as file:
+        found: bytes = file.read(HEAD) or b""
+        return found
+
+
+def text_output(
+    path: str | Path, what: str, *signatures: bytes, force: bool = False, error: type[TracecolsError] = ExportError
+) -> Output:
+    """Return an output file whose head holds signatures of tracecols; it replaces files with all of them."""
+
+    def recognise(found: Path) -> str | None:
+        try:
+            head = head_of(found)
+        except OSError:
+            return None
+        return "" if all(signature in head for signature in signatures) else None
+
+    return Output(Path(path), what, recognise, force=force, error=error)
 
 
 def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = False) -> Output:

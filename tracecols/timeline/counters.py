@@ -160,7 +160,6 @@ def write_counters(store: Store, path: Path, executor: Executor) -> None:
 
 
 def _groups(store: Store, location: int) -> Iterator[pa.RecordBatch]:
-    """Yield the groups of the values of a location, block by block."""
     for table in _tables(store):
         n = store.n_rows(table, location)
         for start in range(0, n, BLOCK):

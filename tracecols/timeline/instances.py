@@ -43,7 +43,6 @@ def worst_of(
 
 
 def _longest(waits: Intervals, batch: Columns, mask: NDArray[np.bool_]) -> Columns:
-    """Return the longest of the chosen intervals of a batch."""
     at = np.flatnonzero(mask)
     length = batch["end"][at] - batch["begin"][at]
     at = at[np.argsort(-length, kind="stable")[:WORST]]

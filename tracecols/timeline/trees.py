@@ -40,7 +40,6 @@ Report = Callable[[str, int, int], None]
 
 @contextmanager
 def _reported(report: Report, stage: str) -> Iterator[Progress]:
-    """Report the progress of a stage of an analysis."""
     report(stage, 0, 1)
     yield partial(report, stage)
 

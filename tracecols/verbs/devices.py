@@ -28,7 +28,7 @@ from tracecols.schema.enums import NCCL
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import no_region
 from tracecols.verbs.answers import Answer, answer, sorted_by
-from tracecols.verbs.passes import check_choice
+from tracecols.verbs.passes import check_choice, merged
 from tracecols.verbs.times import instances_of
 
 Ints = NDArray[np.int64]
@@ -384,7 +384,7 @@ def kernel_profile(trace: OpenedTrace, by: str = "region") -> Answer:
 
     with model.divided() as run:
         parts = list(run.stages(visit, [WITHIN]))
-    name, rank, n, ticks, launched, latency, queue, *largest = _merged(np.concatenate(parts, axis=1))
+    name, rank, n, ticks, launched, latency, queue, *largest = merged(np.concatenate(parts, axis=1), *KEYS_AND_SUMS)
     shortest, longest, slowest, fullest = -largest[0], *largest[1:]
     with np.errstate(invalid="ignore", divide="ignore"):
         columns = {
@@ -407,8 +407,12 @@ def kernel_profile(trace: OpenedTrace, by: str = "region") -> Answer:
     return sorted_by(answer(answers.KERNEL_PROFILE, columns), "seconds")
 
 
+KEYS_AND_SUMS = 2, 5
+"""Numbers of key rows and of summed rows of a profile; the maximum is taken of all other rows."""
+
+
 def _profile(model: Model, of_region: Ints, rank: NDArray[Any]) -> Ints:
-    """Return the kernels of a slice, summed by `_merged`."""
+    """Return the kernels of a slice, merged by name and rank."""
     k, of = model.kernels, _operations(model)
     known = k.launch_enter >= 0
     queue = _queue_length(of)[: len(k)]
@@ -428,7 +432,7 @@ def _profile(model: Model, of_region: Ints, rank: NDArray[Any]) -> Ints:
         latency,
         queue,
     ]
-    return _merged(np.stack([np.asarray(c).astype(np.int64) for c in columns]))
+    return merged(np.stack([np.asarray(c).astype(np.int64) for c in columns]), *KEYS_AND_SUMS)
 
 
 def _queue_length(of: Columns) -> Ints:
@@ -445,15 +449,3 @@ def _queue_length(of: Columns) -> Ints:
     result = np.zeros(of.row.size, np.int64)
     result[known[order[at] - n]] = np.maximum(waiting[at] - 1, 0)
     return result
-
-
-N_KEYS, N_SUMS = 2, 5
-"""Numbers of key rows and of summed rows of a table for `_merged`; the maximum is taken of all other rows."""
-
-
-def _merged(table: Ints) -> Ints:
-    """Merge the columns of a table that have equal keys; (n_rows, n_groups)."""
-    group, first = number(combine(*table[:N_KEYS]))
-    of, stop = Segments(group, first.size), N_KEYS + N_SUMS
-    sums, largest = (of.sum(row) for row in table[N_KEYS:stop]), (of.max(row) for row in table[stop:])
-    return np.stack([*table[:N_KEYS, first], *sums, *largest])

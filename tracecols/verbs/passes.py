@@ -47,6 +47,16 @@ def add_up_all(parts: list[tuple[NDArray[np.int64], ...]], n_values: int) -> tup
     return add_up(*columns)
 
 
+def merged(table: NDArray[np.int64], n_keys: int, n_sums: int) -> NDArray[np.int64]:
+    """Merge the columns of a table that have equal keys, in ascending order of keys: the first `n_keys` rows are keys,
+    `n_sums` rows are summed, and of all others the maximum is taken; (n_rows, n_groups) int64."""
+    table = table[:, np.lexsort(table[:n_keys][::-1])]
+    keys = table[:n_keys]
+    start = np.flatnonzero(np.append(True, (np.diff(keys, axis=1) != 0).any(axis=0))[: keys.shape[1]])
+    sums = np.add.reduceat(table[n_keys : n_keys + n_sums], start, axis=1)
+    return np.concatenate([keys[:, start], sums, np.maximum.reduceat(table[n_keys + n_sums :], start, axis=1)])
+
+
 def check_choice(given: object, known: tuple[str, ...], what: str) -> None:
     """Check that a value is one of some words. Raises AnalysisError if it is not."""
     if not isinstance(given, str) or given not in known:

@@ -24,7 +24,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.matches import cause_columns, causes_of, find_waits, over_matches, states_below
 from tracecols.search.search import times_of
 from tracecols.verbs.answers import Answer, answer, sorted_by
-from tracecols.verbs.passes import SUBDOMAIN, check_count, check_grouping
+from tracecols.verbs.passes import SUBDOMAIN, check_count, check_grouping, merged
 
 
 def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAULT) -> Answer:
@@ -62,11 +62,11 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
                 m.send_call_path[at],
             ),
         }.get(by) or (subdomain[found.location], subdomain[m.send_location[at]])
-        return _together(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), len(who))
+        return merged(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), len(who), 2)
 
     _, parts = over_matches(model, LATE_SENDER, visit, conventions)
     n_keys = 4 if by == "path" else 2
-    found = _together(np.concatenate([np.zeros((n_keys + 3, 0), np.int64), *parts], axis=1), n_keys)
+    found = merged(np.concatenate([np.zeros((n_keys + 3, 0), np.int64), *parts], axis=1), n_keys, 2)
     *who, n_waits, ticks, longest = found
     named = {
         "rank": lambda: {"victim_rank": who[0], "culprit_rank": who[1]},
@@ -84,19 +84,6 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     }[by]()
     times = {"seconds": readable.duration(ticks), "longest_seconds": readable.duration(longest)}
     return sorted_by(answer(answers.LATE_SENDERS, {**named, "n_waits": n_waits, **times}), "seconds")
-
-
-def _together(columns: NDArray[np.int64], n_keys: int) -> NDArray[np.int64]:
-    """Sum occurrences and ticks of equal keys, and take the maximum of the last row; (n_keys + 3, n_groups) int64."""
-    order = np.lexsort(columns[:n_keys][::-1])
-    columns = columns[:, order]
-    if not order.size:
-        return columns
-    is_first = np.concatenate([[True], (np.diff(columns[:n_keys], axis=1) != 0).any(axis=0)])
-    start = np.flatnonzero(is_first)
-    sums = np.add.reduceat(columns[n_keys : n_keys + 2], start, axis=1)
-    longest = np.maximum.reduceat(columns[n_keys + 2], start)
-    return np.concatenate([columns[:n_keys, start], sums, longest[None]])
 
 
 def waits_by_cause(

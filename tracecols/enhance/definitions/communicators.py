@@ -106,6 +106,14 @@ class Communicators:
         rank = np.where(communicator >= 0, pick(self._ranks, at), -1)
         return np.where(pick(self.is_self, communicator, 0), 0, rank)
 
+    def group_of(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int8]:
+        """Return the group of a process in an inter-communicator, 0 or 1; -1 in other communicators; (n,) int8."""
+        is_inter = pick(self.is_inter, communicator, 0).astype(bool)
+        result = np.full(communicator.size, -1, np.int8)
+        if is_inter.any():
+            result[is_inter] = self.rank_of(communicator[is_inter], process[is_inter]) < 0
+        return result
+
     def are_roots(
         self, communicator: NDArray[np.int32], rank: NDArray[np.signedinteger[Any]], root: NDArray[np.integer[Any]]
     ) -> NDArray[np.bool_]:

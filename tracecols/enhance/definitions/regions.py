@@ -39,14 +39,14 @@ orders operations."""
 _DEVICE_CALLS = (
     (
         LAUNCH,
-        r"(cu|cuda|hip)(ext)?(module)?(launch(?!hostfunc)|graphlaunch)\w*|clenqueue(ndrangekernel|task)|"
+        r"(cu|cuda|hip|musa)(ext)?(module)?(launch(?!hostfunc)|graphlaunch)\w*|clenqueue(ndrangekernel|task)|"
         r"acc_(enqueue_|launch_)"
         r"(kernel|launch)\b.*|acc_(enqueue_)?launch\b.*|zecommandlistappendlaunch\w*|(pi|ur)enqueuekernellaunch\w*|"
         r"sycl::.*\b(parallel_for|single_task)\b.*|.*\bsubmit\b.*",
     ),
     (
         WAIT,
-        r"(cu|cuda|hip)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|wait for command "
+        r"(cu|cuda|hip|musa)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|wait for command "
         r"queue|"
         r"acc_(implicit_)?wait\b.*|ze(commandqueue|commandlist|event|fence)(host)?synchronize|"
         r"(pi|ur)(queuefinish|events?wait)\w*|"
@@ -54,20 +54,20 @@ _DEVICE_CALLS = (
     ),
     (
         SYNCHRONIZATION,
-        r"(cu|cuda|hip)(stream(waitevent|query|waitvalue)|eventquery)\w*|"
+        r"(cu|cuda|hip|musa)(stream(waitevent|query|waitvalue)|eventquery)\w*|"
         r"clenqueue(barrier|marker|waitforevents)\w*|"
         r"zecommandlistappend(barrier|wait|signal)\w*|zecommandqueueexecute\w*|ze(event|fence)query\w*|"
         r"(pi|ur)enqueueevents\w*",
     ),
     (
         COPY,
-        r"(cu|cuda|hip)memcpy\w*|clenqueue(svm)?(read|write|copy|map|unmap|memcpy|migrate)\w*|"
+        r"(cu|cuda|hip|musa)memcpy\w*|clenqueue(svm)?(read|write|copy|map|unmap|memcpy|migrate)\w*|"
         r"acc_(enqueue_)?(upload|download|copy|update)\b.*|zecommandlistappend(memory|image)copy\w*|"
         r"(pi|ur)enqueue(mem|usm)\w*(read|write|copy|memcpy|map|unmap)\w*|.*\b(transfer|update|memcpy)\b.*",
     ),
     (
         MEMORY,
-        r"(cu|cuda|hip)(mem|malloc|free|host)\w*|"
+        r"(cu|cuda|hip|musa)(mem|malloc|free|host)\w*|"
         r"cl(create(buffer|subbuffer|image|pipe)|releasememobject|svm|enqueue(svm)?fill)\w*|"
         r"acc_(implicit_)?(alloc|free|create|delete|copyin|copyout)\b.*|ze(virtual|physical)?mem\w*|"
         r"zecommandlistappendmemoryfill\w*|"
@@ -78,12 +78,12 @@ _DEVICE_CALLS = (
 """Patterns of whole lower-case names; the first that matches counts. All other calls are MANAGEMENT."""
 
 _OF_LIBRARIES = re.compile(
-    r"(cu|cuda|hip|cl|ze|zes)[A-Z]\w*|acc_\w+@.*|"
+    r"(cu|cuda|hip|musa|cl|ze|zes)[A-Z]\w*|acc_\w+@.*|"
     r"(pi|ur)(Enqueue|Queue|Event|Mem|USM|Kernel|Program|Context|Device|Platform)\w*|sycl::.*"
 )
-"""Names of functions of device libraries (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and its backends), whatever the
-recorded paradigm: there is none for Level Zero and SYCL, and some recordings made before a paradigm was defined have
-another one."""
+"""Names of functions of device libraries (CUDA, HIP, MUSA, OpenCL, Level Zero, OpenACC, SYCL and its backends),
+whatever the recorded paradigm: there is none for Level Zero and SYCL, and some recordings made before a paradigm was
+defined have another one."""
 
 _OF_OTHERS = ("mpi", "openmp", "pthread", "shmem", "measurement_system")
 """Paradigms that are never recorded for functions of device libraries."""
@@ -166,6 +166,7 @@ class Regions:
         self.is_finalize = is_mpi & (self.lower == "mpi_finalize")
         self.is_file = is_mpi & np.fromiter((n.startswith("mpi_file_") for n in self.lower), bool, self.lower.size)
         self.is_poll = is_mpi & np.isin(self.lower, POLLING_CALLS)
+        self.is_blocking_probe = is_mpi & np.isin(self.lower, ["mpi_probe", "mpi_mprobe"])
         self.is_collective_file = self.is_file & np.fromiter(
             (COLLECTIVE_FILE.fullmatch(n) is not None for n in self.lower), bool, self.lower.size
         )
@@ -175,7 +176,7 @@ class Regions:
             self.construct[openmp & (self.role == role)] = i
         self.device_call = device_calls(self.name, self.role, self.paradigm)
         is_call = (self.construct >= 0) | self.is_init | self.is_finalize | self.is_file | (self.device_call >= 0)
-        is_call |= self.is_poll | np.isin(self.role, ["thread_create", "thread_wait"])
+        is_call |= self.is_poll | self.is_blocking_probe | np.isin(self.role, ["thread_create", "thread_wait"])
         is_call |= openmp & np.isin(self.role, ["ordered", "ordered_sblock"])
         is_call |= (self.paradigm == "pthread") & np.isin(self.lower, THREAD_CALLS)
         self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)

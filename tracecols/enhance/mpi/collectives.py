@@ -21,6 +21,7 @@ from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, LEAST
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
 from tracecols.enhance.definitions.communicators import Communicators
+from tracecols.enhance.mpi.waits import HANDLES
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
@@ -237,6 +238,12 @@ def match_collectives(
             "end_time": end_time,
             "is_root": lambda: facts.communicators.are_roots(communicator, rank(), root),
             "op": op,
+            # -1 if all wait for all
+            "group": lambda: np.where(
+                op < COLLECTIVE_OPS.index(HANDLES[0]),
+                facts.communicators.group_of(communicator, facts.process[location()]),
+                np.int8(-1),
+            ),
             "on_device": lambda: facts.locations.is_device[location()],
         },
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pairs_of
 from tracecols.enhance.dataflow.steps import GLOBAL, step
-from tracecols.enhance.mpi.waits import SCAN, latest_of_lower_ranks
+from tracecols.enhance.mpi.waits import PAIRWISE, SCAN, groups_that_wait, latest_of_lower_ranks
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
@@ -47,19 +47,32 @@ def match_nonblocking(
     k = occurrence(combine(process, channel))
     k = facts.numbering.number(Numbered.NONBLOCKING, k, process, communicator)
     operation, head = number(combine(channel, k))
-    of = Segments(operation, head.size)
+    complete = np.bincount(operation, minlength=head.size) == facts.communicators.size_of(communicator[head])
+    group = facts.communicators.group_of(communicator, process)
+    own, awaited = groups_that_wait(operation, group)
+    of = Segments(own, 2 * head.size)
     # an operation that is started outside of any call, or before a trace slice, begins at its event
     begin = np.where(e.call[start] >= 0, pick(call_instances.enter_time, e.call[start]), e.time[start])
     rank = facts.communicators.rank_of(communicator, process)
     is_root = facts.communicators.are_roots(communicator, rank, e.root[done])
-    complete = of.count() == facts.communicators.size_of(communicator[head])
     never = np.iinfo(np.int64).min
-    of_these = (np.ones(start.size, bool), is_root, (e.sent[done] > 0) & ~is_root)
-    begins = (of.max(np.where(mask, begin, never)) for mask in of_these)
-    latest, root, senders = (np.where(complete & (found > never), found, -1)[operation] for found in begins)
+    sends = e.sent[done] > 0
+    of_these = (np.ones(start.size, bool), is_root & sends, sends & ~is_root)
+    begins = (of.max(np.where(mask, begin, never))[awaited] for mask in of_these)
+    latest, root, senders = (np.where(complete[operation] & (found > never), found, -1) for found in begins)
     # of prefix operations, the last of the lower ranks
     at = np.flatnonzero(np.isin(e.op[done], [COLLECTIVE_OPS.index(op) for op in SCAN]) & complete[operation])
-    senders[at], _ = latest_of_lower_ranks(operation[at], rank[at], begin[at], e.sent[done][at] > 0)
+    senders[at], _ = latest_of_lower_ranks(operation[at], rank[at], begin[at], sends[at])
+    # it is not recorded who sends to whom: of the senders, those that start before the own part is completed
+    at = np.flatnonzero(np.isin(e.op[done], [COLLECTIVE_OPS.index(op) for op in PAIRWISE]) & complete[operation])
+    end = np.where(e.call[done] >= 0, pick(call_instances.exit_time, e.call[done]), e.time[done])
+    found, _ = latest_of_lower_ranks(
+        np.append(own[at], awaited[at]),
+        np.append(begin[at], end[at]),
+        np.tile(begin[at], 2),
+        np.append(sends[at], np.zeros(at.size, bool)),
+    )
+    senders[at] = found[at.size :]
     # only the call that completes an operation can wait
     held = np.flatnonzero(e.call[done] >= 0)
     call, done, operation = e.call[done][held], done[held], operation[held]
@@ -70,6 +83,7 @@ def match_nonblocking(
             "operation": operation,
             "communicator": e.communicator[done],
             "op": e.op[done],
+            "group": group[held],
             "location": e.location[done],
             "is_root": is_root[held],
             "sent": e.sent[done],

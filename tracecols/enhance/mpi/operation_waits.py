@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup
-from tracecols.enhance.mpi.waits import BARRIER, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.mpi.waits import BARRIER, HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN, groups_that_wait
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import called, either, is_in, named
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -27,6 +27,9 @@ SHMEM = named(".*", "shmem")
 
 Waits = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Ticks, and whether they count."""
+
+MEETINGS = (*BARRIER, *HANDLES)
+"""Non-blocking operations in which all participants wait for all."""
 
 NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 """Call in which an origin was when its target posted (`epochs.held_by`)."""
@@ -85,8 +88,8 @@ def wait_for_starts(m: CompoundTable) -> Waits:
     """Find the waits of calls that complete non-blocking collective operations (`nonblocking_members`) for a
     participant to start the operation; only the longest wait of a call counts.
 
-    One-to-all operations wait for the root, all-to-one operations wait at the root for the senders, prefix operations
-    for the senders of lower ranks, barriers and others for all participants.
+    Those that receive wait for the root in one-to-all operations, and for those that send in others; in prefix
+    operations for the senders of lower ranks, and in barriers and the creation of communicators for all participants.
     """
     until = awaited_start(m)
     wait = np.where(depends_on_others(m) & (until != -1), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
@@ -95,7 +98,8 @@ def wait_for_starts(m: CompoundTable) -> Waits:
 
 def depends_on_others(m: CompoundTable) -> NDArray[np.bool_]:
     """Return a mask of the rows of `nonblocking_members` whose participants wait for others; (n,) bool."""
-    return np.where(are_of(m, ONE_TO_N), ~m.is_root, ~are_of(m, N_TO_ONE) | m.is_root)
+    receives = (m.received > 0) & np.where(are_of(m, ONE_TO_N), ~m.is_root, ~are_of(m, N_TO_ONE) | m.is_root)
+    return receives | are_of(m, (*MEETINGS, *SCAN))
 
 
 def wait_in_series(m: CompoundTable) -> Waits:
@@ -107,7 +111,7 @@ def wait_in_series(m: CompoundTable) -> Waits:
 def awaited_start(m: CompoundTable) -> NDArray[np.int64]:
     """Return the latest start of the participants that each row of `nonblocking_members` depends on; (n,) int64,
     -1 for none."""
-    all_or_senders = np.where(are_of(m, (*N_TO_ONE, *SCAN)), m.latest_sender_begin_time, m.latest_begin_time)
+    all_or_senders = np.where(are_of(m, MEETINGS), m.latest_begin_time, m.latest_sender_begin_time)
     return np.where(are_of(m, ONE_TO_N), m.root_begin_time, all_or_senders)
 
 
@@ -135,9 +139,10 @@ def awaited_at_windows(m: CompoundTable) -> NDArray[np.int64]:
 def awaited_starters(m: CompoundTable) -> NDArray[np.int64]:
     """Return the awaited rows in non-blocking collective operations (`nonblocking_members`); (n,) int64, -1 for
     none."""
-    sends = ~are_of(m, (*N_TO_ONE, *SCAN)) | ((m.sent > 0) & ~m.is_root)
-    rows = np.flatnonzero(np.where(are_of(m, ONE_TO_N), m.is_root, sends))
-    key = combine(np.append(m.operation[rows], m.operation), np.append(m.begin_time[rows], awaited_start(m)))
+    sends = (m.sent > 0) & (m.is_root == are_of(m, ONE_TO_N))
+    rows = np.flatnonzero(sends | are_of(m, MEETINGS))
+    own, awaited = groups_that_wait(m.operation, m.group)
+    key = combine(np.append(own[rows], awaited), np.append(m.begin_time[rows], awaited_start(m)))
     return pick(rows, lookup(key[: rows.size], key[rows.size :]))
 
 

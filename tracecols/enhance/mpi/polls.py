@@ -1,7 +1,8 @@
 """Series of polling calls (MPI_Test and the like, MPI_Iprobe), and the calls that they wait for.
 
 A series of polling calls of one location, without other call instances in between, ends with the call that completes an
-operation, after MPI_Iprobe with the call that receives. All its calls wait for what the last call completes.
+operation, after MPI_Iprobe with the call that receives. All its calls wait for what the last call completes. MPI_Probe
+and MPI_Mprobe right before a call that receives wait for the same message.
 
 Scope: series within a process; the awaited events come from messages and non-blocking collective operations.
 """
@@ -23,7 +24,7 @@ from tracecols.enhance.mpi.operation_waits import awaited_start, awaited_starter
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.region_rules import is_in, is_polling, named
+from tracecols.enhance.scan.region_rules import is_blocking_probe, is_in, is_polling, named
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import POLLS
 
@@ -59,11 +60,11 @@ def list_polling_calls(
     """List the polling calls of series that end with a call that completes an operation or receives."""
     calls = call_instances
     polls = is_in(facts, calls.call_path, is_polling)
-    if not polls.any():
+    if not (polls | is_in(facts, calls.call_path, is_blocking_probe)).any():
         return _nothing(POLL)
     order = np.lexsort((calls.enter, calls.location))
     polls, location, enter = polls[order], calls.location[order], calls.enter[order]
-    probes = is_in(facts, calls.call_path[order], PROBE)
+    probes, blocks = (is_in(facts, calls.call_path[order], rule) for rule in (PROBE, is_blocking_probe))
     completes = polls & _completing(scans, members, calls)[order]
     # a series ends with or before such a call
     ends = np.flatnonzero(completes | ~polls)
@@ -73,8 +74,11 @@ def list_polling_calls(
     at, end = at[known], end[known]
     known = completes[end] | probes[end - 1]
     at, end = at[known], end[known]
+    before = np.flatnonzero(blocks[:-1] & ~(polls | blocks)[1:] & (location[1:] == location[:-1]))
+    at, end = np.append(at, before), np.append(end, before + 1)
     columns = {name: getattr(calls, name)[order[at]].astype(np.int64) for name in CALL}
-    return spill.keep(Columns(at.size, {**columns, "ends_in": enter[end], "is_last": at == end}))
+    columns |= {"ends_in": enter[end], "is_last": (at == end) | blocks[at]}
+    return spill.keep(Columns(at.size, columns))
 
 
 def _completing(scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances) -> NDArray[np.bool_]:
@@ -94,7 +98,7 @@ def _nothing(of: dict[str, Any]) -> Columns:
 
 @step(RECEIVE, "polled_messages")
 def find_polled_messages(
-    messages: CompoundTable, own_polling_calls: Sequence[ColumnSource], spill: Spill
+    facts: Facts, messages: CompoundTable, own_polling_calls: Sequence[ColumnSource], spill: Spill
 ) -> ColumnSource:
     """Find the polling calls that wait for messages to be sent; of several messages, the last one sent counts."""
     polls = joined_columns(own_polling_calls)
@@ -102,7 +106,9 @@ def find_polled_messages(
         return _nothing(AWAITED)
     m = messages
     cause = (m.send_location, m.send, m.send_call_path, m.send_enter_time, m.send_exit_time)
-    found = _awaited(polls, m.recv_enter, m.send_enter_time, cause)
+    # a probe does not find messages whose receives are posted before
+    could_be_found = (m.recv_post_enter == m.recv_enter) | is_in(facts, m.recv_call_path, is_polling)
+    found = _awaited(polls, np.where(could_be_found, m.recv_enter, -1), m.send_enter_time, cause)
     return spill.keep(Columns(found["enter"].size, found))
 
 
@@ -116,16 +122,21 @@ def _awaited(polls: ColumnSource, got_in: NDArray[np.int64], time: NDArray[np.in
     thing = lookup(got_in[order], polls.column("ends_in"))
     at = np.flatnonzero(thing >= 0)
     thing = order[thing[at]]
-    waits = time[thing] > polls.column("enter_time")[at]
-    at, thing = at[waits], thing[waits]
-    columns = {name: polls.column(name)[at] for name in POLL}
-    return columns | {
+    of_poll = {name: polls.column(name)[at] for name in POLL}
+    # a location that sends to itself does not wait for itself
+    waits = (time[thing] > of_poll["enter_time"]) & (cause[0][thing] != of_poll["location"])
+    # a probe that blocks returns when a message has come
+    returns_before = of_poll["exit_time"] < time[thing]
+    waits &= ~(of_poll["is_last"] & (of_poll["enter"] != of_poll["ends_in"]) & returns_before)
+    thing = thing[waits]
+    return {name: column[waits] for name, column in of_poll.items()} | {
         f"cause_{name}": np.asarray(values)[thing].astype(np.int64) for name, values in zip(CAUSE, cause, strict=True)
     }
 
 
 @step(GLOBAL, "polls")
 def match_polls(
+    facts: Facts,
     every_polling_calls: Sequence[ColumnSource],
     every_polled_messages: Sequence[ColumnSource],
     nonblocking_members: CompoundTable,
@@ -139,7 +150,8 @@ def match_polls(
     if len(m):
         polls = joined_columns(every_polling_calls)
         cause = awaited_starters(m)
-        of = np.flatnonzero(depends_on_others(m) & (awaited_start(m) != -1) & (cause >= 0))
+        known = (awaited_start(m) != -1) & (cause >= 0) & is_in(facts, m.done_call_path, is_polling)
+        of = np.flatnonzero(depends_on_others(m) & known)
         by = cause[of]
         of_cause = (m.location, m.begin, m.begin_call_path, m.begin_time, m.begin_time)
         found = _awaited(polls, m.done_enter[of], awaited_start(m)[of], [column[by] for column in of_cause])

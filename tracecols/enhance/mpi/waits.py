@@ -41,6 +41,7 @@ BARRIER = ("barrier",)
 ONE_TO_N = ("bcast", "scatter", "scatterv")
 N_TO_ONE = ("reduce", "gather", "gatherv")
 N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
+PAIRWISE = ("alltoallv", "alltoallw")
 SCAN = ("scan", "exscan")
 HANDLES = COLLECTIVE_OPS[COLLECTIVE_OPS.index("create_handle") :]
 """Operations that create or free communicators and the like, and that start and end MPI. Score-P records them since
@@ -164,6 +165,34 @@ def of_operations(
     return result
 
 
+def groups_that_wait(
+    operation: NDArray[np.int64], group: NDArray[np.int8]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the groups of participants of operations: `2 * operation`, and 1 more for the second group of an
+    inter-communicator. Returns the group of each participant, and the group that it waits for: the other one on an
+    inter-communicator, else its own, which has all participants.
+    """
+    own = 2 * operation + (group == 1)
+    return own, own ^ (group >= 0)
+
+
+def directions(
+    operation: NDArray[np.int64], group: NDArray[np.int8]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """List the participants of operations in which all may wait for all; those on inter-communicators twice, as the
+    group that is waited for and as the group that waits.
+
+    Returns the participants, the number of what each takes part in, and whether others wait for it there, and whether
+    it waits.
+    """
+    own, awaited = groups_that_wait(operation, group)
+    across = np.flatnonzero(group >= 0)
+    row = np.concatenate([np.arange(operation.size), across])
+    lets_wait = np.arange(row.size) < operation.size
+    waits = np.append(group < 0, np.ones(across.size, bool))
+    return row, np.concatenate([own, awaited[across]]), lets_wait, waits
+
+
 class Participants:
     """Some participants of collective operations, and reductions over those of each operation.
 
@@ -181,6 +210,8 @@ class Participants:
     row, begin, end, sent, received : (n,) int64
     is_root : (n,) bool
     rank : (n,) int32
+    crosses : (n,) bool
+        Whether the members of each group of an inter-communicator wait for those of the other group.
     segments : Segments
         By operation.
     """
@@ -191,6 +222,10 @@ class Participants:
         takes_part = np.zeros(int(collective.max(initial=-1)) + 1, bool)
         takes_part[collective] = True
         self.segments = Segments((np.cumsum(takes_part) - 1)[collective], int(takes_part.sum()))
+        group = m.group[row]
+        self.crosses = group >= 0
+        own, self._awaited = groups_that_wait(self.segments.group, group)
+        self._groups = Segments(own, 2 * self.segments.n_groups)
         begin, end = (m.enter_time, m.exit_time) if by_call else (m.begin_time, m.end_time)
         self.begin, self.end = begin[row], end[row]
         self.sent, self.received = m.sent[row], m.received[row]
@@ -202,8 +237,10 @@ class Participants:
 
     def completion(self, waited: NDArray[np.int64], earliest_end: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the time to the end from the earliest end, or from the end of waiting if that is later; for EXPERT
-        always from the earliest end."""
-        return self.end - (earliest_end if self.by_call else np.maximum(earliest_end, np.minimum(waited, self.end)))
+        always from the earliest end, or from the begin on inter-communicators, which EXPERT does not know."""
+        if self.by_call:
+            return self.end - np.where(self.crosses, np.maximum(earliest_end, self.begin), earliest_end)
+        return self.end - np.maximum(earliest_end, np.minimum(waited, self.end))
 
     def max(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the largest value in the operation of each participant."""
@@ -217,36 +254,47 @@ class Participants:
         """Return whether a mask is true for any participant of the operation of each participant."""
         return self.segments.any(mask)[self.segments.group]
 
+    def all_meet(self) -> NDArray[np.bool_]:
+        """Return whether all participants of the operation of each participant were inside at the same time."""
+        return self.min(self.end) > self.max(self.begin)
+
     def latest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the latest begin among some participants of the operation of each participant; its own begin, hence no
-        wait, if there are none."""
-        return np.where(self.any(among), self.max(np.where(among, self.begin, EARLY)), self.begin)
+        """Return the latest begin among some of the participants that each participant may wait for; its own begin,
+        hence no wait, if that is later or there are none."""
+        return np.maximum(self._groups.max(np.where(among, self.begin, EARLY))[self._awaited], self.begin)
 
     def earliest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the earliest begin among some participants of the operation of each participant; its own begin, hence
-        no wait, if there are none."""
-        return np.where(self.any(among), self.min(np.where(among, self.begin, LATE)), self.begin)
+        """Return the earliest begin among some of the participants that each participant may wait for; its own begin,
+        hence no wait, if there are none."""
+        first = self._groups.min(np.where(among, self.begin, LATE))[self._awaited]
+        return np.where(first < LATE, first, self.begin)
+
+    def begins_last(self, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return a mask of those that begin last among some participants of their group."""
+        return among & (self.begin == self._groups.max(np.where(among, self.begin, EARLY))[self._groups.group])
 
     def latest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Find the last to begin among some participants of the operation of each participant; ties go to the lowest
-        rank; -1 none."""
-        return self._lowest(among & (self.begin == self.latest_begin(among)))
+        """Find the last to begin among some of the participants that each participant may wait for; ties go to the
+        lowest rank; if there are none, the participant itself if another group waits for it, else -1."""
+        return self._lowest(self.begins_last(among))
 
     def earliest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Find the first to begin among some participants of the operation of each participant; ties go to the lowest
-        rank; -1 none."""
-        return self._lowest(among & (self.begin == self.earliest_begin(among)))
+        """Find the first to begin among some of the participants that each participant may wait for, as `latest`."""
+        first = self._groups.min(np.where(among, self.begin, LATE))[self._groups.group]
+        return self._lowest(among & (self.begin == first))
 
     def latest_of_lower_ranks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the rank that each participant of a scan waits for, as `waits.latest_of_lower_ranks` does."""
         return latest_of_lower_ranks(self.segments.group, self.rank, self.begin, self.sent > 0)
 
     def _lowest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Find the one with the lowest rank among some participants of the operation of each participant; -1 none."""
-        n = self.begin.size
-        lowest = self.min(np.where(among, self.rank, np.iinfo(np.int32).max))
-        found = self.min(np.where(among & (self.rank == lowest), np.arange(n), n))
-        return np.where(found < n, found, -1)
+        """Find the one with the lowest rank among some of the participants that each participant may wait for; if
+        there are none, the participant itself if another group waits for it, else -1."""
+        at, of = np.arange(self.begin.size), self._groups
+        lowest = of.min(np.where(among, self.rank, np.iinfo(np.int32).max))[of.group]
+        found = of.min(np.where(among & (self.rank == lowest), at, at.size))
+        result = found[self._awaited]
+        return np.where(result < at.size, result, np.where(found[of.group] == at, at, -1))
 
 
 def latest_of_lower_ranks(
@@ -274,12 +322,13 @@ def latest_of_lower_ranks(
 
 
 def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the times until which participants of n-to-n operations wait: the latest begin of all if all were inside at
-    the same time, else of those that send. Also returns the earliest end of those that synchronise, and their mask."""
-    latest, earliest = c.max(c.begin), c.min(c.end)
-    overlap = earliest > latest
-    late_sender = c.latest_begin(c.sent > 0)
-    until = np.where(overlap, latest, late_sender)
-    takes_part = overlap | ((c.received > 0) & (c.begin < late_sender)) | ((c.sent > 0) & (c.begin == late_sender))
+    """Find the times until which participants of n-to-n operations wait: the latest begin of all that they may wait for
+    if all were inside at the same time, else of those that send. Also returns the earliest end of those that
+    synchronise, and their mask."""
+    overlap = c.all_meet()
+    sends, receives = c.sent > 0, c.received > 0
+    late_sender = np.where(receives, c.latest_begin(sends), c.begin)
+    until = np.where(overlap, c.latest_begin(np.ones(sends.size, bool)), late_sender)
+    takes_part = overlap | (c.begin < late_sender) | c.begins_last(sends)
     takes_part &= c.any((c.sent > 0) | (c.received > 0))
     return until, c.min(np.where(takes_part, c.end, LATE)), takes_part

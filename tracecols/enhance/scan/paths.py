@@ -302,9 +302,12 @@ def shortened(path: str, width: int = 400) -> str:
 
 def function_name(name: str) -> str:
     """Return the name of a function without its type, arguments and template arguments: `main` for `int main(int,
-    char**)`, `pool::run` for `_ZN4pool3runEv`; names of other regions are unchanged."""
+    char**)`, `pool::run` for `_ZN4pool3runEv`; of a Python function its file and name: `module.py: forward` for
+    `torch/nn/module.py(12): forward`. Names of other regions are unchanged."""
     if name.startswith("_Z"):
         return _demangled(name)
+    if python := re.fullmatch(r"(?:.*/)?([^/]+)\(\d+\)(: .+)", name, re.DOTALL):
+        return python[1] + python[2]
     if "(" not in name or name.startswith(("!$", "<")):
         return name
     text = name.replace("(anonymous namespace)", "{anonymous}")

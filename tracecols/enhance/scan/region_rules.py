@@ -75,6 +75,11 @@ def is_polling(regions: Regions) -> NDArray[np.bool_]:
     return regions.is_poll
 
 
+def is_blocking_probe(regions: Regions) -> NDArray[np.bool_]:
+    """Region rule: MPI_Probe and MPI_Mprobe."""
+    return regions.is_blocking_probe
+
+
 def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
     """Return a mask of the call paths whose regions fit a rule; false for null, -1."""
     mask = facts.memo.get(rule)

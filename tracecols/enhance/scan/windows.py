@@ -24,7 +24,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import SAMPLES, TABLES
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
-from tracecols.enhance.scan.region_rules import is_in, is_polling
+from tracecols.enhance.scan.region_rules import either, is_blocking_probe, is_in, is_polling
 from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
 from tracecols.schema import EventKind
 
@@ -179,19 +179,22 @@ def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
     return (begin < end) & (teams.sum(axis=0) == 0) & is_one & in_step
 
 
+in_series = either(is_polling, is_blocking_probe)
+
+
 def _are_in_series(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], counted: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the moments at which the last call of any thread was a polling call. The series of polling calls
-    may continue, and must lie in one window; (n_moments,) bool."""
+    """Return a mask of the moments at which the last call of any thread was a polling call or a probe. The series may
+    continue, and must lie in one window with the call that receives; (n_moments,) bool."""
     result = np.zeros(len(counted), bool)
-    if not facts.regions.is_poll.any():
+    if not in_series(facts.regions).any():
         return result
     for k, (location, scan) in enumerate(zip(members.tolist(), scans, strict=True)):
         last = counted[:, k, CALLS] - 1
         known = np.flatnonzero(last >= 0)
         call_path = facts.call_paths.numbers[location][scan.calls.column("node")[last[known]]]
-        result[known] |= is_in(facts, call_path, is_polling)
+        result[known] |= is_in(facts, call_path, in_series)
     return result
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import as_path, show
-from tracecols.given.files import open_regular
 from tracecols.given.printable import escaped
 from tracecols.given.subdomains import Given
 from tracecols.report.viewer.container import Container, pack
@@ -19,7 +18,7 @@ from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import name_of, name_of_source
 from tracecols.severity.narrowed import in_words
-from tracecols.store.outputs import Output
+from tracecols.store.outputs import Output, text_output
 
 
 @cache
@@ -32,21 +31,10 @@ def bundle() -> tuple[str, str]:
 SIGNATURE = b"tracecols-page"
 """Text by which reports are recognised; every report contains it near its beginning."""
 
-HEAD = 1 << 20
-"""Number of bytes of a file searched for the signature, which comes after the style sheet."""
-
 
 def report_output(path: str | Path, *, force: bool = False) -> Output:
     """Return the output file of a report; an existing report is replaced."""
-
-    def recognise(found: Path) -> str | None:
-        try:
-            with open_regular(found) as file:
-                return "" if SIGNATURE in file.read(HEAD) else None
-        except OSError:
-            return None
-
-    return Output(Path(path), "a report", recognise, force=force, error=SeverityError)
+    return text_output(path, "a report", SIGNATURE, force=force, error=SeverityError)
 
 
 def _hash(text: str) -> str:

@@ -1,4 +1,4 @@
-/* tracecols viewer, BSD-3-Clause. Built by report/viewer/build.js; sources 8598db2e3bdfd1a582034727f67aed66a019e2b2a90fc74958a17033f56f15db
+/* tracecols viewer, BSD-3-Clause. Built by report/viewer/build.js; sources e2005b2de30cae1be063d58ab043186307206c5e3ac98d8e485c37db741b3465
 
 It contains:
 

@@ -1,4 +1,5 @@
-"""Local clocks of locations: conversion of times to the readings of a local clock, the inverse of `decode.correct`."""
+"""Local clocks of locations: conversion of times to the readings of a local clock, the inverse of `decode.correct` in
+`tracecols.converters.otf2`."""
 
 from __future__ import annotations
 
