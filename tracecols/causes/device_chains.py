@@ -270,11 +270,12 @@ def causing_chains(
         [np.zeros((0, 2), np.int64), *(np.stack([w.pairs.cause, w.pairs.held], 1) for w in every_waiting_chains)]
     )
     asked = np.unique(asked, axis=0)
-    start = lookup(of.row, asked[:, 0])
-    asked, start = asked[start >= 0], start[start >= 0]
+    by_row = np.argsort(of.row, kind="stable")
+    at = lookup(of.row[by_row], asked[:, 0])
+    asked, start = asked[at >= 0], by_row[at[at >= 0]] if of.row.size else at[:0]
     # the part of its process in the operation that held the other one
     part = device_waits.kernel_of(asked[:, 1], device_operations.operations.process[start])
-    own = np.where(part >= 0, lookup(of.row, part), -1)
+    own = np.where(part >= 0, pick(by_row, lookup(of.row[by_row], part)), -1)
     launched = pick(device_operations.operations.launch_time, own)
     stop = np.where(own < 0, of.hosts.first, np.where(launched != -1, launched, pick(of.operations.begin, own)))
     stop = np.minimum(stop, of.operations.begin[start])

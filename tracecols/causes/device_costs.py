@@ -168,7 +168,8 @@ def _chains_of(pairs: Rows, causes: Rows) -> Ints:
     held, _ = number(np.concatenate([causes["held"], pairs["held"]]))
     key = key * (int(held.max(initial=0)) + 1) + held
     n = causes["cause"].size
-    return lookup(key[:n], key[n:])
+    order = np.argsort(key[:n], kind="stable")
+    return pick(order, lookup(key[:n][order], key[n:]))
 
 
 def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spent) -> Iterator[tuple[slice, Rows]]:
@@ -215,7 +216,8 @@ def _of_syncs(pairs: Rows, syncs: Rows, during: _Spent) -> Rows:
     """Find what hosts wait for: operations, latency, transfer, and waits for other ranks."""
     wait, kind, location, path, _, ticks = during.cells()
     waiting, row, waited = during.waits()
-    passed = waiting, waited, lookup(pairs["row"], row)
+    by_row = np.argsort(pairs["row"], kind="stable")
+    passed = waiting, waited, pick(by_row, lookup(pairs["row"][by_row], row))
     return _in_order((wait, location, path, kind, ticks), passed, (syncs["location"], syncs["call_path"]))
 
 

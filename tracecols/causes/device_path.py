@@ -154,7 +154,8 @@ def _everything(
     of["before"] = np.concatenate(before)
     of["host"] = np.where(of["host"] >= 0, of["host"], facts.n_locations)
     waiting = waits.of(of["row"])
-    cause = lookup(of["row"], waiting.cause)
+    by_row = np.argsort(of["row"], kind="stable")
+    cause = pick(by_row, lookup(of["row"][by_row], waiting.cause))
     syncs = {
         name: np.concatenate([d.syncs[name] for d in every]) for name in ("host", "exit_time", "until", "call_path")
     }
@@ -241,8 +242,9 @@ def device_path_rows(
     if device_path is None:
         return None
     of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
+    by_row = np.argsort(of.row, kind="stable")
     is_host = device_path.row < 0
-    operation = np.where(is_host, -1, lookup(of.row, device_path.row))
+    operation = np.where(is_host, -1, pick(by_row, lookup(of.row[by_row], device_path.row)))
     mine = np.flatnonzero(np.where(is_host, np.isin(device_path.host, of.lines), operation >= 0))
     cell = np.where(is_host[mine], -1, pick(of.operations.cell, operation[mine]))
     host, location = np.searchsorted(of.lines, device_path.host[mine]), device_path.location[mine]
