@@ -42,11 +42,11 @@ from tracecols.enhance.threads.created import times_of
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
 BATCH = 1 << 20
 """Number of events, or rows of side tables, that are processed at once; more only for a single process."""
 
-Ints = NDArray[np.int64]
 
 REQUESTS = mask_of((K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
 TABLES = ("p2p", "collectives", "rma", "io")
@@ -78,11 +78,11 @@ class SliceBounds:
     time: int
     """Ticks at which events are repeated."""
 
-    def holds(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+    def holds(self, location: Ints, row: Ints) -> Mask:
         """Return a mask of the events that the slice holds; (n,) bool."""
         return (row >= self.low[location]) & (row < self.high[location])
 
-    def precedes(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+    def precedes(self, location: Ints, row: Ints) -> Mask:
         """Return a mask of the events before the slice; (n,) bool."""
         return row < self.low[location]
 
@@ -130,7 +130,7 @@ class Operations:
     """(n,) int64: their numbers in the whole trace; negative for those that are not counted there."""
     position: Ints
     """(n,) int64: their numbers in the slice; -1 for operations that it lacks."""
-    is_before: NDArray[np.bool_]
+    is_before: Mask
     """(n,): whether they are over before the slice."""
     held: Ints
     """(n_held,) int64: those that are in the slice, in the order in which it counts them."""
@@ -244,7 +244,7 @@ class Lacking:
         at = np.repeat(head[of], size)
         self._columns = [*(c[at] for c in channels), ranges(low, size)]
 
-    def among(self, channel: tuple[Ints, ...], numbers: Ints) -> NDArray[np.bool_]:
+    def among(self, channel: tuple[Ints, ...], numbers: Ints) -> Mask:
         """Return a mask of the operations of a slice that lack participants, given their channels and numbers; (n,)
         bool."""
         n = numbers.size
@@ -268,7 +268,7 @@ class HoldingCalls(NamedTuple):
         return HoldingCalls(self.enter[at], self.exit[at], self.region[at])
 
 
-def calls_at(store: Store, location: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+def calls_at(store: Store, location: int, row: Ints, wanted: Mask) -> HoldingCalls:
     """Find the calls that enclose events of a location, if they are the last `wanted` calls entered before them.
     `wanted` is a mask of regions, its last element for none."""
     rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
@@ -393,8 +393,8 @@ class OperationCounter:
         begun: Events,
         done: Events,
         *,
-        counts: NDArray[np.bool_] | None = None,
-        holds: NDArray[np.bool_] | None = None,
+        counts: Mask | None = None,
+        holds: Mask | None = None,
         by_time: bool = True,
         rows: tuple[Ints, ...] = (),
     ) -> Operations:
@@ -476,7 +476,7 @@ class OperationCounter:
             if to in self._chosen:
                 self.repeated[to].append(Repeated(*event))
 
-    def _calls_at(self, location: Ints, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+    def _calls_at(self, location: Ints, row: Ints, wanted: Mask) -> HoldingCalls:
         """Find the calls of some regions that enclose some events (`calls_at`)."""
         enter, leave = np.full((2, row.size), -1, np.int64)
         region = np.full(row.size, -1, np.int32)
@@ -535,7 +535,7 @@ class OperationCounter:
             rows=(e.row[r], e.row[post], e.row[matching]),
         )
 
-    def _matters(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+    def _matters(self, location: Ints, row: Ints) -> Mask:
         """Return a mask of the messages that those of the slice depend on, given the events that determine the order of
         counting.
 

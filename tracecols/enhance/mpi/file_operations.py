@@ -10,7 +10,6 @@ the handle, and on (location, handle, matching) for an operation and its complet
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
@@ -22,6 +21,7 @@ from tracecols.enhance.threads.created import enclosing_calls
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import FILE_MEMBERS, FILE_OPERATIONS
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
 NON_BLOCKING, COLLECTIVE = 1, 2
 """Bits of the flags of an operation."""
@@ -39,7 +39,7 @@ UNKNOWN = "collective calls for files whose handle is not recorded: waiting in t
 
 @step(GLOBAL, "file_operations", "file_members")
 def match_file_operations(
-    facts: Facts, members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, members: Ints, call_instances: CallInstances
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of operations on MPI files, and of the participants of collective calls for files."""
     found = _events(facts, members, call_instances)
@@ -53,19 +53,19 @@ def match_file_operations(
     )
 
 
-def are_collective(kind: NDArray[np.int64], flags: NDArray[np.int64]) -> NDArray[np.bool_]:
+def are_collective(kind: Ints, flags: Ints) -> Mask:
     """Return a mask of the events of collective calls for a file, by kind and `operation_flags`."""
     is_begin = kind == K.IO_OPERATION_BEGIN
-    found: NDArray[np.bool_] = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
+    found: Mask = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
     return found
 
 
-def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> dict[str, NDArray[np.int64]]:
+def _events(facts: Facts, members: Ints, calls: CallInstances) -> dict[str, Ints]:
     """Read the events on handles that have a communicator, with the calls for files that enclose them; -1 none."""
     store = facts.store
     communicator = np.append(to_numpy(store.definitions["io_handles"].column("communicator")), -1)
     of_files = facts.regions.is_file[facts.call_paths.region[calls.call_path]]
-    parts: dict[str, list[NDArray[np.int64]]] = {n: [np.zeros(0, np.int64)] for n in (*READ, "location", "call")}
+    parts: dict[str, list[Ints]] = {n: [np.zeros(0, np.int64)] for n in (*READ, "location", "call")}
     for i in members.tolist():
         if not of_files[calls.start[i] : calls.start[i + 1]].any() or not store.n_rows("io", i):
             continue
@@ -79,7 +79,7 @@ def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> d
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
-def _operations(calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> CompoundTable:
+def _operations(calls: CallInstances, e: dict[str, Ints]) -> CompoundTable:
     """Join operations with their completions."""
     is_begin = e["kind"] == K.IO_OPERATION_BEGIN
     partner = pair_with_previous(combine(e["location"], e["handle"], e["matching"]), is_begin, ENDS[e["kind"]])
@@ -103,14 +103,7 @@ def _operations(calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> Compou
     )
 
 
-def _members(
-    facts: Facts,
-    calls: CallInstances,
-    row: NDArray[np.int64],
-    handle: NDArray[np.int64],
-    location: NDArray[np.int64],
-    call: NDArray[np.int64],
-) -> CompoundTable:
+def _members(facts: Facts, calls: CallInstances, row: Ints, handle: Ints, location: Ints, call: Ints) -> CompoundTable:
     """Join the k-th collective calls of all processes on a handle."""
     communicator = pick(to_numpy(facts.store.definitions["io_handles"].column("communicator")), handle)
     enter, leave = calls.enter_time[call], calls.exit_time[call]

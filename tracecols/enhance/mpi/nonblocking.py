@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pairs_of
@@ -22,13 +21,14 @@ from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import NONBLOCKING_MEMBERS
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.vectors import Ints
 
 KINDS = (K.NON_BLOCKING_COLLECTIVE_REQUEST, K.NON_BLOCKING_COLLECTIVE_COMPLETE)
 
 
 @step(GLOBAL, "nonblocking_members")
 def match_nonblocking(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> CompoundTable:
     """Build the table of the participants of non-blocking collective operations."""
     by_kind = facts.store.manifest["events_by_kind"]

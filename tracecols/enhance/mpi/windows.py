@@ -38,6 +38,7 @@ from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDO
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
 START, COMPLETE, POST, WAIT, TEST = range(5)
 _ROLES = {
@@ -58,7 +59,7 @@ LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
 def match_window_collectives(
     facts: Facts,
     scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
+    members: Ints,
     call_instances: CallInstances,
     rma_operations: CompoundTable,
 ) -> CompoundTable:
@@ -117,20 +118,15 @@ def match_window_collectives(
     )
 
 
-def _latest_of(group: NDArray[np.int64], time: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def _latest_of(group: Ints, time: Ints, n: int) -> Ints:
     """Return the latest time of each of `n` groups, -1 for those without times; times may be negative."""
     segments = Segments(group, n)
     return np.where(segments.count() > 0, segments.max(time), -1)
 
 
 def _last_accesses(
-    facts: Facts,
-    operations: CompoundTable,
-    process: NDArray[np.int32],
-    window: NDArray[np.int32],
-    k: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    facts: Facts, operations: CompoundTable, process: NDArray[np.int32], window: NDArray[np.int32], k: Ints, end: Ints
+) -> Ints:
     """Find when others last accessed each participant of a window operation since the previous one; -1 never.
 
     `k` is the number of the operation on the window for each participant, `end` the event that ends it.
@@ -157,7 +153,7 @@ def _last_accesses(
 
 @step(GLOBAL, "rma_operations")
 def list_rma_operations(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> CompoundTable:
     """Build the table of accesses to windows between hosts; copies of devices are in `copies`."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "sent", "received"])
@@ -194,7 +190,7 @@ def list_rma_operations(
     )
 
 
-def host_windows(facts: Facts) -> NDArray[np.bool_]:
+def host_windows(facts: Facts) -> Mask:
     """Return a mask of the windows that do not belong to devices; (n_windows,) bool."""
     d = facts.store.definitions
     members = d["communicators"].column("members").to_pylist()
@@ -206,7 +202,7 @@ def host_windows(facts: Facts) -> NDArray[np.bool_]:
 
 @step(GLOBAL, "lock_epochs")
 def match_lock_epochs(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> CompoundTable:
     """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "lock", "lock_type"])
@@ -253,9 +249,7 @@ def match_lock_epochs(
     )
 
 
-def pair_locks(
-    regions: Regions, e: Columns, region: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def pair_locks(regions: Regions, e: Columns, region: NDArray[np.int32]) -> tuple[Ints, Ints, Mask]:
     """Pair the events that take and release locks of windows, among events of `LOCKS` by location in order. Returns
     both, and a mask of the events on locks that no process owns, those of SHMEM.
 
@@ -279,7 +273,7 @@ def pair_locks(
 
 @step(GLOBAL, "epochs")
 def match_epochs(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> CompoundTable:
     """Build the table of access epochs, with one row for each exposure epoch that an epoch accesses."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "group", "level"])
@@ -345,13 +339,11 @@ def match_epochs(
     )
 
 
-Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+Pairs = tuple[Ints, Ints]
 """Events that begin epochs, and events that end them."""
 
 
-def pair_epochs(
-    regions: Regions, region: NDArray[np.int32], level: NDArray[np.int64], key: NDArray[np.int64]
-) -> tuple[Pairs, Pairs]:
+def pair_epochs(regions: Regions, region: NDArray[np.int32], level: Ints, key: Ints) -> tuple[Pairs, Pairs]:
     """Find the group synchronisations that begin and end access epochs and exposure epochs.
 
     Synchronisations are by location in order; `region` is the region of the call of each, `level` its synchronisation
@@ -376,16 +368,14 @@ class GroupMembers:
         self._start = np.concatenate([[0], np.cumsum(self.size[:-1])]).astype(np.int64)
         self._process = pick(process, np.array([m for group in found for m in group], np.int64)).astype(np.int64)
 
-    def each(self, group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def each(self, group: Ints) -> tuple[Ints, Ints]:
         """Return for every member of some groups the position in `group`, and the process of the member."""
         n = np.where(group >= 0, self.size[group], 0)
         at = ranges(self._start[np.where(group >= 0, group, 0)], n)
         return np.repeat(np.arange(group.size), n), self._process[at]
 
 
-def _meet(
-    facts: Facts, e: Columns, sync: NDArray[np.int64], start: NDArray[np.int64], post: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _meet(facts: Facts, e: Columns, sync: Ints, start: Ints, post: Ints) -> tuple[Ints, Ints]:
     """Join the k-th access epoch of an origin at a target with the target's k-th exposure epoch for that origin."""
     members = GroupMembers(facts.store, facts.process)
     access, target = members.each(e.group[sync[start]].astype(np.int64))
@@ -406,9 +396,7 @@ def _meet(
     return access[left[right]], exposure[right]
 
 
-def _accesses(
-    e: Columns, start: NDArray[np.int64], complete: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _accesses(e: Columns, start: Ints, complete: Ints) -> tuple[Ints, Ints]:
     """Find the events that access windows. Return the access epoch of each, and the events."""
     is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
     epochs, found = [], []
@@ -429,21 +417,21 @@ class _Held(NamedTuple):
     """Calls in which origins were when their targets posted: `BY_START`, `BY_ACCESS`, `BY_COMPLETE` or `NOTHING`,
     event, call path, and begin and end of the call; (n,) each."""
 
-    by: NDArray[np.int64]
-    event: NDArray[np.int64]
+    by: Ints
+    event: Ints
     call_path: NDArray[np.int32]
-    enter_time: NDArray[np.int64]
-    exit_time: NDArray[np.int64]
+    enter_time: Ints
+    exit_time: Ints
 
 
 def _held(
     calls: CallInstances,
     of_epochs: dict[str, NDArray[Any]],
-    events: dict[str, NDArray[np.int64]],
-    access: NDArray[np.int64],
-    posted: NDArray[np.int64],
-    epoch: NDArray[np.int64],
-    call: NDArray[np.int64],
+    events: dict[str, Ints],
+    access: Ints,
+    posted: Ints,
+    epoch: Ints,
+    call: Ints,
 ) -> _Held:
     """Find the first call of each access epoch that was in progress when the target posted."""
     held = _Held(
@@ -454,7 +442,7 @@ def _held(
         posted.copy(),
     )
 
-    def hold(what: int, rows: NDArray[np.int64], *values: NDArray[Any]) -> None:
+    def hold(what: int, rows: Ints, *values: NDArray[Any]) -> None:
         columns: tuple[NDArray[Any], ...] = held
         for column, value in zip(columns, (what, *values), strict=True):
             column[rows] = value
