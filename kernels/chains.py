@@ -1,8 +1,7 @@
 """Chains of activity in processes with devices: back along the latest predecessors of operations on streams, and of
 calls that wait for them, across hosts and streams.
 
-All times are ticks. Nothing is allocated: the results of walks go to buffers; if one is full, the walk that did not fit
-has to be repeated.
+All times are ticks.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.causes import divide
 from tracecols.kernels.kernel import kernel, part
-from tracecols.kernels.ordered import first_after
+from tracecols.kernels.ordered import first_after, place_of
 
-LATEST = int(np.iinfo(np.int64).max)
+EARLIEST, LATEST = (int(of) for of in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
 HOST, NOTHING = -1, -2
 """Predecessors that are not operations: the launching call of the host, and anything before the recording."""
 
@@ -54,7 +53,9 @@ class Met(NamedTuple):
     start: Ints
     """(n_groups + 1,) int64: first entry of each group."""
     process: Ints
-    """(n,) int64: by group, ascending: processes of the trace."""
+    launched: Ints
+    """`process` and `launched`: (n,) int64, by group and process, ascending: processes of the trace, and when each has
+    launched its kernel; the begin of the kernel if that is not known, and that of the trace if neither is."""
 
 
 class Hosts(NamedTuple):
@@ -63,8 +64,8 @@ class Hosts(NamedTuple):
     start: Ints
     """(n_lines + 1,) int64: first entry of each line."""
     time: Ints
-    cell: Ints
-    """`time` and `cell`: (n,) int64, time from which on the host is in a call path, and the cell of this."""
+    cell: NDArray[np.int32]
+    """`time` and `cell`: (n,) int64, int32, time from which on the host is in a call path, and the cell of this."""
     root: Ints
     """(n_lines,) int64: cell of the time before the first entry."""
     exit_start: Ints
@@ -81,39 +82,99 @@ class Hosts(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums by cell of one walk, and buffers for those of all walks."""
+    """Sums of a walk by cell, and its waits for other ranks."""
 
     sum: Ints
-    met: Ints
-    """`sum` and `met`: (n_cells,) int64, sums, zero between walks; the cells whose sum is not zero."""
-    cell: NDArray[np.int32]
-    ticks: Ints
-    """`cell` and `ticks`: (room,) int32, int64, ticks that all walks have spent by cell, one walk after the other."""
+    """(n_cells,) int64, zero between walks."""
+    used: NDArray[np.bool_]
+    many: NDArray[np.bool_]
+    """`used` and `many`: (n_cells / 64 + 1,) and (n_cells / 4096 + 1,) bool, whether some of so many cells are not
+    zero."""
     operation: Ints
     waited: Ints
-    """`operation` and `waited`: (room,) int64, operations in which they have waited for other ranks, and for how
-    long."""
+    """`operation` and `waited`: (n_waits + 1,) int64, operations in which it waits, and for how long."""
 
 
-class Walked(NamedTuple):
-    """Where the walks of a run end: `n_cells`, `n_waits`, (n,) int64, one past the last entries of each; `held`, the
-    operation that a chain ends at, -1 none."""
+class Waits(NamedTuple):
+    """Waits of operations, ordered by the time of their causes, and those of hosts for operations."""
 
-    n_cells: Ints
-    n_waits: Ints
-    held: Ints
+    operation: Ints
+    """(n,) int64: the operation that waits; -1 if a host waits."""
+    cause: Ints
+    """(n,) int64: the operation that is waited for."""
+    process: Ints
+    since: Ints
+    """`process` and `since`: (n,) int64, the process of the cause, and the time from which its chain goes back."""
+    amount: Ints
+    kind: Ints
+    """`amount` and `kind`: (n,) int64, ticks, and the row of what they are charged to."""
+    number: Ints
+    """(n_operations,) int64: the wait of each operation; -1 none."""
+
+
+class Cells(NamedTuple):
+    """What the time of chains counts for, by process; the cells of a process in the order in which ticks are given."""
+
+    first: Ints
+    end: Ints
+    """`first` and `end`: (n_lines,) int64, the cells of each line are among these."""
+    group: Ints
+    """(n_cells,) int64: equal for the same call path on several threads or streams."""
+    here: Ints
+    earlier: Ints
+    """`here` and `earlier`: (n_operations,) int64, the cell of what is charged where an operation begins, and that of
+    earlier waits that make it late."""
+
+
+class Compared(NamedTuple):
+    """Sums of two chains by group: (n_groups,) int64, zero between comparisons."""
+
+    more: Ints
+    less: Ints
+    largest: Ints
+    """One more than the cell with the most time of the former chain."""
+
+
+class Weights(NamedTuple):
+    """What a wait is charged to: (room,) int64, the cell, the earlier wait that it is passed on to (-1 none), the
+    weight, and scratch memory to divide it."""
+
+    cell: Ints
+    target: Ints
+    weight: Ints
+    share: Ints
+    remainder: Ints
+    spare: Ints
 
 
 @part
-def _add(cell, ticks, n, sums):
-    """Add ticks to a cell; return the number of cells met."""
+def _add(cell, ticks, sums):
+    """Add ticks to a cell."""
     if ticks <= 0:
-        return n
+        return
     if sums.sum[cell] == 0:
-        sums.met[n] = cell
-        n += 1
+        sums.used[cell >> 6] = sums.many[cell >> 12] = True
     sums.sum[cell] += ticks
-    return n
+
+
+@part
+def _next(cell, end, sums):
+    """Return the first cell with time from `cell` on, `end` if there is none before that."""
+    while cell < end:
+        if cell & 63 == 0 and not sums.used[cell >> 6]:
+            cell += 4096 if cell & 4095 == 0 and not sums.many[cell >> 12] else 64
+        elif sums.sum[cell] == 0:
+            cell += 1
+        else:
+            return cell
+    return end
+
+
+@part
+def _clear(cell, sums):
+    """Set a cell to zero; until all others of its block are, too, they are found only from it on."""
+    sums.sum[cell] = 0
+    sums.used[cell >> 6] = sums.many[cell >> 12] = False
 
 
 @part
@@ -132,206 +193,203 @@ def _last_exit(host, t, high, before, hosts):
 
 
 @part
-def _add_host(host, begin, end, n, hosts, sums):
+def _add_host(host, begin, end, hosts, sums):
     """Add the activity of a host from one time to another."""
     if end <= begin:
-        return n
+        return
     low, high = hosts.start[host], hosts.start[host + 1]
     i = _last_until(hosts.time, low, high, end - 1)
     while i >= low and end > begin:
         since = max(hosts.time[i], begin)
-        n = _add(hosts.cell[i], end - since, n, sums)
+        _add(hosts.cell[i], end - since, sums)
         end = since
         i -= 1
-    return _add(hosts.root[host], end - begin, n, sums)
+    _add(hosts.root[host], end - begin, sums)
 
 
 @part
-def _flush(n, at, sums):
-    """Move the sums of a walk to the buffers of all walks; return where they end, -1 if they do not fit."""
-    fits = at + n <= sums.cell.size
-    for k in range(n):
-        cell = sums.met[k]
-        if fits:
-            sums.cell[at + k] = cell
-            sums.ticks[at + k] = sums.sum[cell]
-        sums.sum[cell] = 0
-    return at + n if fits else -1
-
-
-@part
-def _add_operation(o, begin, end, n, m, operations, sums):
-    """Add the time of an operation, its wait, and the latency before it, from one time to another; return the numbers
-    of cells and of waits, the latter -1 if there is no room for more."""
+def _add_operation(o, begin, end, n, operations, sums):
+    """Add the time of an operation, its wait, and the latency before it, from one time to another; return the number of
+    waits."""
     since = max(operations.late[o], begin)
     if end > since:
-        n = _add(operations.cell[o], end - since, n, sums)
+        _add(operations.cell[o], end - since, sums)
         end = since
     since = max(operations.begin[o], begin)
     if end > since:
-        if m >= sums.operation.size:
-            return n, -1
-        sums.operation[m], sums.waited[m] = o, end - since
-        m += 1
+        sums.operation[n], sums.waited[n] = o, end - since
+        n += 1
         end = since
-    return _add(operations.latency[o], end - begin, n, sums), m
+    _add(operations.latency[o], end - begin, sums)
+    return n
 
 
 @part
-def _has_met(group, process, met):
-    """Return whether a process is in a group."""
+def _part_of(group, process, met):
+    """Return the entry of a process in a group, -1 if it is not there."""
     if group < 0:
-        return False
-    low, high = met.start[group], met.start[group + 1]
-    at = _last_until(met.process, low, high, process)
-    return at >= low and met.process[at] == process
+        return -1
+    return place_of(process, met.start[group], met.start[group + 1], met.process)
+
+
+@part
+def _walk(o, t, host, limit, is_free, other, on_streams, operations, hosts, met, sums):
+    """Follow a chain back from a time in an operation or, if `o` is negative, on a host; to a time (`limit`), until it
+    reaches a host (`on_streams`), or to the end of the first operation in which its process waited and met another one
+    (`other`, -1 none), unless that is before it reaches the host and kernels on the same stream that communicate are
+    skipped (`is_free`): they have not delayed the host. Return this operation, -1 none, and the number of waits."""
+    # calls that have waited, the last first
+    high, on, before, n = np.int64(-1), np.int64(-1), LATEST, 0
+    while t > limit and (o >= 0 or not on_streams):
+        if o >= 0:
+            if operations.late[o] > operations.begin[o] and _part_of(operations.group[o], other, met) >= 0:
+                return o, n
+            n = _add_operation(o, max(min(operations.since[o], t), limit), t, n, operations, sums)
+            t = max(min(operations.free_since[o] if is_free else operations.since[o], t), limit)
+            host, o = operations.host[o], operations.free_before[o] if is_free else operations.before[o]
+            continue
+        low = hosts.exit_start[host]
+        i = low - 1 if o == NOTHING else _last_exit(host, t, high if host == on else -1, before, hosts)
+        since = max(hosts.until[i] if i >= low else hosts.first, limit)
+        if i < low:
+            if o == NOTHING:
+                _add(hosts.root[host], t - since, sums)
+            else:
+                _add_host(host, since, t, hosts, sums)
+            break
+        leave = max(hosts.exit[i], limit)
+        _add_host(host, leave, t, hosts, sums)
+        _add(hosts.latency[i], leave - since, sums)
+        high, on, before = i, host, hosts.exit[i]
+        o, t, is_free = hosts.operation[i], min(t, since), False
+    return np.int64(-1), n
+
+
+@part
+def _add_waits(k, n, is_known, cell, m, waits, sums, weights):
+    """Add the waits on a chain that go back to earlier waits, or the others, to the weights of a wait; the former in
+    the order of these. Return the number of weights."""
+    first = m
+    for i in range(n - 1, -1, -1):
+        target = waits.number[sums.operation[i]]
+        if (0 <= target < k) != is_known:
+            continue
+        at = m
+        while is_known and at > first and weights.target[at - 1] > target:
+            weights.weight[at], weights.target[at] = weights.weight[at - 1], weights.target[at - 1]
+            at -= 1
+        weights.weight[at], weights.target[at] = sums.waited[i], target if is_known else -1
+        weights.cell[m] = cell
+        m += 1
+    return m
+
+
+@part
+def _weigh(k, n, low, high, is_compared, waits, cells, compared, sums, weights):
+    """Fill in the weights of a wait, in the order in which ticks are given; return their number. One that is not known,
+    and one without any cause, is charged where the cause begins."""
+    here, earlier, m = cells.here[waits.cause[k]], cells.earlier[waits.cause[k]], 0
+    c = _next(low, high, sums)
+    while c < high:
+        if c == here or c == earlier:
+            m = _add_waits(k, n, c == earlier, c, m, waits, sums, weights)
+        else:
+            g, weight = cells.group[c], sums.sum[c]
+            if is_compared:
+                weight = compared.more[g] - compared.less[g] if compared.largest[g] == c + 1 else np.int64(0)
+            if weight > 0:
+                weights.cell[m], weights.target[m], weights.weight[m] = c, -1, weight
+                m += 1
+        c = _next(c + 1, high, sums)
+    if m == 0:
+        weights.cell[0], weights.target[0], weights.weight[0] = here, -1, 1
+    return max(m, 1)
+
+
+@part
+def _forget(low, high, cells, sums, compared):
+    """Clear the sums of a chain."""
+    c = _next(low, high, sums)
+    while c < high:
+        g = cells.group[c]
+        compared.more[g] = compared.largest[g] = 0
+        _clear(c, sums)
+        c = _next(c + 1, high, sums)
 
 
 @kernel
-def walk_waiting(first, start, other, operations, hosts, met, sums, walked):
-    """Follow the chains of operations that wait, from their predecessors back to the operation that delayed their
-    process last.
+def charge_waits(which, waits, operations, hosts, met, cells, mine, theirs, compared, weights, charged, carried):
+    """Charge waits to the time that the chains of their causes spent in excess of the chains of those that wait, and to
+    waits on the former; from the last wait to the first: shares that earlier waits have caused are passed on to these.
 
-    Until a chain reaches the host, kernels on the same stream that communicate are skipped: they have not delayed the
-    host. It ends at the end of the first operation after that in which its process waited and met the process that is
-    waited for.
+    The chain of an operation that waits goes back from its predecessor to the operation that delayed its process last,
+    that of the cause until its process launched its part of that operation. Waits of hosts are charged to the chain of
+    the operation until it reaches a host.
 
     Parameters
     ----------
-    first : int
-        The first walk to do.
-    start, other : (n,) int64
-        Operations, and the process that each waits for.
-
-    Returns
-    -------
-    int
-        The first walk that is not done.
+    which : (n_charged,) int64
+        Numbers of waits, ascending.
+    mine, theirs : Sums
+        Scratch for the chain of the cause, and for that of who waits.
+    charged : (n_rows, n_cells) int64
+        Ticks by `waits.kind` or, if they are passed on by a later wait of that kind, by the number of kinds more; added
+        to.
+    carried : (n_kinds, n_waits) int64
+        Amounts that later waits pass on to each wait, by their kind; added to. Without kinds, nothing is passed on.
     """
-    at = walked.n_cells[first - 1] if first else 0
-    for k in range(first, start.size):
-        o = start[k]
-        host, is_free, n, held = operations.host[o], True, 0, -1
-        t, o = operations.free_since[o], operations.free_before[o]
-        # calls that have waited, the last first
-        high, on, before = np.int64(-1), np.int64(-1), LATEST
-        while True:
-            if o < 0:
-                low = hosts.exit_start[host]
-                i = low - 1 if o == NOTHING else _last_exit(host, t, high if host == on else -1, before, hosts)
-                since = hosts.until[i] if i >= low else hosts.first
-                if o == NOTHING:
-                    n = _add(hosts.root[host], t - since, n, sums)
-                elif i < low:
-                    n = _add_host(host, since, t, n, hosts, sums)
-                else:
-                    n = _add_host(host, hosts.exit[i], t, n, hosts, sums)
-                    n = _add(hosts.latency[i], hosts.exit[i] - since, n, sums)
-                if i < low:
-                    break
-                high, on, before = i, host, hosts.exit[i]
-                o, t, is_free = hosts.operation[i], min(t, since), False
-            if operations.late[o] > operations.begin[o] and _has_met(operations.group[o], other[k], met):
-                held = o
-                break
-            n, _ = _add_operation(o, min(operations.since[o], t), t, n, 0, operations, sums)
-            t = min(operations.free_since[o] if is_free else operations.since[o], t)
+    n_kinds = carried.shape[0]
+    cause, since, until, low, high, n = np.int64(-1), LATEST, LATEST, np.int64(0), np.int64(0), 0
+    for row in range(which.size - 1, -1, -1):
+        k = which[row]
+        o, x = waits.operation[k], waits.cause[k]
+        their_low = their_high = np.int64(0)
+        limit = EARLIEST
+        if o >= 0:
             host = operations.host[o]
-            o = operations.free_before[o] if is_free else operations.before[o]
-        end = _flush(n, at, sums)
-        if end < 0:
-            return k
-        at = end
-        walked.n_cells[k], walked.held[k] = end, held
-    return start.size
-
-
-@kernel
-def walk_causing(first, start, stop, operations, hosts, sums, walked):
-    """Follow the chains of operations that others wait for, from their begin back to some times.
-
-    Parameters
-    ----------
-    first : int
-        The first walk to do.
-    start, stop : (n,) int64
-        Operations, and times at which to stop; before the first event of the trace: at the end of the chain.
-
-    Returns
-    -------
-    int
-        The first walk that is not done.
-    """
-    at, m = (walked.n_cells[first - 1], walked.n_waits[first - 1]) if first else (0, 0)
-    for k in range(first, start.size):
-        o, limit = start[k], stop[k]
-        host = operations.host[o]
-        since = max(operations.since[o], limit)
-        n = _add(operations.latency[o], operations.begin[o] - since, 0, sums)
-        t, o = since, operations.before[o]
-        high, on, before = np.int64(-1), np.int64(-1), LATEST
-        while t > limit:
-            if o < 0:
-                low = hosts.exit_start[host]
-                i = low - 1 if o == NOTHING else _last_exit(host, t, high if host == on else -1, before, hosts)
-                since = max(hosts.until[i] if i >= low else hosts.first, limit)
-                if o == NOTHING:
-                    n = _add(hosts.root[host], t - since, n, sums)
-                elif i < low:
-                    n = _add_host(host, since, t, n, hosts, sums)
-                else:
-                    leave = max(hosts.exit[i], limit)
-                    n = _add_host(host, leave, t, n, hosts, sums)
-                    n = _add(hosts.latency[i], leave - since, n, sums)
-                if i < low:
-                    break
-                high, on, before = i, host, hosts.exit[i]
-                o, t = hosts.operation[i], min(t, since)
+            their_low, their_high = cells.first[host], cells.end[host]
+            held, _ = _walk(
+                operations.free_before[o], operations.free_since[o], host, EARLIEST, True, waits.process[k], False,
+                operations, hosts, met, theirs,
+            )  # fmt: skip
+            at = _part_of(operations.group[held], waits.process[k], met) if held >= 0 else -1
+            limit = min(met.launched[at] if at >= 0 else hosts.first, waits.since[k])
+            c = _next(their_low, their_high, theirs)
+            while c < their_high:
+                compared.less[cells.group[c]] += theirs.sum[c]
+                c = _next(c + 1, their_high, theirs)
+        if x != cause or waits.since[k] != since or limit != until:
+            _forget(low, high, cells, mine, compared)
+            host = operations.host[x]
+            cause, since, until, low, high = x, waits.since[k], limit, cells.first[host], cells.end[host]
+            _, n = _walk(x, since, host, limit, False, -1, o < 0, operations, hosts, met, mine)
+            c = _next(low, high, mine)
+            while c < high:
+                g = cells.group[c]
+                compared.more[g] += mine.sum[c]
+                if compared.largest[g] == 0 or mine.sum[c] > mine.sum[compared.largest[g] - 1]:
+                    compared.largest[g] = c + 1
+                c = _next(c + 1, high, mine)
+            _add(cells.here[x], 1, mine)
+            _add(cells.earlier[x], 1, mine)
+        m = _weigh(k, n, low, high, o >= 0, waits, cells, compared, mine, weights)
+        c = _next(their_low, their_high, theirs)
+        while c < their_high:
+            compared.less[cells.group[c]] = 0
+            _clear(c, theirs)
+            c = _next(c + 1, their_high, theirs)
+        for kind in range(n_kinds + 1):
+            is_own = kind == n_kinds
+            total = waits.amount[k] if is_own else carried[kind, k]
+            if total == 0:
                 continue
-            since = max(min(operations.since[o], t), limit)
-            n, m = _add_operation(o, since, t, n, m, operations, sums)
-            if m < 0:
-                break
-            t, host, o = since, operations.host[o], operations.before[o]
-        end = _flush(n, at, sums)
-        if end < 0 or m < 0:
-            return k
-        at = end
-        walked.n_cells[k], walked.n_waits[k] = end, m
-    return start.size
-
-
-@kernel
-def walk_waited_for(first, start, until, operations, sums, walked):
-    """Follow the chains of operations that hosts wait for, from some times back until they reach a host.
-
-    Parameters
-    ----------
-    first : int
-        The first walk to do.
-    start, until : (n,) int64
-        Operations, and times to start from.
-
-    Returns
-    -------
-    int
-        The first walk that is not done.
-    """
-    at, m = (walked.n_cells[first - 1], walked.n_waits[first - 1]) if first else (0, 0)
-    for k in range(first, start.size):
-        o, t, n = start[k], until[k], 0
-        while o >= 0:
-            since = min(operations.since[o], t)
-            n, m = _add_operation(o, since, t, n, m, operations, sums)
-            if m < 0:
-                break
-            t, o = since, operations.before[o]
-        end = _flush(n, at, sums)
-        if end < 0 or m < 0:
-            return k
-        at = end
-        walked.n_cells[k], walked.n_waits[k] = end, m
-    return start.size
+            divide(total, weights.weight, 0, m, weights.share, weights.remainder, weights.spare)
+            for i in range(m):
+                if weights.target[i] >= 0 and n_kinds > 0:
+                    carried[waits.kind[k] if is_own else kind, weights.target[i]] += weights.share[i]
+                else:
+                    charged[waits.kind[k] if is_own else n_kinds + kind, weights.cell[i]] += weights.share[i]
+    _forget(low, high, cells, mine, compared)
 
 
 @kernel
@@ -393,19 +451,12 @@ def spend_stretches(host, cell, begin, end, hosts, sums):
     host, begin, end : (n,) int64
     cell : (n,) int64
         Cell of an operation; -1 for hosts.
-
-    Returns
-    -------
-    int
-        Number of cells in `sums.met`.
     """
-    n = 0
     for k in range(host.size):
         if cell[k] >= 0:
-            n = _add(cell[k], end[k] - begin[k], n, sums)
+            _add(cell[k], end[k] - begin[k], sums)
         else:
-            n = _add_host(host[k], begin[k], end[k], n, hosts, sums)
-    return n
+            _add_host(host[k], begin[k], end[k], hosts, sums)
 
 
 @kernel
@@ -452,49 +503,3 @@ def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_c
         line_time[n], line_cell[n] = time[k], now
         n += 1
     return n
-
-
-@kernel
-def sweep_waits(start, amount, of, first, n, weight, target, short, passed, carried, share, remainder, spare):
-    """Divide the costs of some waits among their causes, from the last wait to the first: shares that earlier waits
-    have caused are passed on to these.
-
-    Parameters
-    ----------
-    start : int
-        The first of these waits.
-    amount, of : (n_waits,) int64
-        Cost and kind of each wait, ordered by the time of its cause.
-    first, n : (n_swept,) int64
-        First weight of each of these waits, and number of weights, at least one.
-    weight : (n_weights,) int64
-    target : (n_weights,) int64
-        The wait, earlier than its own, that the share of a weight is passed on to; -1 if it is charged.
-    short : (n_weights,) int64
-        To be filled: amount charged for the wait itself.
-    passed : (n_kinds, n_weights) int64
-        To be filled: amounts charged for later waits, by their kind.
-    carried : (n_kinds, n_waits) int64
-        Amounts that later waits pass on to each wait, by their kind; added to.
-    share, remainder, spare : (largest n,) int64
-        Scratch.
-    """
-    n_kinds = carried.shape[0]
-    for row in range(first.size - 1, -1, -1):
-        k = start + row
-        for kind in range(n_kinds + 1):
-            is_own = kind == n_kinds
-            total = amount[k] if is_own else carried[kind, k]
-            if total == 0:
-                continue
-            divide(total, weight, first[row], n[row], share, remainder, spare)
-            for i in range(n[row]):
-                at = first[row] + i
-                if share[i] == 0:
-                    continue
-                if target[at] >= 0:
-                    carried[of[k] if is_own else kind, target[at]] += share[i]
-                elif is_own:
-                    short[at] = share[i]
-                else:
-                    passed[kind, at] += share[i]

@@ -19,11 +19,15 @@ from tracecols.schema.enums import NCCL
 _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
 """Python functions: `torch/optim/sgd.py(12): step`."""
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Part of the names of built-in methods, `<built-in method numel of Tensor object at 0x7fdc681d0910>`, which differs
+between ranks and runs."""
+
 PHASE = 1 | 2
 """Flags of regions whose instances are phases."""
 
-_LIBRARIES = {"HIP": ("hip",), "XPU": ("ur", "ze", "pi", "sycl"), "MUSA": ("mu",), "CUDA": ("cu",)}
-"""Prefixes of the names of device calls."""
+_LIBRARIES = {"HIP": "hip", "XPU": "ur|ze|pi|sycl", "MUSA": "mu|musa", "CUDA": "cu|cuda"}
+"""Prefixes of the names of device calls, which no lower-case letter follows."""
 
 ROLES = {scan.KERNEL: "kernel", scan.MEMCPY: "data_transfer", scan.MEMSET: "kernel"}
 """Roles of the regions of streams, by category."""
@@ -99,8 +103,11 @@ class Definitions(DefinitionTables):
                 result[k] = self._region(text, text, "wrapper", "hip" if text.startswith("hip") else "cuda")
             elif category in ROLES:
                 result[k] = self._region(text, text, ROLES[category], device)
-            elif category == scan.PYTHON_FUNCTION and (found := _PYTHON.fullmatch(text)):
-                result[k] = self._region(text, text, "function", "user", file=found[1], line=int(found[2]))
+            elif category == scan.PYTHON_FUNCTION:
+                name = _ADDRESS.sub("", text)
+                found = _PYTHON.fullmatch(name)
+                file, line = (found[1], int(found[2])) if found else ("", 0)
+                result[k] = self._region(name, name, "function", "user", file=file, line=line)
             elif has_gloo and category == scan.CPU_OP and text.startswith(C10D) and find_operation(text) is not None:
                 result[k] = self._region(text, text, "task_create", NCCL)
             else:
@@ -132,7 +139,9 @@ class Definitions(DefinitionTables):
 def _device_of(recording: Recording) -> str:
     """Return the kind of device of the streams, from the names of the calls."""
     calls = [text for of, text in recording.names if of in (scan.CUDA_RUNTIME, scan.CUDA_DRIVER)]
-    found = [device for device, begins in _LIBRARIES.items() if any(call.startswith(begins) for call in calls)]
+    found = [
+        device for device, prefix in _LIBRARIES.items() if any(re.match(f"({prefix})(?![a-z])", call) for call in calls)
+    ]
     return next(iter(found), "DEVICE" if calls else "CUDA")
 
 

@@ -171,6 +171,8 @@ def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
                     if key in _KEPT:
                         yield key, parsed(value), text
                 if text.expect(",", "}") == "}":
+                    if text.peek() >= 0:
+                        raise text.wrong("expected the end of the file, found")
                     break
             else:
                 if text.peek() != ord("}"):

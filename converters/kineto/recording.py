@@ -299,7 +299,11 @@ class Recording:
         given = event.get("args") if isinstance(event, dict) else None
         if not isinstance(given, dict) or not isinstance(given.get("name"), str):
             return
-        pid, tid = event.get("pid"), event.get("tid")
+        # up to 2022, threads are texts
+        pid, tid = (
+            int(n) if isinstance(n, str) and re.fullmatch(r"[0-9]{1,18}", n) else n
+            for n in (event.get("pid"), event.get("tid"))
+        )
         if isinstance(pid, int) and isinstance(tid, int):
             if event.get("name") == "thread_name":
                 self.thread_names[pid, tid] = given["name"]

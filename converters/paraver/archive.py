@@ -121,7 +121,7 @@ class Archive:
         is_stream = np.array([*map(definitions.is_stream, definitions.names_of_threads(header, names))], bool)
         self._index = index = Index(path, header, type_table(names.labels), is_stream)
         numbers = sorted({*names.labels, *(number for number, _ in index.named)})
-        self._types = type_table(numbers)
+        self._types = type_table({n: names.labels.get(n, "") for n in numbers})
         action = self._types.action
         # locks are numbered: OTF2 has 32 bits for them, and these are addresses
         self.locks = np.unique([0, *(value for number, value in index.named if types.names_lock(number))])

@@ -44,7 +44,7 @@ class Regions:
         self.n_unnamed = 0
         """Number of MPI calls that `.pcf` does not name."""
         self.program = self._row(PROGRAM, "function", "user")
-        known = {found.action for n in numbers if (found := types.types_of(n)) is not None}
+        known = {found.action for n in numbers if (found := self._types_of(n)) is not None}
         self.flush = self._row(FLUSH, "artificial", "measurement_system") if types.FLUSH in known else -1
         in_openmp = types.FUNCTION in known, types.CRITICAL in known
         self.barrier = self._row("!$omp implicit barrier", "implicit_barrier", "openmp") if in_openmp[0] else -1
@@ -53,6 +53,9 @@ class Regions:
         self.outside = -1
         for number, value in named:
             self._add(number, value)
+
+    def _types_of(self, number: int) -> types.Types | None:
+        return types.types_of(number, self._names.labels.get(number, ""))
 
     def _row(self, name: str, role: str, paradigm: str, file: str = "", line: int = 0) -> int:
         return self.rows.setdefault((name, role, paradigm, file, line), len(self.rows))
@@ -64,14 +67,14 @@ class Regions:
 
     def fixed(self, number: int) -> int:
         """Return the region that a type enters whatever its value; -1 if it depends on the value."""
-        found = types.types_of(number)
+        found = self._types_of(number)
         if found is None or not found.name or found.action not in (types.REGION, types.SWITCH):
             return -1
         return self._row(found.name, found.role, found.paradigm)
 
     def _add(self, number: int, value: int) -> None:
         """Add the region that a value of a type names."""
-        found = types.types_of(number)
+        found = self._types_of(number)
         if not value or found is None or found.action not in types.WITH_REGIONS or found.name:
             return
         label = self._names.values.get(number, {}).get(value & MASK, "")
@@ -239,7 +242,7 @@ def tables_for_kernels(
 ) -> decode.Tables:
     """Return the decoder's tables of types, by index in `numbers`."""
     place = {number: k for k, number in enumerate(counters)}
-    found = [types.types_of(n) for n in numbers]
+    found = [types.types_of(n, names.labels.get(n, "")) for n in numbers]
     small = {identifier: row for identifier, row in communicators.items() if 0 <= identifier < MOST_COMMUNICATORS}
     status = names.values.get(types.LOCK_STATUS, {})
     obtaining = next((v for v, label in status.items() if label == types.OBTAINING), types.OBTAINING_VALUE)

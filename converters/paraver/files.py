@@ -142,7 +142,7 @@ _FIRST = re.compile(
     r"#Paraver "
     r"\((?P<recorded>[^)]*)\):(?P<end>\d{1,20})(?P<unit>_[a-z]+)?:(?P<nodes>\d+(?:\([\d,]*\))?):(?P<n>\d+)(?P<rest>.*)"
 )
-_APPLICATION = re.compile(r":(?P<n>\d+)\((?P<tasks>[\d:,]+)\)(?:,(?P<comms>\d+))?")
+_APPLICATION = re.compile(r":(?P<n>\d+):?\((?P<tasks>[\d:,]+)\)(?:,(?P<comms>\d+))?")
 _TASK = re.compile(r"(\d{1,9}):(\d{1,9})")
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +23,10 @@ WORDS_AT_ONCE = 1 << 18
 """Words of a location that are yielded at once, if it has that many."""
 
 
-def type_table(numbers: Iterable[int]) -> scan.TypeTable:
-    """Make the table of the given types."""
-    known = sorted(numbers)
-    action = [SKIPPED if (t := types_of(n)) is None else t.action for n in known]
+def type_table(labels: Mapping[int, str]) -> scan.TypeTable:
+    """Make the table of the given types, by their labels."""
+    known = sorted(labels)
+    action = [SKIPPED if (t := types_of(n, labels[n])) is None else t.action for n in known]
     first, last, of_range = zip(*((t.first, t.last, t.action) for t in TYPES), strict=True)
     return scan.TypeTable(
         slots_of(known),

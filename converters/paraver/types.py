@@ -130,8 +130,8 @@ TYPES: tuple[Types, ...] = (
     _one(60000030, REGION, "omp_set_num_threads", "function", "openmp"),
     _one(60000031, REGION, "omp_get_num_threads", "function", "openmp"),
     _one(60000032, LOCK),
-    # OMPT
-    _one(60000050, REGION, "!$omp critical", "critical", "openmp"),
+    # of OMPT; a critical section begins when it is acquired, the wait is one of 60000007
+    _one(60000050, REGION, "!$omp critical sblock", "critical_sblock", "openmp"),
     _one(60000051, REGION, "!$omp atomic", "atomic", "openmp"),
     _one(60000052, REGION, "!$omp for", "loop", "openmp"),
     _one(60000053, REGION, "!$omp workshare", "workshare", "openmp"),
@@ -182,6 +182,13 @@ TYPES: tuple[Types, ...] = (
 )  # fmt: skip
 """All types with a meaning. Others are counted."""
 
+OF_NSYS2PRV = (
+    ("NVTX pushpop ranges", REGION, "function", "user"), ("NCCL regions", REGION, "function", "user"),
+    ("NCCL kernel", KERNEL, "kernel", "cuda"),
+)  # fmt: skip
+"""Types that nsys2prv, which converts exports of Nsight Systems, numbers differently from trace to trace, or as Extrae
+numbers others: begin of the label, action, role and paradigm."""
+
 LATEST = (1 << 62) - 1
 """Upper bound for times, in ticks."""
 
@@ -229,8 +236,11 @@ DEVICE_STREAMS = ("CUDA", "HIP", "OpenCL", "OpenACC", "GPU-", "GPU_")
 `GPU_a2f80454.1` by the identifier of the device."""
 
 
-def types_of(number: int) -> Types | None:
-    """Return the declaration of a type; None if it has none."""
+def types_of(number: int, label: str = "") -> Types | None:
+    """Return the declaration of a type with its label in `.pcf`; None if it has none."""
+    for begin, action, role, paradigm in OF_NSYS2PRV:
+        if label.startswith(begin):
+            return Types(number, number, action, "", role, paradigm)
     return next((t for t in TYPES if t.first <= number <= t.last), None)
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import DATA
 from support.command_line import executed, run
+from support.small_cubes import small_cube
 
 import tracecols
 from tracecols.converters import registry
@@ -108,6 +109,13 @@ def test_analyze__is_the_same_for_store_and_archive_and_jobs(tmp_path, work, dat
         assert (tmp_path / f"{jobs}.severity" / "cells.parquet").read_bytes() == (
             work / "h.severity" / "cells.parquet"
         ).read_bytes()
+
+
+def test_short_runs__have_times_that_are_not_zero(tmp_path):
+    times = {("main", 0, 0): 40, ("main/f", 0, 0): 60}
+    small_cube({"time": times}, resolution=10**9).save(tmp_path / "x.severity")
+    assert "Time  time  100 ns" in run("show", tmp_path / "x.severity").output
+    assert re.search(r" 60 ns +60 ns  f$", run("show", tmp_path / "x.severity", "-p", "time", "--seconds").output, re.M)
 
 
 def test_info__tells_what_a_person_wants_to_know(work):

@@ -11,6 +11,7 @@ from support.device_program import Rank, Simulation
 from support.severities import cube_of
 
 import tracecols
+from tracecols.findings.mended import mended_of
 from tracecols.severity import wording
 
 
@@ -104,6 +105,8 @@ def test_recorded__first_finding_names_the_rank_that_all_wait_for(archive, rank,
     found = trace.analyze().diagnosis().findings[0]
     assert (found.kind, found.rank, found.cause_region) == ("straggler", rank, region)
     assert found.gain > 0
+    # what-if names it in the same words
+    assert found.what in mended_of(trace.what_if()).change.tolist()
 
 
 def test_late_in_numbered_steps__is_one_cause():

@@ -481,7 +481,5 @@ def test_usual__is_the_median_of_calls_that_are_not_the_first(seed):
 
 
 def test_stream_of_a_device_without_rank__has_its_name_only():
-    system = SimpleNamespace(
-        rank=[-1], thread=[0], has_threads=False, location_type=["gpu"], location_name=["HIP[0:0]"]
-    )
-    assert location_in_words(SimpleNamespace(system=system), 0) == "stream HIP[0:0]"
+    system = SimpleNamespace(rank=[-1], location_type=["gpu"], location_name=["HIP[0:0]"])
+    assert location_in_words(system, 0) == "stream HIP[0:0]"

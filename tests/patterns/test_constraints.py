@@ -174,6 +174,26 @@ def test_collectives__groups_of_inter_communicators_name_the_root_differently(ar
     assert violated(archive) == {}
 
 
+def test_collectives__missing_members_of_inter_communicators_are_ranks_of_the_trace(archive, violated):
+    mpi = archive.mpi(4)
+    inter = archive.inter_comm([3, 0], [1, 2], mpi.world)
+    for rank in (1, 3):
+        mpi.ranks[rank].collective(0, 9, inter, "barrier")
+    (_, [(_, _, words)]) = violated(archive)["collective operations that lack participants"]
+    assert words.endswith("2 of 4 participants, first missing ranks 0, 2 of the trace")
+
+
+def test_collectives__members_of_inter_communicators_are_ranks_of_the_trace(archive, violated):
+    mpi = archive.mpi(2)
+    inter = archive.inter_comm([1], [0], mpi.world)
+    for rank, op in zip(mpi.ranks, ("barrier", "allreduce"), strict=True):
+        rank.collective(0, 9, inter, op)
+    (_, [(_, _, words)]) = violated(archive)["collective operations whose participants disagree"]
+    assert words.startswith("barrier of rank 0 of the trace on ") and words.endswith(
+        " is allreduce of rank 1 of the trace"
+    )
+
+
 def test_collectives__at_most_four_missing_ranks_are_named(archive, violated):
     mpi = archive.mpi(6)
     mpi.ranks[1].collective(0, 9, mpi.world, "barrier")

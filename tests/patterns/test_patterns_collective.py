@@ -389,6 +389,16 @@ def test_nonblocking__alltoallv_waits_for_nobody_who_starts_after_its_end():
     assert severities(cube, "delay_nonblocking_aggregate") == {("main", 1): 15}
 
 
+def test_nonblocking__without_recorded_sizes_all_send_and_receive():
+    program = Program(processes=3)
+    for rank, start in zip(program.masters, (10, 30, 70), strict=True):
+        rank.enter(0, "main").enter(start, "MPI_Iallreduce").start_collective(start).leave(start)
+        rank.enter(start + 5, "MPI_Wait").complete_collective(80, "allreduce").leave(80)
+    with program.trace() as trace:
+        cube = trace.analyze()
+    assert severities(cube, "mpi_nonblocking_collective_wait") == {("main/MPI_Wait", 0): 55, ("main/MPI_Wait", 1): 35}
+
+
 def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze):
     mpi = archive.mpi(2)
     for rank, starts in zip(mpi.ranks, ((10, 12), (40, 60)), strict=True):

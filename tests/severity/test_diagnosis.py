@@ -775,7 +775,7 @@ def test_place__of_many_locations_keeps_a_path_that_can_be_read():
 def test_streams__are_called_by_their_names():
     cube = cube_of(Simulation([Rank().kernel("gemm", 5).sync()]).program)
     at = cube.system.location_type.index("gpu")
-    assert location_in_words(cube, at) == f"rank 0 stream {cube.system.location_name[at]}"
+    assert location_in_words(cube.system, at) == f"rank 0 stream {cube.system.location_name[at]}"
 
 
 @pytest.mark.parametrize("name", ["omp_basic", "coll", *slow(FIRST)])

@@ -141,6 +141,29 @@ def test_page__shows_rows_and_the_whole_run(page):
 
 
 @pytest.mark.slow
+def test_lines__on_the_screen_are_those_between_its_ends(browser, server):
+    page = Page(browser, server, height=320)
+    page.press("e")
+    page.view("view.toggle(view.rowOf.get(1))")
+    page.settle()
+    for scroll in (0, 1, 24, 25, 70, 10_000):
+        page.view(f"[view.scroll = {scroll}, view.changed()]")
+        page.settle()
+        lines = page.view("view.layout.map(({ y, height }) => [y, height])")
+        # rows are one below the other
+        assert [y for y, _ in lines] == [sum(h for _, h in lines[:i]) for i in range(len(lines))]
+        top, room = page.view("[view.scroll, view.height]")
+        shown = [i for i, (y, h) in enumerate(lines) if y + h > top and y < top + room - 70]
+        assert page.view("view.inView.map((line) => view.layout.indexOf(line))") == shown
+    # what is below a closed row is drawn on it; what is not known, nowhere
+    process = page.view("view.about.rows[view.rowOf.get(1)].parent")
+    page.view(f"view.toggle({process})")
+    page.settle()
+    assert page.view("[view.lineOn(1).row, view.lineOn(-1) ?? null]") == [process, None]
+    page.close()
+
+
+@pytest.mark.slow
 def test_page__of_a_telephone_and_on_paper(browser, server):
     page = Page(browser, server, width=400)
     canvas = page.page.locator(".canvas")

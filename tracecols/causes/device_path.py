@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.device_chains import Chains
+from tracecols.causes.device_chains import Chains, sums_of
 from tracecols.causes.device_operations import OPERATION as COLUMNS
 from tracecols.causes.device_operations import DeviceOperations
 from tracecols.causes.device_waits import DeviceWaits
@@ -27,7 +27,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.periods import divide_intervals
 from tracecols.kernels import chains
-from tracecols.kernels.chains import HOST, Hosts, Operations, Sums
+from tracecols.kernels.chains import HOST, Hosts, Operations
 from tracecols.schema.causes import POINTS
 
 Ints = NDArray[np.int64]
@@ -110,7 +110,7 @@ def device_path(
     hosts = Hosts(
         np.zeros(n_lines + 1, np.int64),
         nothing,
-        nothing,
+        nothing.astype(np.int32),
         np.zeros(n_lines, np.int64),
         start,
         found.exits.time,
@@ -230,18 +230,12 @@ class PathRows(NamedTuple):
 
 @step(CHARGES, "device_path_rows")
 def device_path_rows(
-    facts: Facts,
-    scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
-    device_operations: DeviceOperations,
-    host_lines: ColumnSource,
-    device_waits: DeviceWaits,
-    device_path: Columns | None,
+    facts: Facts, device_chains: Chains, host_lines: ColumnSource, device_path: Columns | None
 ) -> PathRows | None:
     """Add up the critical path on the processes of a partition; None if the path is not found over streams."""
     if device_path is None:
         return None
-    of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
+    of, cells = device_chains, device_chains.cells
     by_row = np.argsort(of.row, kind="stable")
     is_host = device_path.row < 0
     operation = np.where(is_host, -1, pick(by_row, lookup(of.row[by_row], device_path.row)))
@@ -254,13 +248,11 @@ def device_path_rows(
     row, span, since, until = _divided(facts, entered, end, location)
     found = []
     for here in np.split(np.arange(span.size), np.flatnonzero(np.diff(span)) + 1):
-
-        def walk(sums: Sums, here: Ints = here) -> int:
-            at = row[here]
-            return int(chains.spend_stretches(host[at], cell[at], since[here], until[here], of.hosts, sums))
-
-        path, where, ticks = of.totals(walk)
-        found.append((path, where, ticks, np.full(path.size, span[here[0]] if here.size else 0)))
+        at, sums = row[here], sums_of(len(cells))
+        chains.spend_stretches(host[at], cell[at], since[here], until[here], of.hosts, sums)
+        met = np.flatnonzero(sums.sum)
+        of_span = np.full(met.size, span[here[0]] if here.size else 0)
+        found.append((cells.call_path[met], cells.location[met], sums.sum[met], of_span))
     late = np.flatnonzero(entered > begin)
     row, span, since, until = _divided(facts, begin[late], entered[late], location[late])
     found.append((device_path.begin_call_path[mine[late[row]]], location[late[row]], until - since, span))

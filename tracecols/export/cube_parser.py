@@ -105,21 +105,9 @@ RowFunction = Callable[[int, int, NDArray[np.float64]], None]
 class CubeParser:
     """Collect the trees of a file and hand on its rows of values.
 
-    Parameters
-    ----------
-    on_row : callable, optional
-        Called with the id of a metric, the row of a call path and one value per location (CUBE 3 only).
-
-    Attributes
-    ----------
-    attributes : dict of str to str
-        Attributes of the file itself.
-    version : str
-    metrics, call_paths, system : list of Element
-        In depth-first order.
-    n_locations : int
-    topologies : list of dict
-        name, dimensions (list of {name, size, periodic}), and coordinates by identifier of the location.
+    `on_row` is called with the id of a metric, the row of a call path and one value per location (CUBE 3 only).
+    `attributes` are those of the file itself; `metrics`, `call_paths` and `system` are in depth-first order, and
+    `topologies` have name, dimensions (list of {name, size, periodic}), and coordinates by identifier of the location.
     """
 
     def __init__(self, where: str, on_row: RowFunction | None = None) -> None:

@@ -75,19 +75,9 @@ class Copies:
 
 
 class Flows:
-    """The flows of a time range, by the rows of the events they join.
+    """The flows of a time range, by the rows of the events they join; `n` is an upper bound of their numbers.
 
-    Attributes
-    ----------
-    n : int
-        Upper bound of the numbers of flows.
-
-    Parameters
-    ----------
-    holds : callable
-        `holds(location, ticks)`: mask of the events that are shown; (n,) bool.
-    ns : callable
-        Turns ticks into nanoseconds of the timeline; (n,) int64.
+    `holds(location, ticks)` is a mask of the events that are shown; `ns` turns ticks into nanoseconds of the timeline.
     """
 
     def __init__(self, holds: Holds, ns: Nanoseconds, model: Model | None) -> None:

@@ -209,34 +209,13 @@ def export(
     conventions: str = DEFAULT,
     subdomains: Path | None = None,
 ) -> None:
-    """Write a severity cube, or a table of a store; the ending of the output is the format.
+    """Write a severity cube, or a table of a store; the ending of the output is the format. Raises ExportError if it is
+    unknown, the source has no such contents, or the file cannot be written or must not be replaced.
 
-    Parameters
-    ----------
-    output : Path
-        Ends in .parquet, .csv or .json; for a cube also in .cubex, .cube or .severity.
-    table : str, optional
-        For a store: `events` (with pointer columns; the default), a compound table, a side table or a definition table
-        (`tracecols.frames.catalog`).
-    wide : bool
-        For a cube, as .parquet or .csv: a column per property instead of a row per value.
-    force : bool
-        Replace a cube that was made in another way, or any file (`tracecols.store.outputs`).
-    unfolds : bool
-        For a cube that is divided by phase: phases become call paths (`severity.unfolded`).
-    raw : bool
-        For a table of a store: the stored columns, as in SQL, instead of seconds, ranks, threads and names.
-    conventions : str
-        For tables of a store that depend on them: the conventions to follow.
-    subdomains : Path, optional
-        For a cube: a file that assigns locations to parts of the application. In .parquet and .csv, they are a column
-        `subdomain`; in other formats, they replace machines and nodes in the system tree.
-
-    Raises
-    ------
-    ExportError
-        If the format is unknown, the source has no such contents, or the file cannot be written or must not be
-        replaced.
+    Of a store: a `table` of `tracecols.frames.catalog`, by default `events` with pointer columns; `raw` is the stored
+    columns instead of seconds, ranks, threads and names. Of a cube: `wide` is a column per property instead of a row
+    per value, and `unfolds` makes call paths of phases; subdomains are a column in .parquet and .csv, and replace
+    machines and nodes in the system tree in other formats.
     """
     whole = {".severity", *CUBES}
     if output.suffix not in {*TABLES, *whole}:

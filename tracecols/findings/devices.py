@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.device_chains import BEFORE, ON_HOST, ON_STREAM
-from tracecols.causes.device_costs import WAITING
+from tracecols.causes.device_chains import BEFORE, ON_HOST, ON_STREAM, WAITING
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
@@ -40,19 +39,24 @@ def of_devices(s: Scenarios, computing: Computing, kernels: Computing) -> list[C
     """Return the causes that processes begin operations of kernels last, with the gains of mending that: 0 if waits of
     hosts for kernels are not recorded. `computing` and `kernels` are the computation of threads and of streams."""
     with s.model.divided() as run:
-        (blame,) = run.stages(lambda model, _stage: model.get("device_blame"), [SWEEP])
+        (delays,) = run.stages(lambda model, _stage: model.get("device_delays"), [SWEEP])
     process = np.asarray(s.model.facts.process, np.int64)
-    of = process[blame.cause_location]
-    waits = np.bincount(of, blame.ticks)
+    of = process[delays.waits.cause_location]
+    waits = np.bincount(of, delays.waits.wait)
     least = LEAST * s.runtime * distinct(process[s.model.locations.is_device]).size
     chosen = np.argsort(-waits, kind="stable")[:N_TRIED]
-    parts = [blame.take(np.flatnonzero(of == p)) for p in chosen[waits[chosen] >= max(least, 1)].tolist()]
-    found = [c for c in (_late(s, part, int(waits.sum()), s.merged.below_steps) for part in parts) if c is not None]
+    chosen = chosen[waits[chosen] >= max(least, 1)]
+    group = np.full(waits.size, -1)
+    group[chosen] = np.arange(chosen.size)
+    blames = dict(zip(chosen.tolist(), delays.blame(group[of], chosen.size), strict=True))
+    n_last = np.bincount(process[delays.waits.cause_location[delays.waits.is_longest > 0]], minlength=waits.size)
+    every = (_late(s, part, int(waits.sum()), int(n_last[p]), s.merged.below_steps) for p, part in blames.items())
+    found = [c for c in every if c is not None]
     is_copy = (s.model.regions.device_call == COPY)[s.call_paths.region]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = max(gain, 0)
         # what makes others wait may take longer where nobody waits for it, too
-        late = blame.take(np.flatnonzero(of == process[cause.locations[0]]))
+        late = blames[int(process[cause.locations[0]])]
         paths = distinct(late.call_path[np.isin(late.spent_in, (ON_HOST, ON_STREAM))])
         # copies on streams are blamed on the call paths of the calls that request them
         if is_copy[paths].any():
@@ -63,11 +67,12 @@ def of_devices(s: Scenarios, computing: Computing, kernels: Computing) -> list[C
     return found
 
 
-def _late(s: Scenarios, blame: Columns, whole: int, same: NDArray[np.int64]) -> Cause | None:
+def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: NDArray[np.int64]) -> Cause | None:
     """Return the cause that a process is late; None if neither its host nor its kernels make it late.
 
-    `blame` holds what makes it late, `whole` the ticks that kernels of all processes wait, and `same` the first of the
-    call paths that differ in nothing but the numbers of steps above them.
+    `blame` holds what makes it late, `whole` the ticks that kernels of all processes wait, `n_last` the number of
+    operations that are waited for, and `same` the first of the call paths that differ in nothing but the numbers of
+    steps above them.
     """
     own = blame.take(np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM))))
     cell, first = number(combine(own.location, own.call_path))
@@ -87,7 +92,7 @@ def _late(s: Scenarios, blame: Columns, whole: int, same: NDArray[np.int64]) -> 
     evidence: dict[str, Any] = {
         "waits": int(blame.ticks.sum()) / resolution,
         "share": int(blame.ticks.sum()) / whole,
-        "n_last": int(distinct(blame.cause).size),
+        "n_last": n_last,
         "on_host": by[ON_HOST],
         "on_stream": by[ON_STREAM],
         "earlier": by[WAITING],

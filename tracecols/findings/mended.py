@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tracecols.findings.cause import Cause
 from tracecols.findings.search import find_causes, has_causes
-from tracecols.model.readable import Readable
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import Changes, Replay
 from tracecols.severity import wording
+from tracecols.severity.axes import SystemAxis
+from tracecols.severity.finding import location_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,14 +49,11 @@ def mended(replay: Replay) -> pd.DataFrame:
 
 def _in_words(replay: Replay, cause: Cause) -> str:
     model = replay.model
-    of = Readable(model.store, lambda: model.facts)
-    several = bool((of.thread[model.locations.is_cpu] > 0).any())
-    names = model.store.definitions["locations"].column("name").to_pylist()
-
-    def name(location: int) -> str:
-        stream = names[location] if model.locations.is_device[location] else None
-        return wording.location(of.rank[location], of.thread[location], stream, several)
-
-    who = wording.culprits(cause.locations.tolist(), cause.is_process, of.rank, of.thread, name)
-    region = wording.short(str(model.regions.name[replay.call_paths.region[cause.call_path]]))
-    return wording.what(cause.facts(), wording.Subject(region, who, "thread" if several else "rank"))
+    system = SystemAxis.of(model.store)
+    who = wording.culprits(
+        cause.locations.tolist(), cause.is_process, system.rank, system.thread, partial(location_in_words, system)
+    )
+    facts = cause.facts()
+    name = facts["evidence"].get("phases") or model.regions.name[replay.call_paths.region[cause.call_path]]
+    region = wording.short(str(name))
+    return wording.what(facts, wording.Subject(region, who, "thread" if system.has_threads else "rank"))

@@ -124,11 +124,12 @@ def _of_causes(
 
 def _of_devices(store: Store, n_members: int, n_receives: int, n_sends: int, n_events: int) -> dict[str, int]:
     """Bound the bytes kept by the steps that follow chains over devices, if there are streams, assuming that every
-    second event begins an operation and no chain goes back through more than 64 call paths."""
+    second event begins an operation, and that each is on a call path of its own. All chains are joined to be compared,
+    so they are there twice."""
     if "gpu" not in store.definitions["locations"].column("type").to_pylist():
         n_members = n_receives = n_sends = n_events = 0
-    operation, wait, entry = 8 * len(OPERATION) + 8 * len(SYNC), 8 * len(WAIT) + 8 * len(PART), 12
-    n_waits, cells = n_members + n_receives + n_sends, 32 * n_events
+    operation, wait = 8 * len(OPERATION) + 8 * len(SYNC), 8 * len(WAIT) + 8 * len(PART)
+    n_waits = n_members + n_receives + n_sends
     return {
         "device_operations": operation * n_events // 2,
         "device_members": wait * n_members,
@@ -136,8 +137,7 @@ def _of_devices(store: Store, n_members: int, n_receives: int, n_sends: int, n_e
         "device_sends": wait * n_sends,
         "device_waits": wait * n_waits,
         "host_lines": 32 * n_events,
-        "waiting_chains": (64 * entry + 48) * (n_waits + n_events // 8) + 2 * cells,
-        "causing_chains": (64 * entry + 40) * n_waits + cells,
+        "device_chains": 2 * (16 * 8 // 2 + 12 + 32) * n_events,
         "device_path": 8 * 8 * n_events,
     }
 

@@ -111,7 +111,19 @@ class Names:
 
     def location(self, number: int) -> str:
         """Return the name of a location, with its number and rank."""
-        return f"location {number} '{self._locations[number]}' of rank {self._ranks[self._process[number]]}"
+        return f"location {number} '{self._locations[number]}' of rank {self.rank(self._process[number])}"
+
+    def rank(self, process: int) -> int:
+        """Return the rank of a process in the whole trace."""
+        return self._ranks[process]
+
+    def member(self, m: CompoundTable, row: int) -> str:
+        """Return the rank of a participant in `collective_members`, on an inter-communicator that in the whole
+        trace."""
+        on = int(m.communicator[row])
+        if on >= 0 and self.model.communicators.is_inter[on]:
+            return f"rank {self.rank(self._process[m.location[row]])} of the trace"
+        return f"rank {m.rank[row]}"
 
     def communicator(self, number: int) -> str:
         """Return the name of a communicator or team."""
@@ -507,12 +519,16 @@ def participants(model: Model, names: Names) -> Found:
 
     def tell(i: int) -> str:
         k = of[i]
-        there = set(m.rank[m.collective == k].tolist())
-        missing = [r for r in range(int(c.size[k])) if r not in there][:4]
+        here, on = m.collective == k, int(c.communicator[k])
+        there, size, where = set(m.rank[here].tolist()), int(c.size[k]), ""
+        missing = [r for r in range(size) if r not in there][:4]
+        if on >= 0 and model.communicators.is_inter[on]:
+            # ranks of two groups
+            absent = np.setdiff1d(model.communicators.members_of(on), model.process[m.location[here]])[:4]
+            missing, where = [names.rank(process) for process in absent.tolist()], " of the trace"
         return (
-            f"{names.op(int(c.op[k]))} on {names.communicator(int(c.communicator[k]))}: {c.n_members[k]} of "
-            f"{c.size[k]} "
-            f"participants, first missing rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+            f"{names.op(int(c.op[k]))} on {names.communicator(on)}: {c.n_members[k]} of {size} "
+            f"participants, first missing rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}{where}"
         )
 
     return Found.at(time, location, tell)
@@ -539,10 +555,10 @@ def collective_order(model: Model, names: Names) -> Found:
         if not others.size:
             roots = ", ".join(map(str, np.unique(m.root[mine[m.root[mine] >= 0]])[:4].tolist()))
             return f"participants of {names.op(int(c.op[of[i]]))} on {on} have different roots: ranks {roots}"
-        other = others[0]
+        one, other = mine[0], others[0]
         return (
-            f"{names.op(int(m.op[mine[0]]))} of rank {m.rank[mine[0]]} on {on} is {names.op(int(m.op[other]))} "
-            f"of rank {m.rank[other]}"
+            f"{names.op(int(m.op[one]))} of {names.member(m, one)} on {on} is {names.op(int(m.op[other]))} of "
+            f"{names.member(m, other)}"
         )
 
     return Found.at(time, location, tell)

@@ -276,17 +276,8 @@ class GraphBuilder:
     """Builder of the nodes and edges of a trace, slice by slice: `Run.stages` calls `visit` for the stages `STAGES`,
     and `take` gets the results in that order.
 
-    Parameters
-    ----------
-    with_computation : bool, optional
-        Whether the computation before each node is found as well.
-
-    Attributes
-    ----------
-    nodes : Nodes
-        Nodes of the whole trace, once the first stage is complete.
-    computation : Computation
-        The same, if it is found.
+    Once the first stage is complete, `nodes` are those of the whole trace, and, if asked for, `computation` is what is
+    computed before each.
     """
 
     stages, in_windows, finds_much = STAGES, False, False

@@ -16,6 +16,7 @@ from tracecols.enhance.definitions.topologies import Topology
 from tracecols.given.printable import escaped
 from tracecols.given.quantities import counted
 from tracecols.model.table_files import find_tables
+from tracecols.report.text import value_in_words
 from tracecols.schema import DEFINITIONS, NAMES, not_analysed
 from tracecols.schema.notes import fate, note, singular
 from tracecols.severity import focus
@@ -101,7 +102,7 @@ def html_of(store: Store) -> str:
     losses += [f"events of location {loss['location']} lost: {loss['reason']}" for loss in said["lost"]]
     rows = {
         "source": f"{'/'.join(PurePath(said['source']['path']).parts[-2:])}, {said['source']['format']}",
-        "span": f"{said['span']:.6f} s",
+        "span": value_in_words(said["span"], "sec"),
         "events": f"{said['n_events']:,}: {', '.join(f'{n:,} {kind}' for kind, n in kinds[:SHOWN])}",
         "locations": f"{said['n_locations']:,} of {counted(len(said['processes']), 'process', 'processes')}",
         "communicators": f"{len(said['communicators']):,}",
@@ -177,16 +178,17 @@ def _facts_of(store: Store) -> list[tuple[str, str]]:
     span = (m["last_time"] - m["first_time"]) / clock["resolution"]
     where = counted(len(processes) - processes.count("accelerator"), "process", "processes")
     size = sum(f.stat().st_size for t in ("definitions", *store.tables) for f in (store.path / t).glob("*.parquet"))
+    each = f", {size / m['n_events']:,.1f} per event" if m["n_events"] else ""
     rows = [
         ("source", source["path"]),
         ("format", source["format"] + (f", written by {source['creator']}" if source.get("creator") else "")),
-        ("span", f"{span:.6f} s, clock of {clock['resolution']:,} ticks per second"),
+        ("span", f"{value_in_words(span, 'sec')}, clock of {clock['resolution']:,} ticks per second"),
     ]
     if clock["realtime"] > 0:
         rows.append(("recorded", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(clock["realtime"] / 1e9))))
     rows += [
         ("events", f"{m['n_events']:,} in {counted(m['n_locations'], 'location')} of {where}"),
-        ("store", f"{size:,} bytes, {size / max(m['n_events'], 1):.1f} per event; format {store.version}"),
+        ("store", f"{size:,} bytes{each}; format {store.version}"),
     ]
     lacking = [
         f"{name}.{c.name}" for name, t in (*DEFINITIONS.items(), *store.tables.items()) for c in store.lacking(t)

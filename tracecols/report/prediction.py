@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tracecols.report.tables import TextTable, plain_rows
+from tracecols.report.text import value_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,9 +87,9 @@ def _runtimes(prediction: Prediction, width: int) -> TextTable:
     p = prediction
     change = f"{p.runtime / p.recorded_runtime - 1:+.1%}" if p.recorded_runtime else "-"
     made = TextTable("<", "runtime", "change", width=width)
-    made.add("recorded", f"{p.recorded_runtime:,.6f} s", "")
-    made.add(f"predicted: {p.changes}", f"{p.runtime:,.6f} s", change)
-    made.add("the same on an ideal network", f"{p.shortest:,.6f} s", "")
+    made.add("recorded", value_in_words(p.recorded_runtime, "sec"), "")
+    made.add(f"predicted: {p.changes}", value_in_words(p.runtime, "sec"), change)
+    made.add("the same on an ideal network", value_in_words(p.shortest, "sec"), "")
     return made
 
 

@@ -14,6 +14,7 @@ from rich.tree import Tree
 from tracecols.enhance.scan.paths import shortened
 from tracecols.errors import SeverityError
 from tracecols.given.printable import one_line
+from tracecols.given.quantities import in_words
 from tracecols.severity import focus
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube
@@ -92,25 +93,11 @@ def _locations_below(axis: SystemAxis) -> Callable[[int], NDArray[np.bool_]]:
 
 
 class Display:
-    """Turn a cube into trees of text.
+    """Turn a cube into trees of text. Raises SeverityError if a cube that is not divided is to be shown over time.
 
-    Parameters
-    ----------
-    relative : bool
-        Show percentages of the selection to the left instead of the property's root.
-    plain : bool
-        Show seconds, occurrences or bytes instead of percentages.
-    threshold : float
-        Leave out nodes with less than this share of the whole.
-    depth, rows : int
-        Maximum number of levels and of nodes printed of a tree.
-    over_time : bool
-        Put bars with the values by phase or time bin in front of every name.
-
-    Raises
-    ------
-    SeverityError
-        If `over_time` is set for a cube that is not divided into phases or bins.
+    Values are percentages of the property's root; of the selection to the left if `relative`; seconds, occurrences or
+    bytes if `plain`. Nodes with less than the share `threshold` of the whole are left out; a tree has at most `depth`
+    levels and `rows` nodes. With `over_time`, bars with the values by phase or time bin are in front of every name.
     """
 
     def __init__(
@@ -211,6 +198,9 @@ class Display:
 
     def _number(self, value: float, unit: str) -> str:
         if unit == "sec":
+            if 0 < abs(value) < 1e-5:
+                sign = "-" if value < 0 else self.sign
+                return f"{sign + in_words(abs(value), 'seconds'):>16}"
             return f"{value:{self.sign}14.6f} s"
         # ratios are fractional
         digits = ",.0f" if value % 1 == 0 or abs(value) >= LARGE else ",.4g"

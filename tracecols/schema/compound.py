@@ -649,16 +649,23 @@ NONBLOCKING_MEMBERS = Table(
         Column("is_root", "bool", "whether it is the root"),
         Column("sent", "int64", "bytes sent", "bytes"),
         Column("received", "int64", "bytes received", "bytes"),
+        Column("sends", "bool", "whether it sends data; true if no sizes are recorded of the operation"),
+        Column("receives", "bool", "whether it receives data; true if no sizes are recorded of the operation"),
         event("begin", "the event that starts it"),
         ticks("begin_time", "enter of the call that starts it"),
         reference("begin_call_path", "call_paths", "call path of that call; null outside of calls"),
         event("done", "the event that completes it"),
-        ticks("latest_begin_time", "when the last participant started; null if some are missing", nullable=True),
-        ticks("root_begin_time", "when the root started; null if there is none", nullable=True),
+        ticks(
+            "latest_begin_time",
+            "when the last participant started, on an inter-communicator that of the other group; null if some are "
+            "missing",
+            nullable=True,
+        ),
+        ticks("root_begin_time", "when the root started; null if there is none that sends", nullable=True),
         ticks(
             "latest_sender_begin_time",
             "when the last that sends, but the root, started (for MPI_Iscan and MPI_Iexscan, of the ranks up to this "
-            "one); null if none does",
+            "one; for MPI_Ialltoallv and MPI_Ialltoallw, of those that started before its end); null if none does",
             nullable=True,
         ),
         *_call("done", "the call that completes it", exit_row=False),

@@ -281,8 +281,11 @@ class SeverityCube(Severities):
         return written
 
     def view(self, height: int = 620) -> Any:
-        """Return the page of `report` as a notebook widget (extra `notebook`); its `selection` is what is selected in
-        it.
+        """Return the page of `report` as a notebook widget (extra `notebook`).
+
+        Its `selection` is a dict: `properties`, a list of [id, whether without the properties below it]; `call_paths`,
+        a list of the numbers of the selected call paths; `periods`, the first and the last selected phase or bin, None
+        if none are selected.
 
         Parameters
         ----------

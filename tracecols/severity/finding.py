@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.given.printable import one_line
+from tracecols.given.printable import one_line, printable
 from tracecols.given.providers import provider
 from tracecols.schema.properties import COMPUTATION, EXECUTION
-from tracecols.severity import wording
+from tracecols.severity.axes import SystemAxis
 from tracecols.severity.causes import is_part
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
@@ -128,11 +128,14 @@ def not_negative(cells: Cells) -> Cells:
     return Cells(kept.key, kept.value * (max(total, 0.0) / positive)) if positive else kept
 
 
-def location_in_words(cube: Severities, location: int) -> str:
+def location_in_words(s: SystemAxis, location: int) -> str:
     """Return rank and, if processes have several threads, thread of a location; for a stream of a device, its name."""
-    s = cube.system
-    stream = str(s.location_name[location]) if s.location_type[location] == "gpu" else None
-    return wording.location(int(s.rank[location]), int(s.thread[location]), stream, s.has_threads)
+    words = f"rank {s.rank[location]}"
+    if s.location_type[location] == "gpu":
+        stream = f"stream {printable(s.location_name[location]) or s.thread[location]}"
+        # devices may be processes of their own, which have no rank
+        return f"{words} {stream}" if s.rank[location] >= 0 else stream
+    return f"{words} thread {s.thread[location]}" if s.has_threads else words
 
 
 def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place, Place, int]:
@@ -177,7 +180,7 @@ def cause_of(cube: Severities, causes: Cells | None) -> Place | None:
     if cube.system.location_type[most] == "gpu" and not is_spread and _is_program(cube, best):
         # on hosts and streams alike, operations whose launch is not known are charged to the program
         words = "operations whose launch is not recorded"
-    return Place(location_in_words(cube, most), words, seconds, share, found.n_call_paths)
+    return Place(location_in_words(cube.system, most), words, seconds, share, found.n_call_paths)
 
 
 def costs_of(cube: Severities, name: str) -> Cells | None:
@@ -219,7 +222,8 @@ def payers(
     paying = _paying(by_location) if total > 0 else np.zeros(0, np.int64)
     order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
     return paying, tuple(
-        Place(location_in_words(cube, int(i)), "", float(by_location[i]), float(by_location[i]) / total) for i in order
+        Place(location_in_words(cube.system, int(i)), "", float(by_location[i]), float(by_location[i]) / total)
+        for i in order
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -183,8 +184,9 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     by_location = np.bincount(own.location, own.value, cube.system.n_locations) * cube.scale(name)
     paying, paid_by = payers(cube, by_location, total)
     who = [int(i) for i in facts["locations"]]
+    system = cube.system
     words = wording.culprits(
-        who, bool(facts["is_process"]), cube.system.rank, cube.system.thread, lambda i: location_in_words(cube, i)
+        who, bool(facts["is_process"]), system.rank, system.thread, partial(location_in_words, system)
     )
     name_of_cause = str(facts["evidence"].get("phases") or cube.call_paths.name[at])
     region_of_cause = wording.short(name_of_cause)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import function_name
-from tracecols.given.printable import printable
 from tracecols.given.quantities import in_words
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
 from tracecols.severity.narrowed import ranges
@@ -121,17 +120,6 @@ def are_too_small(f: Facts) -> bool:
 def are_stalled(f: Facts) -> bool:
     """Return whether small parallel regions take so long that threads must have been kept from running."""
     return are_too_small(f) and f["evidence"]["lost_each"] > STALLED
-
-
-def location(rank: int, thread: int, stream: str | None, has_threads: bool) -> str:
-    """Name a location by its rank and, if processes have several threads, its thread; for a stream of a device, given
-    by its name, by that."""
-    words = f"rank {rank}"
-    if stream is not None:
-        words_of_stream = f"stream {printable(stream) or thread}"
-        # devices may be processes of their own, which have no rank
-        return f"{words} {words_of_stream}" if rank >= 0 else words_of_stream
-    return f"{words} thread {thread}" if has_threads else words
 
 
 def culprits(

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.causes.device_chains import BEFORE, LATENCY, ON_HOST, ON_STREAM
-from tracecols.causes.device_costs import WAITING
+from tracecols.causes.device_chains import BEFORE, LATENCY, ON_HOST, ON_STREAM, WAITING
+from tracecols.causes.device_costs import DeviceDelays
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before, lookup, number
@@ -138,7 +138,7 @@ def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
     step, device, knows, rank = step[order], device[order], knows[order] > 0, rank[order]
     ticks = [of[order] for of in ticks]
     seconds = dict(zip((*STATES, "waiting_seconds"), map(readable.duration, ticks), strict=True))
-    pending, host_bound = seconds.pop("pending_seconds"), seconds.pop("host_bound_seconds")
+    _, host_bound = seconds.pop("pending_seconds"), seconds.pop("host_bound_seconds")
     return answer(
         answers.TRAINING_STEPS,
         {
@@ -149,7 +149,7 @@ def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
             "end_seconds": readable.seconds(found.end[step]),
             "seconds": readable.duration(found.end[step] - found.begin[step]),
             **seconds,
-            "idle_seconds": readable.duration(ticks[4] + ticks[5]) if step.size else pending,
+            "idle_seconds": readable.duration(ticks[4] + ticks[5]),
             "host_bound_seconds": np.where(knows, host_bound, np.nan),
         },
     )
@@ -297,23 +297,23 @@ def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -
     model, readable = trace.model, trace.readable
     check_choice(by, ("rank", "step"), "grouping (by)")
     found = find_steps(trace, steps) if by == "step" else None
-    process, (blame, taken) = np.asarray(model.facts.process, np.int64), _blame(model)
-    of = process[blame.cause_location]
-    step = np.zeros(of.size, np.int64) if found is None else found.at(of, blame.cause_time)
+    process, (delays, taken) = np.asarray(model.facts.process, np.int64), _delays(model)
+    of = process[delays.waits.cause_location]
+    step = np.zeros(of.size, np.int64) if found is None else found.at(of, delays.waits.cause_time)
     key, first = number(combine(of, step))
-    of, step, groups = of[first], step[first], Segments(key, first.size)
-    fault_of = np.array(list(FAULTS))
-    by_fault = np.stack([groups.sum(np.where(blame.spent_in == k, blame.ticks, 0)) for k in fault_of])
-    fault = by_fault.argmax(0)
-    mine = np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM)))
+    of, step = of[first], step[first]
     masters = distinct(model.locations.master[model.locations.is_cpu])
     # call paths that differ only in the number of a step are merged
-    same = Merged(model, masters).below_steps[blame.call_path[mine]]
-    path, ticks = _largest_path(key[mine], same, blame.ticks[mine], first.size)
-    last, _ = number(combine(key, blame.cause))
+    same = Merged(model, masters).below_steps
+    by_fault, largest = np.zeros((len(FAULTS), first.size), np.int64), np.zeros((2, first.size), np.int64)
+    for i, blame in enumerate(delays.blame(key, first.size)):
+        by_fault[:, i] = [blame.ticks[blame.spent_in == k].sum() for k in FAULTS]
+        mine = np.isin(blame.spent_in, (ON_HOST, ON_STREAM))
+        largest[:, i] = _largest_path(same[blame.call_path[mine]], blame.ticks[mine])
+    fault, (path, ticks) = by_fault.argmax(0), largest
     columns: dict[str, Any] = {
         "rank": readable.rank[_first_of_process(model)[of]],
-        "n_last": Segments(key[Segments(last, int(last.max(initial=-1)) + 1).first()], first.size).count(),
+        "n_last": np.bincount(key[delays.waits.is_longest > 0], minlength=first.size),
         "wait_seconds": readable.duration(by_fault.sum(0)),
         "share": by_fault.sum(0) / max(int(by_fault.sum()), 1),
         **dict(zip(FAULTS.values(), map(readable.duration, by_fault), strict=True)),
@@ -328,30 +328,28 @@ def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -
     return sorted_by(answer(answers.STRAGGLERS, columns), "wait_seconds")
 
 
-def _blame(model: Model) -> tuple[Columns, Ints]:
-    """Return the causes of late kernels (`device_costs.BLAME`), and the process of every participant in operations in
-    which a participant waits."""
+def _delays(model: Model) -> tuple[DeviceDelays, Ints]:
+    """Return the waits for late kernels, and the process of every participant in operations in which a participant
+    waits."""
     exact = model.with_quirks(CONVENTIONS[DEFAULT].quirks)
 
     def visit(of_slice: Model, stage: str) -> Any:
-        return of_slice.get("device_waits" if stage == CAUSES else "device_blame")
+        return of_slice.get("device_waits" if stage == CAUSES else "device_delays")
 
     with exact.divided() as run:
-        waits, blame = run.stages(visit, [CAUSES, SWEEP])
+        waits, delays = run.stages(visit, [CAUSES, SWEEP])
     group = np.repeat(np.arange(waits.start.size - 1), np.diff(waits.start))
-    return blame, waits.process[np.unique(combine(group, waits.process), return_index=True)[1]]
+    return delays, waits.process[np.unique(combine(group, waits.process), return_index=True)[1]]
 
 
-def _largest_path(key: Ints, path: Ints, ticks: Ints, n: int) -> tuple[Ints, Ints]:
-    """Return the call path with most ticks of each of n keys, and the ticks; -1 and 0 for none."""
-    group, first = number(combine(key, path))
-    ticks = Segments(group, first.size).sum(ticks)
-    of, path = key[first], path[first]
-    order = np.lexsort((path, -ticks, of))
-    most = order[np.append(True, np.diff(of[order]) > 0)[: order.size]]
-    found, amount = np.full(n, -1, np.int64), np.zeros(n, np.int64)
-    found[of[most]], amount[of[most]] = path[most], ticks[most]
-    return found, amount
+def _largest_path(path: Ints, ticks: Ints) -> tuple[int, int]:
+    """Return the call path with most ticks, the first of several, and the ticks; -1 and 0 without any."""
+    if not path.size:
+        return -1, 0
+    paths, group = np.unique(path, return_inverse=True)
+    sums = Segments(group, paths.size).sum(ticks)
+    most = sums.argmax()
+    return int(paths[most]), int(sums[most])
 
 
 # -- kernels -----------------------------------------------------------------------------------------------------------

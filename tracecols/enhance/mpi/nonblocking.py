@@ -56,7 +56,10 @@ def match_nonblocking(
     rank = facts.communicators.rank_of(communicator, process)
     is_root = facts.communicators.are_roots(communicator, rank, e.root[done])
     never = np.iinfo(np.int64).min
-    sends = e.sent[done] > 0
+    # some recorders record no sizes: all participants send and receive then
+    n_bytes = Segments(operation, head.size).max(e.sent[done] + e.received[done])
+    no_sizes = n_bytes[operation] == 0
+    sends, receives = (e.sent[done] > 0) | no_sizes, (e.received[done] > 0) | no_sizes
     of_these = (np.ones(start.size, bool), is_root & sends, sends & ~is_root)
     begins = (of.max(np.where(mask, begin, never))[awaited] for mask in of_these)
     latest, root, senders = (np.where(complete[operation] & (found > never), found, -1) for found in begins)
@@ -88,6 +91,8 @@ def match_nonblocking(
             "is_root": is_root[held],
             "sent": e.sent[done],
             "received": e.received[done],
+            "sends": sends[held],
+            "receives": receives[held],
             "begin": e.row[start][held],
             "begin_time": begin[held],
             "begin_call_path": pick(call_instances.call_path, e.call[start][held]),

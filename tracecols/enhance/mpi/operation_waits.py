@@ -99,7 +99,7 @@ def wait_for_starts(m: CompoundTable) -> Waits:
 
 def depends_on_others(m: CompoundTable) -> Mask:
     """Return a mask of the rows of `nonblocking_members` whose participants wait for others; (n,) bool."""
-    receives = (m.received > 0) & np.where(are_of(m, ONE_TO_N), ~m.is_root, ~are_of(m, N_TO_ONE) | m.is_root)
+    receives = m.receives & np.where(are_of(m, ONE_TO_N), ~m.is_root, ~are_of(m, N_TO_ONE) | m.is_root)
     return receives | are_of(m, (*MEETINGS, *SCAN))
 
 
@@ -140,7 +140,7 @@ def awaited_at_windows(m: CompoundTable) -> Ints:
 def awaited_starters(m: CompoundTable) -> Ints:
     """Return the awaited rows in non-blocking collective operations (`nonblocking_members`); (n,) int64, -1 for
     none."""
-    sends = (m.sent > 0) & (m.is_root == are_of(m, ONE_TO_N))
+    sends = m.sends & (m.is_root == are_of(m, ONE_TO_N))
     rows = np.flatnonzero(sends | are_of(m, MEETINGS))
     own, awaited = groups_that_wait(m.operation, m.group)
     key = combine(np.append(own[rows], awaited), np.append(m.begin_time[rows], awaited_start(m)))

@@ -164,9 +164,11 @@ def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[st
 
 def groups_that_wait(operation: Ints, group: NDArray[np.int8]) -> tuple[Ints, Ints]:
     """Number the groups of participants of operations: `2 * operation`, and 1 more for the second group of an
-    inter-communicator. Returns the group of each participant, and the group that it waits for: the other one on an
-    inter-communicator, else its own, which has all participants.
+    inter-communicator; if there are no inter-communicators, by operation. Returns the group of each participant, and
+    the group that it waits for: the other one on an inter-communicator, else its own, which has all participants.
     """
+    if (group < 0).all():
+        return operation, operation
     own = 2 * operation + (group == 1)
     return own, own ^ (group >= 0)
 

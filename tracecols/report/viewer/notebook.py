@@ -48,20 +48,8 @@ def _widget_class() -> type[Any]:
 
 
 def widget(cube: SeverityCube, height: int = 620) -> Any:
-    """Return a notebook widget of a cube.
-
-    Returns
-    -------
-    anywidget.AnyWidget
-        Its `selection` is a dict: `properties`, a list of [id, whether without the properties below it]; `call_paths`,
-        a list of the numbers of the selected call paths; `periods`, the first and the last selected phase or bin, None
-        if none are selected.
-
-    Raises
-    ------
-    MissingExtraError
-        If anywidget is not installed.
-    """
+    """Return a notebook widget of a cube (`SeverityCube.view`). Raises MissingExtraError if anywidget is not
+    installed."""
     made = _widget_class()
     packed = pack(cube)
     parts = [packed.header, *packed.blocks]

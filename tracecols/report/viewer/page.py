@@ -63,27 +63,8 @@ def write_page(
     """Write a cube as an HTML file that contains data, viewer and style, and loads nothing else.
 
     Names in the file are data: they are compressed and never parsed as markup, and the content security policy of the
-    file allows no script but the viewer.
-
-    Parameters
-    ----------
-    title : str, optional
-        Shown above the trees and by the browser; the name of the trace by default.
-    sources : str, Path or Sources, optional
-        Folder with the sources of the program: the lines of region definitions are then included in the file.
-    with_startup : bool, optional
-        Show the whole run including start-up and shutdown; by default its focus (`severity.focus`).
-    store : str, optional
-        The store of the trace, for commands shown in the report; by default one named like the trace.
-    subdomains : mapping, callable, str or Path, optional
-        Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`: the system tree
-        then has a switch between them and the machine.
-
-    Raises
-    ------
-    SeverityError
-        If the file cannot be written, something else exists in its place, the folder does not exist, or the title
-        or the subdomains are invalid.
+    file allows no script but the viewer. Arguments and errors are those of `SeverityCube.report`; `store` is the store
+    of the trace, for commands shown in the report, by default one named like the trace.
     """
     path = as_path(path, SeverityError)
     output = report_output(path, force=force)

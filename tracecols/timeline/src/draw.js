@@ -105,22 +105,20 @@ function hatching(g) {
 export function geometry(view) {
   const { state, width } = view;
   const scale = width / (state.to - state.from);
-  const tops = new Map();
-  const ofLocation = new Map();
-  let y = RULER + SHARES;
-  for (const { row, height } of view.layout) {
-    // lanes of counters are below what the row shows otherwise
-    const lanes = view.lanesOf(row);
-    tops.set(row, { top: y - view.scroll, height: height - lanes, lanes });
-    y += height;
-  }
-  for (const { row } of view.layout) for (const location of view.locationsOf(row)) ofLocation.set(location, tops.get(row));
+  const places = new Map();
+  const place = (line) => {
+    if (line && !places.has(line)) {
+      // lanes of counters are below what the row shows otherwise
+      const lanes = view.lanesOf(line.row);
+      places.set(line, { top: RULER + SHARES + line.y - view.scroll, height: line.height - lanes, lanes });
+    }
+    return places.get(line);
+  };
   return {
     x: (ticks) => (ticks - state.from) * scale,
     ticks: (x) => state.from + x / scale,
-    row: (row) => tops.get(row),
-    band: (location) => ofLocation.get(location),
-    total: y,
+    row: (row) => place(view.lineOf.get(row)),
+    band: (location) => place(view.lineOn(location)),
     scale,
   };
 }
@@ -139,9 +137,8 @@ export function draw(g, view) {
   g.beginPath();
   g.rect(0, RULER + SHARES, width, height);
   g.clip();
-  for (const { row, height: h } of view.layout) {
+  for (const { row, height: h } of view.inView) {
     const { top } = at.row(row);
-    if (top > height || top + h < RULER) continue;
     if (row === state.row) {
       g.fillStyle = colour("--hover");
       g.fillRect(0, top, width, h);
@@ -160,7 +157,7 @@ export function draw(g, view) {
     g.fillRect(0, RULER + SHARES, width, height);
   }
   if (state.path && answer?.says.detail) drawPath(g, view, at, colour("--path"));
-  if (state.counters) for (const { row } of view.layout) drawCounters(g, view, at, row, colour);
+  if (state.counters) for (const { row } of view.inView) drawCounters(g, view, at, row, colour);
   drawCause(g, view, at, colour);
   drawCursor(g, view, at, colour);
   if (about.folded) drawDashed(g, view, at.x(about.folded.median), colour("--accent"));

@@ -56,8 +56,7 @@ export function makePane(view, tip) {
         line.remove();
         lines.delete(row);
       }
-    for (const { row, level, height } of view.layout) {
-      if (!shown.has(row)) continue;
+    for (const { row, level, height } of view.inView) {
       const given = about.rows[row];
       if (!lines.has(row)) {
         const line = make("div", { class: "label", role: "treeitem", id: id(row), onclick: () => view.focusRow(row) });
@@ -152,13 +151,13 @@ export function makePane(view, tip) {
     const found = topmost(x, y);
     if (found.wait !== undefined || found.slice !== undefined || !view.answer || y <= RULER) return found;
     const at = geometry(view);
-    const under = y < RULER + SHARES ? undefined : view.layout.find(({ row }) => view.lanesOf(row) && y >= at.row(row).top + at.row(row).height && y < at.row(row).top + at.row(row).height + at.row(row).lanes);
+    const under = y < RULER + SHARES ? undefined : view.inView.find(({ row }) => view.lanesOf(row) && y >= at.row(row).top + at.row(row).height && y < at.row(row).top + at.row(row).height + at.row(row).lanes);
     if (under) {
       const listed = view.countersOf.get(about.rows[under.row].location);
       const band = at.row(under.row);
       return { counter: listed[Math.floor((y - band.top - band.height) / laneHeight(listed.length))], time: at.ticks(x) };
     }
-    const line = y < RULER + SHARES ? { row: 0 } : view.layout.find(({ row }) => y >= at.row(row).top && y < at.row(row).top + at.row(row).height);
+    const line = y < RULER + SHARES ? { row: 0 } : view.inView.find(({ row }) => y >= at.row(row).top && y < at.row(row).top + at.row(row).height);
     return { cell: line ? view.cellOf(line.row, at.ticks(x)) : null };
   }
 

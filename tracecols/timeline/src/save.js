@@ -132,9 +132,8 @@ export function asSvg(view) {
   const at = geometry(view);
   const names = new Vectors();
   names.fillStyle = ink;
-  for (const { row, level } of view.layout) {
+  for (const { row, level } of view.inView) {
     const { top } = at.row(row);
-    if (top < RULER + SHARES - ROW || top > view.height) continue;
     names.fillText(view.about.rows[row].label, 6 + 10 * level, top + ROW / 2 - 1);
   }
   const width = LABELS + Math.ceil(view.width);

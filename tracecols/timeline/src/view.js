@@ -27,20 +27,26 @@ export class View {
     this.trouble = "";
     this.pending = this.asked = 0;
     this.rowOf = new Map(about.rows.map((row, i) => [row.location, i]));
-    this.below = about.rows.map(() => []);
-    about.rows.forEach((row, i) => {
-      if (row.location >= 0) for (let k = i; k >= 0; k = about.rows[k].parent) this.below[k].push(row.location);
-    });
     this.state = fromAddress(hash, about);
     this.lay();
   }
 
   // -- rows ----------------------------------------------------------------------------------------------------------
 
-  /** Lay out the rows. */
+  /** Lay out the rows: which are shown, their heights, and how far each is below the first. */
   lay() {
-    this.layout = shownRows(this.about, this.state.closed).map(([row, level]) => ({ row, level, height: this.heightOf(row) }));
-    this.total = this.layout.reduce((sum, { height }) => sum + height, 0);
+    const closed = [...this.state.closed].join();
+    if (this.laid !== closed) {
+      this.laid = closed;
+      this.layout = shownRows(this.about, this.state.closed).map(([row, level]) => ({ row, level, y: 0, height: 0 }));
+      this.lineOf = new Map(this.layout.map((line) => [line.row, line]));
+    }
+    this.total = 0;
+    for (const line of this.layout) {
+      line.y = this.total;
+      line.height = this.heightOf(line.row);
+      this.total += line.height;
+    }
   }
 
   /** The height of the lanes of counters below a row. */
@@ -54,9 +60,11 @@ export class View {
     return this.lanesOf(row) + (this.state.flames.has(row) ? Math.max(ROW, LEVEL * ((this.depthOf.get(location) ?? 0) + 1) + 4) : ROW);
   }
 
-  /** The locations that are drawn on a row: its own, or all that a closed row stands for. */
-  locationsOf(row) {
-    return this.about.rows[row].location >= 0 || this.state.closed.has(row) ? this.below[row] : [];
+  /** The line that a location is drawn on: its own, or that of the closed row above it. */
+  lineOn(location) {
+    let row = location >= 0 ? this.rowOf.get(location) : undefined;
+    while (row > 0 && !this.lineOf.has(row)) row = this.about.rows[row].parent;
+    return this.lineOf.get(row);
   }
 
   /** The name of a location, with that of what it belongs to. */
@@ -66,14 +74,23 @@ export class View {
     return row.parent > 0 && above.parent > 0 ? `${above.label}, ${row.label}` : row.label;
   }
 
-  get visible() {
-    let y = 0;
-    const found = [];
-    for (const { row, height } of this.layout) {
-      if (y + height > this.scroll && y < this.scroll + this.height - RULER - SHARES) found.push(row);
-      y += height;
+  /** The lines on the screen, at most 400. */
+  get inView() {
+    const { layout } = this;
+    let [low, high] = [0, layout.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (layout[middle].y + layout[middle].height > this.scroll) high = middle;
+      else low = middle + 1;
     }
-    return found.slice(0, 400);
+    const end = this.scroll + this.height - RULER - SHARES;
+    const found = [];
+    while (low < layout.length && layout[low].y < end && found.length < 400) found.push(layout[low++]);
+    return found;
+  }
+
+  get visible() {
+    return this.inView.map(({ row }) => row);
   }
 
   toggle(row) {
@@ -85,14 +102,11 @@ export class View {
 
   focusRow(row) {
     this.state.row = row;
-    let y = 0;
-    for (const line of this.layout) {
-      if (line.row === row) {
-        const room = this.height - RULER - SHARES;
-        if (y < this.scroll) this.scroll = y;
-        else if (y + line.height > this.scroll + room) this.scroll = y + line.height - room;
-      }
-      y += line.height;
+    const line = this.lineOf.get(row);
+    if (line) {
+      const room = this.height - RULER - SHARES;
+      if (line.y < this.scroll) this.scroll = line.y;
+      else if (line.y + line.height > this.scroll + room) this.scroll = line.y + line.height - room;
     }
     this.changed();
   }
